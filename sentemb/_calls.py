@@ -64,7 +64,9 @@ def ask(method: str, path: str, **body: Any) -> Ask:
     try:
         content = json.dumps(given, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError) as error:
-        raise InputError(f"what was given is no JSON: {error}", "give texts, numbers, lists, dicts") from None
+        raise InputError(
+            f"the request cannot be sent as JSON: {error}", "pass only strings, numbers, lists and dicts"
+        ) from None
     return Ask(method, path, content)
 
 
@@ -139,8 +141,8 @@ def result(server: str, status: int, content: bytes) -> Any:
         return answer
     detail = answer.get("detail") if isinstance(answer, dict) else None
     if detail is None or status == 500:
-        raise RuntimeError(f"{server} answered {status}: {detail or content[:200]!r}")
-    raise InputError(f"{server} refused: {detail}")
+        raise RuntimeError(f"{server} answered with status {status}: {detail or content[:200]!r}")
+    raise InputError(f"{server} rejected the request: {detail}")
 
 
 def _sent(documents: Iterable[Any]) -> Iterator[dict[str, Any]]:

@@ -83,7 +83,7 @@ def input_of_route(router: Router, task: str | None) -> torch.nn.Module:
         module: torch.nn.Module = router.sub_modules[router._resolve_route(task=task, modality="text")][0]
         return module
     except ValueError as error:
-        raise InputError(f"the model's Router: {error}", "give the Router a default_route") from None
+        raise InputError(f"the model's Router: {error}", "set default_route in the Router") from None
 
 
 @contextmanager

@@ -105,14 +105,16 @@ def refuse_unusable_output(
         refuse_uri(cache)
     target = Path(output).resolve()
     if cache is not None and target in (Path(cache).resolve(), *Path(cache).resolve().parents):
-        raise InputError(f"the output {output} would replace the cache folder {cache}", "name another output")
+        raise InputError(
+            f"the output {output} would replace the cache folder {cache}", "choose another output"
+        )
     for source in inputs:
         if source is None or not local_path(source).exists():
             continue
         place = local_path(source).resolve()
         within = target.is_file() and place in target.parents
         if within or target in (place, *place.parents) or (target.exists() and target.samefile(place)):
-            raise InputError(f"the output {output} would replace the input {source}", "name another output")
+            raise InputError(f"the output {output} would replace the input {source}", "choose another output")
     _try_file(Path(output) if target.is_dir() else Path(output).parent, output)
 
 
@@ -131,8 +133,8 @@ def _try_file(folder: Path, output: str | os.PathLike[str]) -> None:
             pass
     except OSError as error:
         raise InputError(
-            f"{output} cannot be written: no file can be made in {place} ({error.strerror})",
-            "name another",
+            f"cannot write {output}: creating a file in {place} failed ({error.strerror})",
+            "choose another output",
         ) from None
 
 
@@ -147,9 +149,9 @@ def refuse_existing(output: str | os.PathLike[str], *, overwrite: bool) -> None:
     """Refuse an output file that would replace one, unless it is empty or that is wanted; and a folder."""
     path = Path(output)
     if path.is_dir():
-        raise InputError(f"{output} is a folder", "name a file in it")
+        raise InputError(f"the output {output} is a folder", "name a file")
     if not overwrite and path.is_file() and path.stat().st_size:
-        raise InputError(f"{output} is there already", "name another output, or add --overwrite")
+        raise InputError(f"{output} already exists", "choose another output, or add --overwrite")
 
 
 def shareable(path: str | os.PathLike[str]) -> str:
@@ -183,7 +185,7 @@ def sha256_of(path: Path) -> str:
 def _refuse_existing_folder(path: Path) -> None:
     """Refuse an output folder that is a file, or that holds something."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise InputError(f"{path} already exists", "choose another output or remove it")
+        raise InputError(f"{path} already exists", "choose another output, or remove it")
 
 
 @contextlib.contextmanager
@@ -199,7 +201,7 @@ def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
     try:
         str(path).encode()
     except UnicodeEncodeError:  # what writes tokenizers takes no other names
-        raise InputError(f"the name of the output {path} is not UTF-8", "choose another one") from None
+        raise InputError(f"the name of the output {path} is not UTF-8", "choose another name") from None
     with _partial(path, tempfile.mkdtemp) as partial:
         yield partial
         partial.chmod(0o777 & ~_umask())

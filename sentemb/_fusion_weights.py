@@ -47,16 +47,16 @@ class Fit(NamedTuple):
         """Say which way the weight leans, and why.
 
         Args:
-            queries: What the queries are, such as `judged queries`.
+            queries: What the queries are, such as `queries with qrels`.
 
         Returns:
             Half a sentence.
         """
-        side = "keyword search" if self.weight < EVEN else "the encoder"
-        way = "weighs both alike" if abs(self.weight - EVEN) < 0.01 else f"leans on {side}"
+        side = "keyword search" if self.weight < EVEN else "dense search"
+        way = "weights both equally" if abs(self.weight - EVEN) < 0.01 else f"favors {side}"
         return (
-            f"{way} (the encoder's weight is {self.weight:.2f}): on {self.queries} {queries} NDCG@10 is "
-            f"{100 * self.dense:.1f} for the encoder alone, {100 * self.keyword:.1f} for keyword search and "
+            f"{way} (dense weight {self.weight:.2f}): NDCG@10 on {self.queries} {queries} is "
+            f"{100 * self.dense:.1f} for dense search, {100 * self.keyword:.1f} for keyword search and "
             f"{100 * self.fused:.1f} for both"
         )
 

@@ -44,7 +44,7 @@ def local_path(name: str | os.PathLike[str]) -> Path:
 
     host, _, path = text.partition("://")[2].partition("/")
     if host not in ("", "localhost"):
-        raise InputError(f"{text} names no file of this machine", "write file:///FOLDER/FILE")
+        raise InputError(f"{text} is not a file on this machine", "write file:///FOLDER/FILE")
     return Path(url2pathname(f"/{path}"))
 
 
@@ -80,6 +80,6 @@ def refuse_uri(output: str | os.PathLike[str]) -> None:
     if _NO_OUTPUT.match(text):
         shown = without_secrets(re.sub(":/(?!/)", "://", text, count=1))
         raise InputError(
-            f"{shown} is no path of this machine, and nothing else is written to",
-            "name one, and copy the result when it is done",
+            f"cannot write to {shown}: outputs must be local paths",
+            "write to a local path, and copy the result afterwards",
         )

@@ -63,7 +63,7 @@ class _Connection:
 
     def _no_answer(self, error: httpx.HTTPError | httpx.InvalidURL) -> InputError:
         reason = str(error) or type(error).__name__
-        return InputError(f"no answer from {self._server}: {reason}", self._remedy)
+        return InputError(f"cannot reach {self._server}: {reason}", self._remedy)
 
 
 def _call(
@@ -175,7 +175,7 @@ class Client(_Connection):
             float32 array (len(texts), dimensions): the bytes that `encode` of the library gives.
         """
         if isinstance(texts, str):
-            raise InputError("texts must be a list, not one string", "wrap it in a list")
+            raise InputError("texts must be a list, not a string", "wrap it in a list")
         model = model or (yield Ask("GET", "v1/models"))["data"][0]["id"]
         options = {"model": model, "role": role, "dimensions": dimensions, "truncate": truncate}
         rows: list[bytes] = []

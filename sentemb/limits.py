@@ -28,10 +28,10 @@ CEILINGS = {
     "line": Ceiling(64, "MiB in a line of text"),
     "archive": Ceiling(256, "MiB of data sets in an archive"),
     "predictions": Ceiling(64, "MiB of predictions in a record"),
-    "draws": Ceiling(1_000_000, "draws in a comparison"),
-    "pairs": Ceiling(1_000_000, "pairs drawn for an adaptation"),
-    "negatives": Ceiling(1_000, "mined negatives for a pair"),
-    "weights": Ceiling(1_000, "million weights in a new model"),
+    "draws": Ceiling(1_000_000, "resamples in a comparison"),
+    "pairs": Ceiling(1_000_000, "training pairs for adapt"),
+    "negatives": Ceiling(1_000, "mined negatives per pair"),
+    "weights": Ceiling(1_000, "million parameters in a new model"),
 }
 """Every ceiling by its name; `sentemb --limit NAME=NUMBER` and the environment variable raise it."""
 
@@ -58,7 +58,7 @@ def refuse_above(name: str, amount: float, place: str, hint: str | None = None) 
         instead = f"{hint}, or " if hint else ""
         raise InputError(
             f"{place}: more than {most:,} {CEILINGS[name].of}",
-            f"{instead}raise the ceiling: --limit {name}=N",
+            f"{instead}raise the limit with sentemb --limit {name}=N",
         )
 
 
@@ -81,10 +81,11 @@ def _raised() -> dict[str, int]:
     for assignment in filter(None, os.environ.get(VARIABLE, "").split(",")):
         name, _, number = (part.strip() for part in assignment.partition("="))
         if name not in CEILINGS:
-            raise unknown(f"ceiling (--limit, {VARIABLE})", name, CEILINGS)
+            raise unknown(f"limit (--limit, {VARIABLE})", name, CEILINGS)
         if not (number.isascii() and number.isdigit() and 0 < len(number) < 16 and int(number)):
             raise InputError(
-                f"--limit {name}={number} ({VARIABLE}) is not a whole number above 0", f"write {name}=N"
+                f"--limit {name}={number} ({VARIABLE}) is not a whole number above 0",
+                f"write {name}=N, such as {name}={2 * CEILINGS[name].default}",
             )
         numbers[name] = int(number)
     return numbers

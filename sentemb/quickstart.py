@@ -120,11 +120,11 @@ def run_quickstart(
     lines = ({"id": one.id, "text": one.text, **one.metadata} for one in documents)
     write_text(output / "documents.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
     index = SearchIndex.build(documents, model)
-    announce(f"adapting {index.manifest.encoder.name} to it, without labels")
+    announce(f"adapting {index.manifest.encoder.name} to the documentation, without labels")
     own = [OwnDocument(one.id, title="", text=one.text) for one in documents]
     adapted = adapt(own, model, output / "adapted", seeds=(seed,), progress=progress)
     better = SearchIndex.build(documents, output / "adapted") if adapted.helped else None
-    announce("asking questions")
+    announce("searching with the bundled questions")
     answers = ask_everything(documents, index, adapted=better)
     (better or index).save(output / "index")
 
@@ -146,7 +146,7 @@ def run_quickstart(
     page = Page("sentemb quickstart")
     write_search(page, answers, adapted)
     write_training(page, base, trained, made.table(), seed=seed)
-    page.heading("Now with your file")
+    page.heading("The same with your own file")
     page.commands(*made.your_turn())
     write_all_questions(page, answers)
     write_text(made.page, page.html())

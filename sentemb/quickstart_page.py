@@ -22,36 +22,42 @@ from sentemb.report.table import ABSENT, Table
 # Pairs that mean the same are joined by a line on the map.
 _SAME_MEANING = 4.0
 _SHOWN = 6  # questions, the first that were written
-_SPLITS = {TEST: "held out", DEV: "dev"}
+_SPLITS = {TEST: "held-out", DEV: "dev"}
 _MEANING = (
-    "hit@10: questions with a right answer among the first ten; recall@10: share of all right answers that "
-    "are there; MRR@10: mean of 1 / rank of the first one; all x 100, with 95 % intervals over the questions."
+    "hit@10: questions with a relevant document among the first ten hits; recall@10: share of the relevant "
+    "documents that are among them; MRR@10: mean of 1 / rank of the first relevant one. All x 100, with 95% "
+    "intervals over the questions."
 )
 
 
 def write_search(page: Page, answers: Answers, adapted: Adapted) -> None:
     """Add the sections on search."""
-    page.heading("Plain questions to the standard library")
+    page.heading("Questions about Python's standard library")
     page.text(answers.verdict(), style="verdict")
     page.text(
-        f"{answers.documents:,} functions, classes and modules of this Python: what their documentation "
-        f"says first, and what {len(bundled_uses()):,} of them are used for; {len(answers.questions)} "
-        "questions in a user's words. Whoever wrote the uses had not seen the questions, and no sentence of "
-        "theirs is one of them."
+        f"The documents describe {answers.documents:,} functions, classes and modules of this Python "
+        "version: "
+        f"the beginning of their documentation and, for {len(bundled_uses()):,} of them, typical uses. The "
+        f"{len(answers.questions)} questions are in a user's words. The uses were written without knowing "
+        "the "
+        "questions, and do not contain any of them."
     )
     page.text(f"{adapted.base}, adapted to these documents without labels: {adapted.verdict()}.")
     page.charts(
         {
-            f"{name} of each way to search": svg_of(
+            f"{name} by search method": svg_of(
                 interval_figure(
                     {way: answers.scores[way, TEST, metric] for way in answers.ways}, x_label=name
                 )
             )
-            for metric, name in (("hit@10", "a right answer in the first ten, %"), ("mrr@10", "MRR@10 x 100"))
+            for metric, name in (
+                ("hit@10", "questions with a relevant document in the first ten hits, %"),
+                ("mrr@10", "MRR@10 x 100"),
+            )
         }
     )
     page.table(search_table(answers))
-    page.heading("Side by side")
+    page.heading("Results next to each other")
     for place, question in enumerate(answers.questions[:_SHOWN]):
         page.answers(
             question.text,
@@ -77,11 +83,11 @@ def write_all_questions(page: Page, answers: Answers) -> None:
         for place, question in enumerate(answers.questions)
     )
     page.heading("All questions")
-    header = ("question", "split", "right answers", *answers.ways)
-    note = f"The rank of the first right answer; {ABSENT} where the first ten have none."
+    header = ("question", "split", "relevant documents", *answers.ways)
+    note = f"Rank of the first relevant document; {ABSENT} if it is not among the first ten hits."
     page.table(
         Table("", header, rows, notes=(note,), names=3),
-        folded=f"The {len(rows)} questions, and the rank of the first right answer",
+        folded=f"All {len(rows)} questions with the rank of the first relevant document",
     )
 
 
@@ -93,7 +99,7 @@ def search_table(answers: Answers, *, splits: Sequence[str] = (TEST, DEV)) -> Ta
         for way in answers.ways
     )
     header = ("search", "questions", *(metric.replace("mrr", "MRR") for metric in METRICS))
-    fitted = "The text of the documents and the weights of hybrid search were chosen on the dev questions."
+    fitted = "The document texts and the hybrid weights were chosen on the dev questions."
     return Table("", header, rows, notes=(_MEANING, fitted), names=2)
 
 
@@ -101,20 +107,26 @@ def write_training(page: Page, base: str, model: Path, table: Table, *, seed: in
     """Add the sections on self-guided training."""
     page.heading("Training without labels")
     page.text(
-        "Self-guided contrastive training (SG-OPT) makes a sentence encoder of a raw language model from "
-        "sentences alone."
+        "Self-guided contrastive training (SG-OPT) turns a pretrained language model into a sentence "
+        "encoder, "
+        "using only unlabelled sentences."
     )
     page.table(table)
     page.text(
-        f"SG-OPT from {Path(base).name}, seed {seed}; {len(bundled_pairs().gold)} graded pairs that come "
-        "with sentemb; one annotator graded them, and they chose the checkpoint too: no benchmark",
+        f"SG-OPT from {Path(base).name}, seed {seed}, scored on the {len(bundled_pairs().gold)} sentence "
+        "pairs "
+        "bundled with sentemb. This is not a benchmark: the pairs have a single annotator, and they also "
+        "selected "
+        "the checkpoint",
         style="note",
     )
     steps, scores = _learning_curve(model)
     curve = curve_figure({"SG-OPT": (steps, scores)}, x_label="optimizer step", y_label="Spearman x 100")
-    page.charts({"Spearman correlation on the bundled pairs over the training steps": svg_of(curve)})
+    page.charts({"Spearman correlation on the bundled pairs during training": svg_of(curve)})
     page.heading("The sentences before and after")
-    page.text("Each point is a sentence, its colour the domain; a line joins two that mean the same.")
+    page.text(
+        "Each point is a sentence, colored by domain. A line joins two sentences with the same meaning."
+    )
     page.charts({f"Map of the sentences {title}": svg_of(one) for title, one in _maps(base, model).items()})
 
 

@@ -70,9 +70,11 @@ class Answers:
         found, low, high = self.scores[self.ways[-1], TEST, "hit@10"]
         less, more = self.gain.interval or (self.gain.size, self.gain.size)
         return (
-            f"Of {self.gain.items} plain questions that were held out, {self.ways[-1]} search has a right "
-            f"answer among the first ten for {found:.0f} % (95 % interval {low:.0f} to {high:.0f}); against "
-            f"keyword search {self.gain.size:+.0f} ({less:+.0f} to {more:+.0f}), p = {self.gain.p:.2g}."
+            f"{self.ways[-1].capitalize()} search finds a relevant document among the first ten hits for "
+            f"{found:.0f}% of {self.gain.items} held-out questions (95% interval {low:.0f} to {high:.0f}). "
+            "The "
+            f"difference from keyword search is {self.gain.size:+.0f} points ({less:+.0f} to {more:+.0f}), "
+            f"p = {self.gain.p:.2g}."
         )
 
     @property

@@ -78,7 +78,7 @@ def test_an_output_over_an_input_is_refused(tmp_path: Path) -> None:
     linked.hardlink_to(source)
     for output in (source, source.parent / ".." / "folder" / "mine.csv", source.parent, linked):
         with pytest.raises(
-            InputError, match=r"the output .* would replace the input .*mine\.csv; name another"
+            InputError, match=r"the output .* would replace the input .*mine\.csv; choose another"
         ):
             refuse_unusable_output(output, [None, "stsb", source])
     refuse_unusable_output(source.parent / "other.csv", [source, "stsb"])
@@ -89,7 +89,9 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(tmp_path: P
     if output.startswith("/proc") and not Path("/proc").is_dir():
         pytest.skip("this system has no /proc")
     (tmp_path / "mine.csv").write_text("text\na\n")
-    refused = pytest.raises(InputError, match=r"cannot be written: no file can be made in .*; name another")
+    refused = pytest.raises(
+        InputError, match=r"cannot write .*: creating a file in .*; choose another output"
+    )
     with refused:
         refuse_unusable_output(tmp_path / output, [])
     with refused:
@@ -98,7 +100,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(tmp_path: P
 
 
 def test_a_folder_is_no_output_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is a folder; name a file in it"):
+    with pytest.raises(InputError, match="is a folder; name a file"):
         refuse_existing(tmp_path, overwrite=True)
 
 

@@ -64,10 +64,10 @@ def test_cut_queries_lean_on_the_better_ranking_and_leave_some_to_the_other() ->
     to_keywords = lean(queries(200, dense=0.0, keyword=4.0))
     to_vectors = lean(queries(200, dense=4.0, keyword=0.0))
     assert 0.25 <= to_keywords.weight < EVEN < to_vectors.weight <= 0.7
-    reason = to_keywords.reason("queries cut from the documents")
-    assert reason.startswith("leans on keyword search (the encoder's weight is 0.")
-    assert "on 200 queries cut from the documents NDCG@10 is" in reason
-    assert to_vectors.reason("queries").startswith("leans on the encoder")
+    reason = to_keywords.reason("generated queries")
+    assert reason.startswith("favors keyword search (dense weight 0.")
+    assert "NDCG@10 on 200 generated queries is" in reason
+    assert to_vectors.reason("queries").startswith("favors dense search")
 
 
 def test_nothing_is_fitted_on_nothing() -> None:

@@ -98,4 +98,7 @@ def test_a_missing_extra_is_said_before_anything_is_read(
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(SystemExit, match="2"):
         run(arguments)
-    assert capsys.readouterr().err == f"sentemb: error: this needs {module}; pip install 'sentemb[{extra}]'\n"
+    assert (
+        capsys.readouterr().err
+        == f"sentemb: error: this command needs the package {module}; pip install 'sentemb[{extra}]'\n"
+    )

@@ -83,7 +83,7 @@ def test_its_documents_are_a_file_for_other_commands(made: Path) -> None:
 def test_the_page_shows_table_curve_map_and_answers(made: Path) -> None:
     page = (made / "index.html").read_text(encoding="utf-8")
     assert page.count('<figure role="img"') == 5
-    for text in ("before training", "after SG-OPT", "how do I sort a dictionary by value", "held out"):
+    for text in ("before training", "after SG-OPT", "how do I sort a dictionary by value", "held-out"):
         assert text in page
 
 
@@ -206,7 +206,7 @@ def test_a_stopped_one_says_how_to_go_on_and_leaves_no_hidden_folder(tmp_path: P
     os.kill(process.pid or 0, signal.SIGINT)
     process.join()
     assert process.exitcode == 130
-    assert f"{folder}: stopped; the same command with --overwrite" in " ".join(log.read_text().split())
+    assert f"{folder}: stopped; run the command again with --overwrite" in " ".join(log.read_text().split())
     assert [path.name for path in folder.rglob(".*")] == [MARKER]
     assert {path.name for path in tmp_path.iterdir()} == {"out", "log"}
 
@@ -214,7 +214,10 @@ def test_a_stopped_one_says_how_to_go_on_and_leaves_no_hidden_folder(tmp_path: P
 def test_an_interrupted_one_is_called_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     interrupted(tmp_path / "out")
     assert quickstart("--output", str(tmp_path / "out")) == 2
-    assert "was interrupted; choose another --output or add --overwrite" in capsys.readouterr().err
+    assert (
+        "contains an interrupted quickstart; choose another --output, or add --overwrite to replace it"
+        in capsys.readouterr().err
+    )
 
 
 def test_what_is_there_is_kept(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -229,7 +232,7 @@ def test_a_foreign_folder_is_never_touched(
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / name).write_text("mine")
     assert quickstart("--output", str(tmp_path / "mine"), "--overwrite") == 2
-    assert "holds no quickstart" in capsys.readouterr().err
+    assert "was not made by a quickstart" in capsys.readouterr().err
     assert (tmp_path / "mine" / name).read_text() == "mine"
 
 
@@ -242,7 +245,7 @@ def test_an_overwrite_leaves_the_files_beside_and_takes_no_data_from_what_it_rep
     (folder / "model" / "mine.txt").write_text("a cat\na dog\n")
     data = str(folder / "model" / "mine.txt")
     assert quickstart("--data", data, "--output", str(folder), "--overwrite") == 2
-    assert "lies where the quickstart writes" in capsys.readouterr().err
+    assert "would be overwritten by the quickstart" in capsys.readouterr().err
     assert (folder / "model" / "mine.txt").exists()
     _clear(folder)
     assert {path.name for path in folder.iterdir()} == {"mine.txt", MARKER}

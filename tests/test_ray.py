@@ -69,8 +69,8 @@ def test_a_node_that_dies_counts_against_no_shard(nodes: Nodes, tmp_path: Path) 
         nodes.kill(node)
         assert found + list(results) == [number * number for number in range(9)]
     (line,) = (line for line in said if "tried again" in line)
-    assert line.startswith("a node went (")
-    assert line.endswith(f"); shard {number + 1} is tried again")
+    assert line.startswith("a node was lost (")
+    assert line.endswith(f"); retrying shard {number + 1}")
 
 
 def test_the_bytes_are_those_of_one_process_whatever_dies(nodes: Nodes, tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_the_bytes_stay_whatever_dies_at_random(nodes: Nodes, tmp_path: Path) ->
     pool = ray_pool(nodes.address, 3)
     encode_shards(rows(texts), tmp_path / "ray", MODEL, **common, pool=pool, progress=kill, say=said.append)
     assert min(deaths["node"], deaths["worker"]) > 5, deaths
-    assert {line.split("(")[0] for line in said} >= {"a node went ", "a worker ended "}
+    assert {line.split("(")[0] for line in said} >= {"a node was lost ", "a worker stopped "}
     assert content(tmp_path / "here") == content(tmp_path / "ray")
 
 
@@ -155,8 +155,8 @@ def test_deaths_and_errors_are_told_as_those_of_processes(nodes: Nodes, tmp_path
         with start(once) as workers:
             assert list(workers.run(iter(range(6)))) == [number * number for number in range(6)]
         (line,) = (line for line in said if "tried again" in line)
-        assert line.startswith("a worker ended (Worker unexpectedly exits")
-        assert line.endswith("; shard 4 is tried again")
+        assert line.startswith("a worker stopped (Worker unexpectedly exits")
+        assert line.endswith("; retrying shard 4")
         with pytest.raises(InputError, match=r"ended 3 times on shard 4 "), start(always) as workers:
             list(workers.run(iter(range(6))))
         with pytest.raises(InputError, match="99 is too many; give fewer"), start(never) as workers:

@@ -22,37 +22,37 @@ from sentemb.cli.options import (
 
 def adapt(
     documents: Annotated[str, typer.Argument(help=DOCUMENTS)],
-    output: Annotated[str, typer.Option("--output", "-o", help="Folder for the model; new or empty.")],
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="Folder for the adapted model. It must be new or empty.")
+    ],
     base: Annotated[
-        str, typer.Option("--base", "-b", help="Encoder: a folder, a hub id, a bundled one.")
+        str, typer.Option("--base", "-b", help="Encoder to adapt: folder, hub id or bundled model.")
     ] = DEFAULT_ENCODER,
-    minutes: Annotated[
-        float, typer.Option(min=0.001, help="Training ends after this time at the latest.")
-    ] = 20.0,
+    minutes: Annotated[float, typer.Option(min=0.001, help="Time limit for training, in minutes.")] = 20.0,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Optimizer steps.", show_default="by the base")
+        int | None, typer.Option(min=1, help="Number of optimizer steps.", show_default="depends on the base")
     ] = None,
     batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Pairs of a step.", show_default="by the base")
+        int | None, typer.Option(min=1, help="Number of pairs per step.", show_default="depends on the base")
     ] = None,
     learning_rate: Annotated[
-        float | None, typer.Option(help="Peak learning rate.", show_default="by the base")
+        float | None, typer.Option(help="Peak learning rate.", show_default="depends on the base")
     ] = None,
     teacher: Annotated[
         str | None,
         typer.Option(
-            help="Better encoder, whose similarities are learned, or none.",
-            show_default="static-mini for a raw base and English, else none",
+            help="Stronger encoder whose similarity scores the model learns, or none.",
+            show_default="static-mini for English texts and a pretrained base, else none",
         ),
     ] = None,
     layers: Annotated[
-        int | None, typer.Option(min=1, help="Train only so many of the last layers.", show_default="all")
+        int | None, typer.Option(min=1, help="Train only the last N layers.", show_default="all")
     ] = None,
     max_forgetting: Annotated[
         float | None,
         typer.Option(
             min=0,
-            help="Points that the model may lose on general sentence pairs and on questions on Python.",
+            help="Maximum loss in points on general sentence pairs and on bundled questions about Python.",
             show_default="not measured",
         ),
     ] = None,
@@ -60,9 +60,16 @@ def adapt(
     title_column: TitleColumn = None,
     pooling: Pooling = None,
     max_length: Annotated[
-        int | None, typer.Option(min=1, help="Longest training input in tokens.", show_default="128")
+        int | None,
+        typer.Option(
+            min=1,
+            help="Maximum length of a training text in tokens. Longer texts are truncated.",
+            show_default="128",
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of pairs, parts and dropout.")] = 1,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, help="Seed for the pairs, the splits and dropout.")
+    ] = 1,
     data_dir: DataDir = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
 ) -> None:

@@ -13,16 +13,21 @@ from sentemb.errors import InputError
 
 
 def geometry(
-    folders: Annotated[list[Path], typer.Argument(help="Folders of records of geometry.")],
+    folders: Annotated[list[Path], typer.Argument(help="Folders with records of `sentemb eval geometry`.")],
     output: OutputFolder,
     run: Annotated[
         list[Path] | None,
-        typer.Option("--run", help="Draw the training path of a run, or the mean of its seeds; repeat it."),
+        typer.Option(
+            "--run",
+            help="Draw alignment and uniformity over the training steps of this run (a folder of `sentemb "
+            "train`). For several seeds, draw their mean. Repeat for several runs.",
+        ),
     ] = None,
 ) -> None:
-    """Draw alignment against uniformity, with training paths, and the spectra of encoders.
+    """Draw alignment over uniformity, optionally with training paths, and the spectra of encoders.
 
-    Two pictures for each set that the records are of. A run needs a record of its model on its dev set.
+    Writes two figures per data set of the records. --run needs a geometry record of the run's model on its
+    dev set.
     """
     from sentemb._files import check_writable, write_bytes
     from sentemb.evaluation.naming import slug
@@ -39,13 +44,14 @@ def geometry(
         path = read_training_path(folder)
         if path is None:
             raise InputError(
-                f"{folder} holds no run with a dev set", "name a folder that sentemb train wrote"
+                f"{folder} does not contain a training run with a dev set",
+                "name an output folder of `sentemb train`",
             )
         there = {shown_name(one.model, labels) for some in groups for one in some if path.is_on(one)}
         if shown_name(path.name, labels) not in there:
             raise InputError(
-                f"no record of the geometry of {path.name} on {path.dev}, its dev set",
-                f"sentemb eval geometry {folder} --data SET --output FOLDER writes one",
+                f"{path.name} does not have a geometry record on its dev set, {path.dev}",
+                f"write one with `sentemb eval geometry {folder} --data SET --output FOLDER`",
             )
         paths.append(path)
     check_writable(output)

@@ -25,9 +25,15 @@ if TYPE_CHECKING:
 
 def layers(
     model: Model,
-    sets: Annotated[str, typer.Option(help="Some of sts12,...,sts16,stsb,sickr,sickr-mteb.")] = "stsb",
-    split: Annotated[Literal["test", "dev", "train"], typer.Option(help="Split of the sets.")] = "test",
-    poolings: Annotated[str, typer.Option(help="Some of cls,mean,max,lasttoken,...")] = "cls,mean,max",
+    sets: Annotated[
+        str, typer.Option(help="STS sets, separated by commas: sts12 to sts16, stsb, sickr, sickr-mteb.")
+    ] = "stsb",
+    split: Annotated[
+        Literal["test", "dev", "train"], typer.Option(help="Split of the sets to score.")
+    ] = "test",
+    poolings: Annotated[
+        str, typer.Option(help="Poolings, separated by commas: cls, mean, max, lasttoken, ...")
+    ] = "cls,mean,max",
     data_dir: DataDir = None,
     output: Output = None,
     max_length: MaxLength = None,
@@ -35,7 +41,7 @@ def layers(
     overwrite: Overwrite = False,
     allow_count_mismatch: AllowCountMismatch = False,
 ) -> None:
-    """Score every layer under every pooling, from one forward pass (SG-BERT, figure 1)."""
+    """Score every layer with every pooling in one forward pass (SG-BERT, figure 1)."""
     from sentemb._files import check_writable
     from sentemb.evaluation.environment import command_line
     from sentemb.evaluation.layers import evaluate_layers
@@ -61,7 +67,7 @@ def layers(
     seconds = record.environment.seconds["layers"]
     say(f"{record.details['unique']:,} unique sentences encoded and scored in {seconds:.1f} s")
     if output is None:
-        next_step("the same command with --output FOLDER keeps a record and draws the figure")
+        next_step("run the command again with --output FOLDER to save the record and draw the figure")
     else:
         _draw(record, output)
         next_command("report", output)

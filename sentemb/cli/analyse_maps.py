@@ -22,15 +22,19 @@ _SEEDS = 2**32  # as many as t-SNE has
 def pair_map(
     models: Models,
     output: OutputPicture,
-    data: Annotated[str, typer.Option("--data", help="Scored pairs: a set's name or a file.")] = "stsb",
-    split: Annotated[str, typer.Option(help="The set's split.")] = "dev",
-    pairs: Annotated[int, typer.Option(min=1, help="Pairs of the highest and of the lowest scores.")] = 20,
+    data: Annotated[
+        str, typer.Option("--data", help="Scored pairs: name of a data set, or a file.")
+    ] = "stsb",
+    split: Annotated[str, typer.Option(help="Split of the data set.")] = "dev",
+    pairs: Annotated[
+        int, typer.Option(min=1, help="Number of pairs to draw from the highest and from the lowest scores.")
+    ] = 20,
     seed: Seed = 0,
     pooling: Pooling = None,
     data_dir: DataDir = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Map the most and the least similar pairs to the plane by t-SNE (SG-BERT, figures 5 and 6)."""
+    """Draw a t-SNE map of the most and the least similar pairs (SG-BERT, figures 5 and 6)."""
     from sentemb.data.extremes import draw_extremes
     from sentemb.data.sts import load_scored_pairs
     from sentemb.report.figures import png_of
@@ -49,16 +53,16 @@ def pair_map(
 
 
 def class_map(
-    classifiers: Annotated[list[Path], typer.Argument(help="Folders of classifiers, a panel for each.")],
-    data: Annotated[str, typer.Option("--data", help="Labelled texts: a set's name or a file.")],
+    classifiers: Annotated[list[Path], typer.Argument(help="Folders of classifiers. Each gets a panel.")],
+    data: Annotated[str, typer.Option("--data", help="Labelled texts: name of a data set, or a file.")],
     output: OutputPicture,
-    split: Annotated[str, typer.Option(help="The set's split.")] = "dev",
-    rows: Annotated[int, typer.Option(min=10, help="Draw a stratified subset of so many rows.")] = 500,
+    split: Annotated[str, typer.Option(help="Split of the data set.")] = "dev",
+    rows: Annotated[int, typer.Option(min=10, help="Number of texts to draw, as a stratified sample.")] = 500,
     seed: Seed = 0,
     data_dir: DataDir = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Draw texts as dots and label vectors as stars, by t-SNE (SCL, figure 2; LaCon, figure 4)."""
+    """Draw a t-SNE map of texts (dots) and label vectors (stars) (SCL, figure 2; LaCon, figure 4)."""
     from sentemb.classification.maps import map_classes
     from sentemb.data.labelled import load_labelled
     from sentemb.data.sampling import stratified_sample
@@ -86,8 +90,8 @@ def _load_named(models: Sequence[str], *, pooling: str | None) -> dict[str, Text
         encoder = load_encoder(model, pooling=pooling if raw else None)  # type: ignore[arg-type]
         if encoder.name in encoders:
             raise InputError(
-                f"two of the models are called {encoder.name}, which is their name in the figure",
-                "name each model once, or rename a folder",
+                f"two models would both be called {encoder.name} in the figure",
+                "list each model once, or rename one of the folders",
             )
         encoders[encoder.name] = encoder
     return encoders
@@ -95,8 +99,8 @@ def _load_named(models: Sequence[str], *, pooling: str | None) -> dict[str, Text
 
 def _check(output: Path, seed: int, inputs: Iterable[str | Path], *, overwrite: bool) -> None:
     if output.suffix != ".png":
-        raise InputError(f"{output} is no .png file", "give --output NAME.png")
+        raise InputError(f"--output {output} is not a .png file", "write --output NAME.png")
     if seed >= _SEEDS:
-        raise InputError(f"--seed {seed} is too large for t-SNE", "give a number below 2**32")
+        raise InputError(f"--seed {seed} is too large for t-SNE", "choose a seed below 2**32")
     refuse_unusable_output(output, inputs)
     refuse_existing(output, overwrite=overwrite)

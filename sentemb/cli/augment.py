@@ -34,26 +34,43 @@ if TYPE_CHECKING:
 class Translation:
     """The options of both verbs."""
 
-    forward: Annotated[str, typer.Option(help="Model that translates the texts: folder or hub id.")]
-    backward: Annotated[str, typer.Option(help="Model that translates them back.")]
+    forward: Annotated[
+        str, typer.Option(help="Model that translates the texts into the pivot language: folder or hub id.")
+    ]
+    backward: Annotated[str, typer.Option(help="Model that translates them back: folder or hub id.")]
     output: OutputFile
     overwrite: Overwrite = False
     source_language: Annotated[
-        str | None, typer.Option(help="Code of the texts' language, for models of many: en, eng_Latn.")
+        str | None,
+        typer.Option(
+            help="Language of the texts, for multilingual models: a code of the model, such as en or "
+            "eng_Latn."
+        ),
     ] = None
     pivot_language: Annotated[
-        str | None, typer.Option(help="Code of the other language, for models of many.")
+        str | None,
+        typer.Option(
+            help="Pivot language, for multilingual models: a code of the model, such as de or deu_Latn."
+        ),
     ] = None
     forward_prefix: Annotated[
-        str, typer.Option(help="Before every text, such as T5's 'translate English to German: '.")
+        str,
+        typer.Option(
+            help="Text to put before every input of --forward, such as T5's 'translate English to German: '."
+        ),
     ] = ""
-    backward_prefix: Annotated[str, typer.Option(help="The same for the way back.")] = ""
+    backward_prefix: Annotated[str, typer.Option(help="Text to put before every input of --backward.")] = ""
     seed: Seed = 0
-    max_new_tokens: Annotated[int, typer.Option(help="Longest translation, in tokens.")] = 256
-    batch_size: Annotated[int, typer.Option(help="Texts translated together, and lost by a kill.")] = 16
+    max_new_tokens: Annotated[int, typer.Option(help="Maximum length of a translation in tokens.")] = 256
+    batch_size: Annotated[
+        int, typer.Option(help="Texts per batch. Finished batches survive if the command is killed.")
+    ] = 16
     cache_dir: Annotated[
         Path | None,
-        typer.Option(help="Keep translations here; by default beside the output until it is done."),
+        typer.Option(
+            help="Folder for finished translations. By default they lie next to the output until it is "
+            "complete."
+        ),
     ] = None
     device: Device = None
     data_dir: DataDir = None
@@ -81,8 +98,8 @@ class Translation:
         )
         if count := forward.count_too_long(texts):
             say(
-                f"{count:,} of {len(texts):,} texts are longer than {forward.name} takes; "
-                "only their beginning is translated"
+                f"{count:,} of {len(texts):,} texts are longer than the maximum input of {forward.name}; "
+                "they are truncated before translation"
             )
         return forward, backward
 
@@ -93,7 +110,7 @@ class Translation:
         try:
             yield self.cache_dir or own
         except KeyboardInterrupt:
-            say(f"what is translated stays in {self.cache_dir or own}; run the command again to resume")
+            say(f"finished translations are kept in {self.cache_dir or own}; run the command again to resume")
             raise
         if self.cache_dir is None:
             shutil.rmtree(own, ignore_errors=True)
@@ -101,17 +118,19 @@ class Translation:
 
 @grouped
 def back_translate(
-    data: Annotated[str, typer.Argument(help="Catalogue name, file, folder or hub id.")],
+    data: Annotated[str, typer.Argument(help="Texts: catalogue name, file, folder or hub id.")],
     options: Translation,
-    column: Annotated[str | None, typer.Option(help="Text column, where there are several.")] = None,
-    beams: Annotated[int, typer.Option(help="Width of beam search; the paper's.")] = 100,
+    column: Annotated[
+        str | None, typer.Option(help="Column with the texts. Required if there are several text columns.")
+    ] = None,
+    beams: Annotated[int, typer.Option(help="Beam width. The default is the paper's.")] = 100,
     temperature: Annotated[
-        float | None, typer.Option(help="Sample at this temperature in place of beam search.")
+        float | None, typer.Option(help="Sample at this temperature instead of using beam search.")
     ] = None,
 ) -> None:
-    """Translate texts there and back: positives for `sentemb train bt`. Run it again to resume after Ctrl-C.
+    """Back-translate texts, to get positives for `sentemb train bt`. Run it again to resume after Ctrl-C.
 
-    Repeated texts stay, translated once. A text that comes back empty is left out.
+    Repeated texts are kept and translated once. Texts whose translation is empty are skipped.
     """
     from sentemb.data import describe_source, load_columns
     from sentemb.data.writing import by_column, check_output, write_table
@@ -133,7 +152,10 @@ def back_translate(
         counts = augmentation.count_back_translations(texts, translations)
         kept = [both for both in zip(texts, translations, strict=True) if both[1]]
         if not kept:
-            raise InputError(f"no text of {data} came back", "see that the models translate there and back")
+            raise InputError(
+                f"all translations of {data} are empty",
+                "check that --forward and --backward are translation models for this language pair",
+            )
         made = {
             "source": describe_source(data, data_dir=options.data_dir),
             **_described(*pair),
@@ -146,19 +168,27 @@ def back_translate(
 
 @grouped
 def noisy_copies(
-    data: Annotated[str, typer.Argument(help="Labelled set of the catalogue, or a file.")],
+    data: Annotated[str, typer.Argument(help="Labelled texts: catalogue name or file.")],
     options: Translation,
     columns: Columns = None,
-    temperatures: Annotated[str, typer.Option(help="Of the samples; the paper's.")] = "0.3,0.5,0.7,0.9",
-    copies: Annotated[int, typer.Option(help="Of each row at each temperature; the paper's.")] = 3,
+    temperatures: Annotated[
+        str, typer.Option(help="Sampling temperatures. The defaults are the paper's.")
+    ] = "0.3,0.5,0.7,0.9",
+    copies: Annotated[
+        int, typer.Option(help="Copies of each row at each temperature. The default is the paper's.")
+    ] = 3,
     seeds: Annotated[
-        str | None, typer.Option(help="Only rows that the experiment noise draws with these seeds.")
+        str | None,
+        typer.Option(
+            help="Copy only the rows that the experiment `noise` samples with these seeds, such as 0,1,2."
+        ),
     ] = None,
 ) -> None:
-    """Sample noisy copies of labelled rows (SCL): for `sentemb experiment noise --data copies.SET=FILE`.
+    """Sample noisy copies of labelled rows by back-translation, for the experiment `noise` (SCL).
 
-    With --seeds 0,1,2,3,4,5,6,7,8,9 only the rows of the experiment's own seeds are translated, about 1,000
-    of a large set's. Run it again to resume after Ctrl-C.
+    Pass the result to `sentemb experiment noise --data copies.SET=FILE`. With --seeds 0,1,2,3,4,5,6,7,8,9
+    only the rows that the experiment uses are translated, about 1,000 of a large set. Run the command again
+    to resume after Ctrl-C.
     """
     from sentemb.data import describe_source
     from sentemb.data.augmented import read_originals
@@ -194,7 +224,10 @@ def noisy_copies(
             made[f"{level:g}"] = {**_described(*sampling), "counts": found.counts._asdict()}
             typer.echo(f"temperature {level:g}: {found.counts}")
             if found.incomplete:
-                say(f"{found.incomplete:,} rows have fewer than {copies}; more --copies leave spare ones")
+                say(
+                    f"{found.incomplete:,} rows have fewer than {copies} distinct copies; raise --copies to "
+                    "have spare ones"
+                )
         source = describe_source(data, data_dir=options.data_dir)
         write_table(options.output, copied, {"source": source, "temperatures": made})
     typer.echo(f"{options.output}: {len(copied['index']):,} copies of {len(rows):,} rows")

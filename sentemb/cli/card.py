@@ -13,15 +13,15 @@ from sentemb.errors import InputError
 
 
 def card(
-    model: Annotated[Path, typer.Argument(help="Folder of a model.")],
+    model: Annotated[Path, typer.Argument(help="Folder of the model whose card to update.")],
     records: Records,
 ) -> None:
-    """Write what records say of a model into its README.md: the hub's metadata, and a section of tables.
+    """Write the evaluation results of a model into its README.md, as hub metadata and as tables.
 
-    Everything else in the file stays as it is, and a second run replaces what the first one wrote.
+    The rest of the file is not changed. Running the command again replaces its earlier output.
     """
     if not model.is_dir():
-        raise InputError(f"no such folder: {model}", "name the folder that the model was saved in")
+        raise InputError(f"no such folder: {model}", "name the folder in which the model was saved")
     from sentemb.encoding import load_encoder
     from sentemb.evaluation.card import eval_results, evaluation_section, update_card
     from sentemb.evaluation.record import load_records

@@ -42,45 +42,63 @@ def choose(
     query_log: Annotated[
         str | None,
         typer.Option(
-            help="File of your users' queries, one a line: generated queries are weighted to match."
+            help="File with real queries of your users, one per line. Generated queries are weighted to "
+            "resemble them."
         ),
     ] = None,
     judged: Annotated[
         str | None,
         typer.Option(
-            help="Folder in BEIR's layout with your judged queries. They update the prediction from --texts, "
-            "or rank the systems by themselves."
+            help="Folder in BEIR layout with queries and qrels. They update the prediction from --texts, or "
+            "rank the systems on their own."
         ),
     ] = None,
     pairs: Annotated[
         Path | None,
-        typer.Option(help="File of graded pairs, two texts and a score in a row, instead of documents."),
+        typer.Option(
+            help="File of scored pairs (two texts and a score per row), to rank by similarity instead of "
+            "search."
+        ),
     ] = None,
     text_column: TextColumn = None,
     title_column: TitleColumn = None,
     queries: Annotated[
-        int | None, typer.Option(min=20, help="Queries of each kind to generate.", show_default="300")
+        int | None,
+        typer.Option(min=20, help="Number of queries to generate of each kind.", show_default="300"),
     ] = None,
     documents: Annotated[
-        int | None, typer.Option(min=20, help="Documents to search, sampled from yours.", show_default="5000")
+        int | None,
+        typer.Option(
+            min=20, help="Number of your documents to search: a random sample.", show_default="5000"
+        ),
     ] = None,
     leaks: Annotated[
         str,
         typer.Option(
-            help="Known test sets in which to look for your texts: names, sts, transfer, retrieval or none."
+            help="Public test sets to check for overlap with your texts: names of sets, sts, transfer, "
+            "retrieval or none."
         ),
     ] = "sts,retrieval",
     draws: Annotated[
-        int, typer.Option(min=100, help="Resamples of judged queries or pairs for tests and intervals.")
+        int,
+        typer.Option(
+            min=100, help="Number of bootstrap resamples of queries or pairs, for tests and intervals."
+        ),
     ] = 2000,
     confidence: Annotated[
         float | None,
-        typer.Option(help="Level of the intervals.", show_default="0.8 for predictions, else 0.95"),
+        typer.Option(
+            help="Confidence level of the intervals.", show_default="0.8 for predictions, 0.95 otherwise"
+        ),
     ] = None,
     seed: Seed = 0,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="JSON file for all numbers, including each pair of systems."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="JSON file with all numbers, including the comparison of every two systems.",
+        ),
     ] = None,
     overwrite: Overwrite = False,
     markdown: Markdown = False,
@@ -88,7 +106,7 @@ def choose(
     """Rank encoders, bm25 and hybrid:MODEL for your documents, without labels.
 
     sentemb generates queries from your documents, scores every system on them, and predicts the differences
-    on real queries, with intervals. 20 to 50 judged queries (--judged) make the prediction sharper.
+    on real queries, with intervals. 20 to 50 queries with qrels (--judged) make the prediction more precise.
     """
     from sentemb._files import refuse_existing, refuse_unusable_output, write_json
     from sentemb.encoding.resolve import check_address
@@ -167,7 +185,7 @@ def _propose(
     # Word vectors, which are a file, are not adapted.
     if model is not None and not Path(model).is_file() and choice.documents >= FEWEST_DOCUMENTS:
         adapt = ("adapt", source, *given, "--base", model, "--output", "FOLDER")
-        also_command(*adapt, comment="may make this encoder better for your documents, without labels")
+        also_command(*adapt, comment="may improve this encoder for your documents, without labels")
     mode = "keyword" if best == BM25 else "hybrid" if best.startswith(tuple(PREFIXES)) else "dense"
     equal = [one for one in choice.candidates if one.place == choice.best.place]
     if mode == "hybrid" or len(equal) > 1:

@@ -14,18 +14,22 @@ from sentemb.cli.options import Device, Overwrite
 
 
 def classify(
-    folder: Annotated[Path, typer.Argument(help="Folder of a classifier.")],
-    file: Annotated[str, typer.Argument(help="Texts: .txt .csv .tsv .jsonl .parquet, also .gz and .xz.")],
+    folder: Annotated[Path, typer.Argument(help="Folder of a trained classifier.")],
+    file: Annotated[
+        str, typer.Argument(help="File with texts: .txt, .csv, .tsv, .jsonl or .parquet, also as .gz or .xz.")
+    ],
     column: Annotated[
-        list[str] | None, typer.Option(help="Text column, `text` by default; repeat it for pairs.")
+        list[str] | None,
+        typer.Option(help="Text column. The default is `text`. Repeat the option for a classifier of pairs."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="CSV file to write; the terminal by default.")
+        Path | None,
+        typer.Option("--output", "-o", help="CSV file for the classes. By default they are printed."),
     ] = None,
     overwrite: Overwrite = False,
     device: Device = None,
 ) -> None:
-    """Name the class of each text: a CSV row with the label and the probability of every class."""
+    """Predict the class of each text, as CSV with the label and the probability of every class."""
     from sentemb._files import refuse_existing, refuse_unusable_output, write_text
     from sentemb.classification import Classifier, read_own_texts
 
@@ -35,7 +39,10 @@ def classify(
     texts = read_own_texts(file, columns=column or ["text"])
     classifier = Classifier.load(folder, device=device)
     if cut := classifier.count_cut(texts):
-        say(f"{cut:,} of {len(texts):,} rows are longer than the classifier reads, and were cut there")
+        say(
+            f"{cut:,} of {len(texts):,} rows are longer than the maximum length of the classifier and were "
+            "truncated"
+        )
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(["label", *(f"p({label})" for label in classifier.labels)])
@@ -43,7 +50,7 @@ def classify(
         writer.writerow([classifier.labels[row.argmax()], *(f"{probability:.6f}" for probability in row)])
     if output is None:
         typer.echo(table.getvalue(), nl=False)
-        next_step("the same command with --output FILE.csv keeps the classes")
+        next_step("run the command again with --output FILE.csv to save the classes")
     else:
         write_text(output, table.getvalue())
         say(f"{output}: {len(texts):,} rows")

@@ -15,29 +15,41 @@ def compare(
     systems: Annotated[
         list[str],
         typer.Argument(
-            help="Names, paths or fingerprints of evaluated models: the first is compared with the others."
+            help="Names, paths or fingerprints of evaluated models. The first is compared with each of the "
+            "others."
         ),
     ],
     records: Records,
     suite: Annotated[
-        str | None, typer.Option(help="sts, multilingual, transfer or retrieval; what is there.")
+        str | None,
+        typer.Option(
+            help="Suite to compare on: sts, multilingual, transfer or retrieval. Not needed if the records "
+            "are of one suite."
+        ),
     ] = None,
-    measure: Annotated[str | None, typer.Option(help="The metric; the suite's by default.")] = None,
+    measure: Annotated[
+        str | None, typer.Option(help="Metric to compare. The default is the main metric of the suite.")
+    ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(help="Preset of transfer records, protocol of retrieval's, where they have several."),
+        typer.Option(
+            help="Preset of transfer records or protocol of retrieval records. Required if there are several."
+        ),
     ] = None,
     draws: Annotated[
-        int, typer.Option(help="Resamples and exchanges of items, up to 1,000,000 (sentemb --limit).")
+        int,
+        typer.Option(
+            help="Number of bootstrap resamples and of permutations, up to 1,000,000 (see sentemb --limit)."
+        ),
     ] = 2000,
-    confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    confidence: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
 ) -> None:
-    """Compare encoders on the items that their records keep, with intervals and p-values.
+    """Compare encoders on the same items of their records, with intervals and p-values.
 
-    Records of one method with several seeds (MODEL-seed-N) are one system, called MODEL.
+    Records of several seeds of a method (MODEL-seed-N) are compared as one system, called MODEL.
     """
     if len(systems) < 2:
-        raise InputError("one system cannot be compared", "name two or more")
+        raise InputError("a comparison needs at least two models; got one", "name another model")
     from sentemb.cli.console import progress_bar
     from sentemb.evaluation.comparison import compare_all
     from sentemb.evaluation.systems import select_records, system_of

@@ -39,23 +39,36 @@ _CALIBRATED = ("int8-", "layers-")  # how the names of variants begin that texts
 
 def compress(
     model: Annotated[
-        str, typer.Argument(help="Folder, hub id or bundled model.", autocompletion=bundled_models)
+        str,
+        typer.Argument(
+            help="Model to compress: folder, hub id or bundled model.", autocompletion=bundled_models
+        ),
     ],
     texts: Annotated[str, typer.Option(help=DOCUMENTS)],
     text_column: TextColumn = None,
     title_column: TitleColumn = None,
     sets: Annotated[
         str | None,
-        typer.Option(help="STS sets or your own files of scored pairs; STS-B's dev set where it is there."),
+        typer.Option(
+            help="STS sets or your own files of scored pairs, separated by commas. The default is the dev "
+            "split of STS-B, if it is available."
+        ),
     ] = None,
     student: Annotated[
-        Path | None, typer.Option(help="A student to price beside: a folder that sentemb distill wrote.")
+        Path | None,
+        typer.Option(help="Student to compare with the variants: an output folder of `sentemb distill`."),
     ] = None,
-    only: Annotated[str | None, typer.Option(help="Variants, separated by commas; all by default.")] = None,
-    write: Annotated[str | None, typer.Option(help="The variant to write.")] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder to write it to.")] = None,
-    tolerance: Annotated[float, typer.Option(min=0, help="Points of STS or NDCG@10 that it may lose.")] = 1.0,
-    record: Annotated[Path | None, typer.Option(help="JSON file with every number.")] = None,
+    only: Annotated[
+        str | None, typer.Option(help="Variants to try, separated by commas. The default is all.")
+    ] = None,
+    write: Annotated[str | None, typer.Option(help="Variant to write to --output.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for the variant of --write.")
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option(min=0, help="Points of STS or NDCG@10 that a written variant may lose.")
+    ] = 1.0,
+    record: Annotated[Path | None, typer.Option(help="JSON file for all numbers.")] = None,
     overwrite: Overwrite = False,
     seed: Seed = 0,
     pooling: Pooling = None,
@@ -63,11 +76,11 @@ def compress(
     data_dir: DataDir = None,
     markdown: Markdown = False,
 ) -> None:
-    """Price the smaller forms of a model on your own documents, and write one.
+    """Measure smaller variants of a model on your own documents, and write one.
 
-    float16 and bf16, int8 for ONNX Runtime and OpenVINO, fewer layers, fewer dimensions, rounded vectors, and
-    of static models an int8 table: bytes, texts a second, and what each loses on scored pairs and on queries
-    cut from your documents.
+    The variants are float16 and bfloat16, int8 for ONNX Runtime and OpenVINO, fewer layers, fewer dimensions,
+    quantized vectors, and an int8 table for static models. The table lists their size, their speed, and their
+    quality drop on scored pairs and on queries generated from your documents.
     """
     from sentemb._files import refuse_existing, refuse_unusable_output, write_json
     from sentemb.compression import LossError, divide_documents
@@ -81,7 +94,7 @@ def compress(
 
     inputs = [model, texts, student, *split_names(sets or "")]
     if (write is None) != (output is None):
-        raise InputError("--write and --output belong together", "name the variant and the folder for it")
+        raise InputError("--write and --output need each other", "pass --write VARIANT --output FOLDER")
     if output is not None:
         refuse_unusable_output(output, inputs)
     if record is not None:
@@ -94,7 +107,7 @@ def compress(
     tasks = generate_queries(parts.priced, count=150, most=len(parts.priced), seed=seed)
     pairs = _pairs(sets, data_dir)
     if not tasks:
-        say("too few documents to cut queries from: NDCG@10 is left out")
+        say("there are too few documents to generate queries from: NDCG@10 is skipped")
     about = {
         "model": public_name(model),
         "texts": describe_source(texts, data_dir=data_dir),
@@ -163,7 +176,7 @@ def _pairs(sets: str | None, data_dir: Path | None) -> list[ScoredPairs]:
         return [found]
     data = given_options({"--data-dir": (given_data_dir(data_dir), None)})
     fetch = shlex.join(["sentemb", "data", "fetch", "stsb", *data])
-    say(f"STS-B is not there ({fetch}), and no --sets are named: STS is left out")
+    say(f"STS is skipped: STS-B is not in the data folder. Name --sets, or get it with `{fetch}`")
     return []
 
 
@@ -178,17 +191,19 @@ def _table(model: str, found: Compressed, shared: int) -> Table:
     delta = ("95 %", "p")
     rows += [(name, *["–"] * (len(rows[0]) - 2), "") for names in found.missing for name in names.split(", ")]
     return Table(
-        title=f"Smaller forms of {model}",
+        title=f"Smaller variants of {model}",
         header=("variant", "MB", "bytes/vector", "texts/s", "ΔSTS", *delta, "ΔNDCG@10", *delta, "best"),
         rows=tuple(rows),
         notes=(
             *(f"{name}: {meaning}" for name, meaning in found.meanings.items()),
-            f"Δ in points from the model: Spearman on {', '.join(prices.pairs) or 'no pairs'}; NDCG@10 on "
-            f"queries cut from the documents, {', '.join(prices.tasks) or 'none'}",
-            f"texts/s: {prices.texts:,} of the documents, encoded in turns; best: no other row is as good "
+            "Δ: difference from the model in points. STS: Spearman on "
+            f"{', '.join(prices.pairs) or 'no pairs'}. "
+            f"NDCG@10: queries generated from the documents, {', '.join(prices.tasks) or 'none'}",
+            f"texts/s: measured on {prices.texts:,} of the documents, interleaved. best: no other row is as "
+            "good "
             "or better in every column",
             *_note_on(shared, found),
-            *(f"{names} not made: {reason}" for names, reason in found.missing.items()),
+            *(f"{names} skipped: {reason}" for names, reason in found.missing.items()),
         ),
     )
 
@@ -202,8 +217,8 @@ def _note_on(shared: int, found: Compressed) -> list[str]:
     if not shared or not found.prices.tasks or not calibrated:
         return []
     return [
-        f"{shared:,} of the documents that int8 and layers were calibrated on are also searched, so that "
-        f"their ΔNDCG@10 may be too good: {PRICED + CALIBRATED:,} documents keep both apart"
+        f"{shared:,} of the documents that calibrated int8 and layers are also searched, so their ΔNDCG@10 "
+        f"may be too optimistic; pass at least {PRICED + CALIBRATED:,} documents to avoid this"
     ]
 
 
@@ -221,13 +236,13 @@ def _say_next(found: Compressed, command: Sequence[str], student: Path | None, t
     points = f"{tolerance:g} point{'' if tolerance == 1 else 's'}"
     fit = [row for row in others if row.loss <= tolerance]
     if not fit:
-        say(f"no variant loses {points} or less")
+        say(f"every variant loses more than {points}")
         return
     chosen = max(fit, key=lambda row: row.speed)
     if chosen.speed > whole.speed:
-        say(f"fastest that loses at most {points}: {chosen.name}")
+        say(f"fastest variant that loses at most {points}: {chosen.name}")
     else:
         chosen = min(fit, key=lambda row: (row.bytes, row.vector_bytes))
-        say(f"nothing that loses at most {points} is faster than the model itself; smallest: {chosen.name}")
+        say(f"no variant that loses at most {points} is faster than the model. The smallest is {chosen.name}")
     written = [] if student is None or chosen.name != "student" else ["--student", student]
     next_command(*command, *written, "--only", chosen.name, "--write", chosen.name, "-o", "FOLDER")

@@ -62,7 +62,7 @@ def propose_fit(folder: object) -> None:
     """Propose to fit hybrid search to queries with qrels, which an index folder can be given at any time."""
     also_command(
         *("index", "fit", folder, "--queries", "queries.jsonl", "--qrels", "qrels.tsv"),
-        comment="20 questions of yours with their relevant documents improve hybrid search",
+        comment="20 of your own queries with their relevant documents improve hybrid search",
     )
 
 

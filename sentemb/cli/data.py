@@ -12,7 +12,7 @@ from sentemb.errors import InputError
 
 
 def list_entries(data_dir: DataDir = None) -> None:
-    """List the data sets of the catalogue and where they are."""
+    """List the data sets of the catalogue and their location."""
     from sentemb.data.catalogue import SPLITS, entries
     from sentemb.data.folder import resolve_data_dir
     from sentemb.data.locate import find
@@ -26,12 +26,12 @@ def list_entries(data_dir: DataDir = None) -> None:
         place = find(entry, root) if root else None
         here = str(place).removeprefix(f"{root}/") if place else "no"
         table.append((entry.name, entry.kind, here, rows or "not counted"))
-    title = f"Data sets; data folder: {root or 'none given'}"
+    title = f"Data sets (data folder: {root or 'not set'})"
     show(Table(title=title, header=("name", "kind", "here", "rows"), rows=tuple(table), names=3))
 
 
-def info(name: Annotated[str, typer.Argument(help="A name that `sentemb data list` shows.")]) -> None:
-    """Show all that the catalogue knows of one data set."""
+def info(name: Annotated[str, typer.Argument(help="Name of a data set, as in `sentemb data list`.")]) -> None:
+    """Show the details of one data set: columns, rows, files, license and source."""
     from sentemb.data.catalogue import get
     from sentemb.data.locate import candidates
 
@@ -43,7 +43,7 @@ def info(name: Annotated[str, typer.Argument(help="A name that `sentemb data lis
         "columns": ", ".join(entry.columns),
         "classes": ", ".join(entry.labels),
         "without labels": ", ".join(entry.unlabelled),
-        "rows": ", ".join(f"{split} {rows:,}" for split, rows in entry.rows.items()) or "not counted",
+        "rows": ", ".join(f"{split} {rows:,}" for split, rows in entry.rows.items()) or "unknown",
         "documents": entry.documents and f"{entry.documents:,}",
         "parts of test": ", ".join(f"{part} {rows:,}" for part, rows in entry.parts.items()),
         "made from": entry.derived_from,
@@ -51,7 +51,7 @@ def info(name: Annotated[str, typer.Argument(help="A name that `sentemb data lis
         "hub": entry.hub_id and f"{entry.hub_id} at {entry.revision or 'no pinned revision'}",
         "hub subset": entry.config,
         "hub files": files,
-        "looked for in": f"\n{'':<16}".join(candidates(entry)),
+        "searched in": f"\n{'':<16}".join(candidates(entry)),
         "licence": entry.licence,
         "url": entry.url,
     }
@@ -64,7 +64,10 @@ def info(name: Annotated[str, typer.Argument(help="A name that `sentemb data lis
 
 def fetch(
     names: Annotated[
-        list[str], typer.Argument(help="Names that `sentemb data list` shows, or families: sts17, sts22, ...")
+        list[str],
+        typer.Argument(
+            help="Names of data sets as in `sentemb data list`, or of families: sts17, sts22, ..."
+        ),
     ],
     data_dir: DataDir = None,
     allow_count_mismatch: AllowCountMismatch = False,
@@ -74,22 +77,22 @@ def fetch(
     from sentemb.data.fetch import fetch as fetch_set
 
     if data_dir is None:
-        raise InputError("fetch needs a folder to put the data in", "give --data-dir or set SENTEMB_DATA")
+        raise InputError("the data folder is not set", "pass --data-dir FOLDER or set SENTEMB_DATA")
     for name in expand(names):
         entry = get(name)
         if entry.hub_id and entry.revision is None:
-            say(f"{name}: the catalogue pins no revision of {entry.hub_id}; taking the newest")
+            say(f"{name}: the catalogue does not pin a revision of {entry.hub_id}; downloading the newest")
         typer.echo(f"{name}: {fetch_set(name, data_dir, check_rows=not allow_count_mismatch)}")
     next_command("data", "verify", *names, "--data-dir", data_dir)
 
 
 def verify(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Data sets; all that are here by default.")
+        list[str] | None, typer.Argument(help="Names of data sets. The default is all in the data folder.")
     ] = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Count the rows of the data sets that are here; exit code 2 where a count differs."""
+    """Check the row counts of the data sets in the data folder. Exits with 2 if a count differs."""
     from sentemb.data.catalogue import entries, expand, get
     from sentemb.data.fetch import count
     from sentemb.data.folder import resolve_data_dir
@@ -97,13 +100,19 @@ def verify(
 
     root = resolve_data_dir(data_dir)
     if root is None:
-        raise InputError("verify needs a folder with data", "give --data-dir or set SENTEMB_DATA")
+        raise InputError("the data folder is not set", "pass --data-dir FOLDER or set SENTEMB_DATA")
     chosen = [get(name) for name in expand(names)] if names else [e for e in entries() if find(e, root)]
     if not chosen:
-        raise InputError(f"{root} holds none of the catalogue's data sets", "see `sentemb data list`")
+        raise InputError(
+            f"{root} does not contain any data set of the catalogue",
+            "download one with `sentemb data fetch NAME`",
+        )
     counts = [counted for entry in chosen for counted in count(entry, root)]
     for counted in counts:
         typer.echo(str(counted))
     wrong = sorted({counted.name for counted in counts if counted.problem})
     if wrong:
-        raise InputError(f"not as in the catalogue: {', '.join(wrong)}", "get complete copies")
+        raise InputError(
+            f"row counts differ from the catalogue: {', '.join(wrong)}",
+            "download complete copies with `sentemb data fetch`",
+        )

@@ -32,7 +32,9 @@ class _TeacherOptions(EncoderOptions):
     max_length: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Longest input in tokens: the teacher's; with --layers the student's in training."
+            min=1,
+            help="Maximum input length in tokens: of the teacher, and with --layers of the student in "
+            "training.",
         ),
     ] = None
 
@@ -48,37 +50,45 @@ def distill(
     layers: Annotated[
         int | None,
         typer.Option(
-            min=1, help="A transformer with so many of the teacher's layers.", show_default="static"
+            min=1,
+            help="Train a transformer with N of the teacher's layers, instead of a static student.",
+            show_default="static student",
         ),
     ] = None,
     dimension: Annotated[
-        int | None, typer.Option(min=2, help="Numbers in a static student's vector.", show_default="256")
+        int | None, typer.Option(min=2, help="Dimensions of a static student.", show_default="256")
     ] = None,
     vocabulary: Annotated[
-        int | None, typer.Option(min=1000, help="Most tokens of a static student.", show_default="52000")
+        int | None,
+        typer.Option(min=1000, help="Maximum vocabulary size of a static student.", show_default="52000"),
     ] = None,
     dtype: Annotated[
         Literal["float32", "float16", "int8"] | None,
-        typer.Option(help="How each number of a static student is kept.", show_default="int8"),
+        typer.Option(help="Number format of a static student's table.", show_default="int8"),
     ] = None,
     sentences: Annotated[
-        int | None, typer.Option(min=1, help="Most texts that the teacher encodes.", show_default="200000")
+        int | None,
+        typer.Option(
+            min=1, help="Maximum number of sentences that the teacher encodes.", show_default="200000"
+        ),
     ] = None,
     steps: Annotated[
         int | None,
         typer.Option(
             min=2,
-            help="Of a static student, 1,024 texts each; of layers, 64 each.",
-            show_default="1000; all texts once",
+            help="Number of training steps: of 1,024 texts for a static student, of 64 with --layers.",
+            show_default="1000; with --layers one epoch",
         ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run of --layers.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Resume an interrupted run with --layers.")
+    ] = False,
     seed: Seed = 0,
 ) -> None:
-    """Distill an encoder into a smaller one on your texts: token vectors, or a few of its layers.
+    """Distill an encoder on your texts into a smaller one: static token vectors, or fewer layers.
 
-    Token vectors are faster, since no network runs. An interrupted run of them leaves nothing and starts
-    again; with --cache-dir the teacher's vectors are kept. A run of --layers resumes with --resume.
+    A static student is faster, since it does not run a network. If interrupted, it starts from scratch;
+    --cache-dir keeps the teacher's vectors. With --layers, an interrupted run continues with --resume.
     """
     from sentemb._files import refuse_unusable_output
 
@@ -87,7 +97,10 @@ def distill(
     common = {"text_column": text_column, "title_column": title_column, "sentences": sentences}
     if layers is None:
         if resume:
-            raise InputError("--resume is for --layers", "run the command again; --cache-dir keeps vectors")
+            raise InputError(
+                "--resume works only with --layers",
+                "run the command without --resume; --cache-dir keeps the teacher's vectors",
+            )
         _static(teacher, texts, output, options, steps=steps, seed=seed, **static, **common)
     else:
         _refuse_static(static, options)
@@ -103,7 +116,9 @@ def _refuse_static(static: Mapping[str, Any], options: EncoderOptions) -> None:
     loading = {"device": options.device, "cache_dir": options.cache_dir, "precision": reduced}
     for name, value in {**static, **loading}.items():
         if value is not None:
-            raise InputError(f"--{name.replace('_', '-')} is for static students", "leave it or --layers out")
+            raise InputError(
+                f"--{name.replace('_', '-')} does not work with --layers", "remove one of the two options"
+            )
 
 
 def _layered(
@@ -130,12 +145,12 @@ def _layered(
         leave_interrupted(stopped)
     kept = f"{layers} {'layer' if layers == 1 else 'layers'}"
     typer.echo(
-        f"{output}: {kept}, {student.speed.student:,.0f} texts a second here, "
+        f"{output}: {kept}, {student.speed.student:,.0f} texts per second on this machine, "
         f"{student.speed.ratio:.1f} times the teacher's {student.speed.teacher:,.0f}"
     )
     typer.echo(
         f"on {len(student.held_out):,} held-out texts: cosine with the teacher {student.before:.3f} before "
-        f"training, {student.agreement.cosine:.3f} now; agreement on similarities "
+        f"training, {student.agreement.cosine:.3f} after; agreement on similarities "
         f"{student.agreement.similarities:.3f}"
     )
 
@@ -150,7 +165,7 @@ def _static(teacher: str, texts: str, output: Path, options: EncoderOptions, **s
         f"{output}: {student.bytes / 1e6:.1f} MB, {student.tokens:,} tokens of {student.dimension} dimensions"
     )
     typer.echo(
-        f"speed on the CPU here: {student.speed.student:,.0f} texts a second, "
+        f"speed on this CPU: {student.speed.student:,.0f} texts per second, "
         f"{student.speed.ratio:.0f} times the teacher's {student.speed.teacher:,.0f}"
     )
     typer.echo(

@@ -27,7 +27,7 @@ def doctor(
     models: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Models to check: bundled names, folders or hub ids.",
+            help="Models to check: bundled models, folders or hub ids.",
             autocompletion=bundled_models,
             show_default=" ".join(_MODELS),
         ),
@@ -36,9 +36,9 @@ def doctor(
 ) -> None:
     """Show versions, processor and kernels, and check that vectors do not depend on their batch.
 
-    A text must have the same vector, to the last bit, alone and in any batch, by any number of threads:
-    otherwise what is served, cached and indexed would disagree. Whether a kernel keeps that depends on the
-    processor, so it is tried here. Exits with 1 if it does not hold.
+    A text should have the same vector, to the last bit, alone and in any batch, with any number of threads.
+    Otherwise served, cached and indexed vectors differ. This depends on the kernels of the processor, so it
+    is checked here. Exits with 1 if a vector differs.
     """
     from sentemb._machine import cores, describe_processor, memory_gib
     from sentemb.evaluation.environment import library_versions
@@ -52,7 +52,10 @@ def doctor(
     table, holds = _checked(models or list(_MODELS))
     show(table, markdown=markdown)
     if not holds:
-        say("a text's vector can change in its last bits with the batch: results agree to rounding")
+        say(
+            "the last bits of a text's vector depend on the batch on this machine: results agree only up to "
+            "rounding"
+        )
         raise typer.Exit(1)
     next_command("quickstart")
 
@@ -74,7 +77,7 @@ def _kernels() -> Table:
     notes = (
         f"packed linear layers (oneDNN): {'yes' if processor.packs else 'no'}; "
         f"in bfloat16 with --precision reduced: {'yes' if processor.bfloat16 else 'no'}",
-        f"environment: {waiting or 'nothing set'}",
+        f"environment variables: {waiting or 'none set'}",
     )
     return Table("Kernels", ("library", "instructions", "threads"), tuple(rows), notes, names=2)
 
@@ -97,5 +100,5 @@ def _checked(models: list[str]) -> tuple[Table, bool]:
             kernel = str(encoder.describe().get("linear_kernel", "–"))
             rows.append((encoder.name, precision, kernel, found.verdict))
     return Table(
-        "Alone and in a batch", ("model", "precision", "kernel", "vectors"), tuple(rows), names=4
+        "Vectors alone and in a batch", ("model", "precision", "kernel", "vectors"), tuple(rows), names=4
     ), holds

@@ -35,7 +35,7 @@ _LINES = {".txt", ".csv", ".tsv", ".jsonl"}
 
 @grouped
 def encode(
-    data: Annotated[str, typer.Argument(help="File, folder, URI, hub id or catalogue name.")],
+    data: Annotated[str, typer.Argument(help="Documents: file, folder, URI, hub id or catalogue name.")],
     output: OutputFolder,
     options: EncoderOptions,
     model: Named = DEFAULT_ENCODER,
@@ -47,8 +47,8 @@ def encode(
         typer.Option(
             min=1,
             max=256,
-            help="Processes that share the cores, or actors of Ray.",
-            show_default="1, or Ray's CPUs",
+            help="Number of processes that share the cores, or of Ray actors.",
+            show_default="1, or one per CPU of the Ray cluster",
         ),
     ] = None,
     ray: Annotated[
@@ -57,19 +57,21 @@ def encode(
     ] = None,
     role: Annotated[
         Literal["document", "query"],
-        typer.Option(help="What the texts are in a search: decides the model's prompt and route."),
+        typer.Option(help="Role of the texts in search. It selects the model's prompt and route."),
     ] = "document",
     dtype: Annotated[
-        Literal["float32", "float16"], typer.Option(help="How vectors are stored; float16 takes half.")
+        Literal["float32", "float16"],
+        typer.Option(help="Number format of the stored vectors. float16 takes half the space."),
     ] = "float32",
     shard_size: Annotated[
-        int | None, typer.Option(min=1, max=10_000_000, help="Rows of a shard.", show_default="16384")
+        int | None,
+        typer.Option(min=1, max=10_000_000, help="Number of rows per shard.", show_default="16384"),
     ] = None,
 ) -> None:
-    """Encode a corpus of any size into a folder of shards; the same command again resumes.
+    """Encode a corpus of any size into a folder of shards. Run the same command again to resume.
 
-    Memory holds a few shards. The bytes of the folder are the same with any number of workers, and after any
-    interruption. Rows without a vector are named in set-aside.jsonl.
+    Only a few shards are in memory at a time. The files are identical for any number of workers and after any
+    interruption. Rows that cannot be encoded are listed in set-aside.jsonl.
     """
     refuse_unusable_output(output, [data, model], cache=options.cache_dir)
     from sentemb.encoding.sharding import SHARD_SIZE, encode_shards
@@ -102,12 +104,12 @@ def encode(
             say=say,
         )
     folder = found.folder
-    aside = f"; {found.refused:,} have no vector, see set-aside.jsonl" if found.refused else ""
+    aside = f"; {found.refused:,} skipped (see set-aside.jsonl)" if found.refused else ""
     speed = found.encoded / max(time.monotonic() - began, 1e-9)
     size = sum(path.stat().st_size for path in folder.files) / 1e6
     typer.echo(
-        f"{output}: {len(folder):,} vectors of {folder.dimension} numbers ({dtype}), {size:,.1f} MB, "
-        f"{found.encoded:,} of them encoded now, {speed:,.0f} a second{aside}"
+        f"{output}: {len(folder):,} vectors of {folder.dimension} dimensions ({dtype}), {size:,.1f} MB, "
+        f"{found.encoded:,} encoded in this run, {speed:,.0f} per second{aside}"
     )
     if role == "document":
         next_command("index", "build", output, "--output", "index")
@@ -123,10 +125,10 @@ def _pool(workers: int | None, ray: str | None, options: EncoderOptions) -> Pool
 
     if options.device not in (None, "cpu"):
         raise InputError(
-            f"--device {options.device}: with --ray vectors are made on CPUs", "leave --device out"
+            f"--device {options.device} does not work with --ray, which encodes on CPUs", "remove --device"
         )
     if options.cache_dir is not None:
-        raise InputError("--cache-dir is for one machine, and --ray for several", "leave one of them out")
+        raise InputError("--cache-dir does not work with --ray", "remove one of the two options")
     return ray_pool(ray, workers)
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Loaded = TypeVar("Loaded", bound="TextEncoder | Searcher")
 Preset = Annotated[
-    str, typer.Option(help="Classifiers: sg-bert or simcse for papers' rows, simcse-fast or logreg.")
+    str, typer.Option(help="Classifier setup: sg-bert or simcse as in the papers; simcse-fast or logreg.")
 ]
 
 
@@ -39,31 +39,45 @@ def sts(
     models: Models,
     options: EvaluationOptions,
     suite: Annotated[
-        Literal["sts", "multilingual"], typer.Option(help="multilingual: the seven tracks of SemEval-2017.")
+        Literal["sts", "multilingual"],
+        typer.Option(
+            help="sts: STS12 to STS16, STS-B and SICK-R. multilingual: the seven tracks of SemEval-2017."
+        ),
     ] = "sts",
     sets: Annotated[
         str | None,
         typer.Option(
-            help="Your own files of scored pairs, or sets such as sts12, stsb, sickr-mteb, sts14-es, sts17, "
-            "sts22-de-en, separated by commas; the suite's by default."
+            help="Data sets such as sts12, stsb, sickr-mteb, sts14-es, sts17, sts22-de-en, or your own files "
+            "of "
+            "scored pairs, separated by commas. The default is the sets of the suite."
         ),
     ] = None,
     protocol: Annotated[
         Literal["all", "mean", "wmean"] | None,
-        typer.Option(help="Subsets of a set: concatenated, averaged, or averaged by size; the suite's."),
+        typer.Option(
+            help="How to combine the subsets of a set: all concatenates them, mean averages their scores, "
+            "wmean weights the mean by size. The default depends on the suite."
+        ),
     ] = None,
     measure: Annotated[
-        Literal["spearman", "pearson"] | None, typer.Option(help="The correlation to show; the suite's.")
+        Literal["spearman", "pearson"] | None,
+        typer.Option(help="Correlation to show. The default depends on the suite."),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Seed the model was trained with; known of folders called NAME-seed-N.")
+        int | None,
+        typer.Option(
+            help="Seed with which the model was trained. Read from the folder's name if it is NAME-seed-N."
+        ),
     ] = None,
-    export_mteb: Annotated[Path | None, typer.Option(help="Folder for result files of MTEB.")] = None,
+    export_mteb: Annotated[
+        Path | None, typer.Option(help="Folder for result files in MTEB's format.")
+    ] = None,
     markdown: Markdown = False,
 ) -> None:
     """Score encoders by the correlation of cosine similarities with gold scores.
 
-    On STS12-16, STS-B and SICK-R, on other languages, or on your own pairs: two texts and a score a row.
+    The pairs are STS12 to STS16, STS-B and SICK-R, sets in other languages, or your own files with two texts
+    and a score per row.
     """
     from sentemb.cli.export import export_record
     from sentemb.evaluation.environment import command_line
@@ -93,7 +107,7 @@ def sts(
                 progress=sys.stderr.isatty(),
             )
             records.append(record)
-            counts = f"{record.details['sentences']:,} sentences, {record.details['unique']:,} unique ones"
+            counts = f"{record.details['sentences']:,} sentences, {record.details['unique']:,} unique,"
             say(f"  {counts} encoded in {record.environment.seconds['encode']:.1f} s")
             if output is not None:
                 say(f"  {output / record.file_name}")
@@ -113,18 +127,22 @@ def transfer(
     tasks: Annotated[
         str,
         typer.Option(
-            help="mr, cr, subj, mpqa, sst2, trec, mrpc, sst5, sick-e, stsb-trained, sickr-trained, a probing "
-            "task; `transfer`, the papers' seven, and `probing`, the ten of these; your own labelled files."
+            help="Tasks, separated by commas: mr, cr, subj, mpqa, sst2, trec, mrpc, sst5, sick-e, "
+            "stsb-trained, "
+            "sickr-trained, a probing task, or your own labelled files. `transfer` means the papers' seven, "
+            "`probing` all ten probing tasks."
         ),
     ] = "transfer",
     preset: Preset = "simcse",
-    seeds: Annotated[str, typer.Option(help="Of the classifiers, a record each: 1,2,3.")] = "1111",
+    seeds: Annotated[
+        str, typer.Option(help="Seeds of the classifiers, such as 1,2,3. Each gets its own record.")
+    ] = "1111",
 ) -> None:
     """Train SentEval's classifiers on frozen sentence vectors (SentEval's transfer and probing tasks).
 
-    A file of your own, a text (or two) and a label a row, is evaluated by cross-validation, as MR is.
-    Accuracies under different presets do not compare. The regressions of stsb-trained and sickr-trained are
-    SentEval's own way with these sets, under every preset the same.
+    Your own file has one or two texts and a label per row, and is evaluated by cross-validation, as MR is.
+    Accuracies under different presets are not comparable. stsb-trained and sickr-trained are SentEval's
+    regressions on these sets; they are the same under every preset.
     """
     from sentemb.evaluation.transfer import PROBING_TASKS, TRANSFER_TASKS
 
@@ -140,31 +158,36 @@ def retrieval(
     sets: Annotated[
         str | None,
         typer.Option(
-            help="Sets such as scifact, cisi, xquad-r/de, or folders of your own in BEIR's layout, separated "
-            "by commas; the suite's that are there by default."
+            help="Data sets such as scifact, cisi, xquad-r/de, or your own folders in BEIR layout, separated "
+            "by "
+            "commas. The default is all sets of the suite that are in the data folder."
         ),
     ] = None,
     split: Annotated[
-        str | None, typer.Option(help="Of the judgements; test by default, or what there is in its place.")
+        str | None, typer.Option(help="Split of the qrels. The default is test, or the only one.")
     ] = None,
     exclude_same_ids: Annotated[
         bool,
         typer.Option(
             "--exclude-same-ids",
-            help="A query does not find the document of its own id, as in BEIR; for ArguAna and Quora.",
+            help="Exclude the document with the query's own id from the results, as BEIR does for ArguAna "
+            "and Quora.",
         ),
     ] = False,
-    runs: Annotated[Path | None, typer.Option(help="Folder for what was found, as runs of TREC.")] = None,
+    runs: Annotated[Path | None, typer.Option(help="Folder for the results as TREC run files.")] = None,
     vectors: Annotated[
         Path | None,
-        typer.Option(help="The documents' vectors, as of sentemb encode; of one set and one model."),
+        typer.Option(
+            help="Folder of `sentemb encode` with the documents' vectors. Requires a single set and a single "
+            "model."
+        ),
     ] = None,
 ) -> None:
-    """Score search on judged queries: graded NDCG@10, MRR@10, MAP, recall, precision and hits.
+    """Score search on queries with qrels: graded NDCG@10, MRR@10, MAP, recall, precision and hits.
 
-    All metrics are trec_eval's, over all judged queries: one that nothing was found for counts 0. Encoders
-    are searched exactly, with their own prompts for queries and documents; BM25 is SQLite's; hybrid:MODEL
-    fuses both, and weighs them by queries that it cuts from the documents.
+    All metrics follow trec_eval. A query without results counts as 0. Encoders are searched exactly, with
+    their own prompts for queries and documents. BM25 is SQLite's. hybrid:MODEL fuses both; its weight is
+    fitted on queries that are generated from the documents.
     """
     from functools import cache, partial
 
@@ -174,7 +197,7 @@ def retrieval(
 
     stored = None if vectors is None else ShardFolder(vectors)
     if stored is not None and (sets is None or len(split_names(sets)) != 1):
-        raise InputError("--vectors are those of one set", "name it by --sets")
+        raise InputError("--vectors works with a single data set", "name it with --sets")
     with ExitStack() as stack:
         # Vectors are shared by MODEL and hybrid:MODEL.
         @cache
@@ -201,8 +224,10 @@ def retrieval(
 def geometry(
     models: Models,
     options: EvaluationOptions,
-    data: Annotated[str, typer.Option("--data", help="Scored pairs: a set's name or a file.")] = "stsb",
-    split: Annotated[str, typer.Option(help="Their split.")] = "dev",
+    data: Annotated[
+        str, typer.Option("--data", help="Scored pairs: name of a data set, or a file.")
+    ] = "stsb",
+    split: Annotated[str, typer.Option(help="Split of the data set.")] = "dev",
 ) -> None:
     """Measure alignment, uniformity, anisotropy and effective rank of encoders, with intervals."""
     _run(models, ["geometry"], options, pairs=data, split=split)
@@ -213,20 +238,18 @@ def all_suites(
     models: Models,
     options: EvaluationOptions,
     suites: Annotated[
-        str, typer.Option(help="Some of these, separated by commas.")
+        str, typer.Option(help="Suites to run, separated by commas.")
     ] = "sts,multilingual,geometry,transfer,retrieval",
     preset: Preset = "simcse-fast",
     allow_missing: Annotated[
-        bool, typer.Option("--allow-missing", help="Skip data sets that are missing.")
+        bool, typer.Option("--allow-missing", help="Skip data sets that are not available.")
     ] = False,
 ) -> None:
     """Evaluate encoders on STS, other languages, geometry, transfer tasks and retrieval.
 
-    Each sentence is encoded once.
-
-    Each suite leaves a record in --output. What is recorded there for the same encoder and settings is
-    skipped, so the same command resumes an interrupted one. A missing data set ends the command before
-    anything is encoded, unless --allow-missing skips it.
+    Each sentence is encoded once. Each suite writes a record to --output. A suite that is already recorded
+    there for the same encoder and settings is skipped, so running the command again resumes it. If a data set
+    is missing, the command stops before anything is encoded, unless you pass --allow-missing.
     """
     _run(models, split_names(suites), options, allow_missing=allow_missing, preset=preset)
 
@@ -251,10 +274,10 @@ def _systems(models: Sequence[str], load: Callable[[str], Loaded]) -> Iterator[L
     for model in models if len(models) > 1 else ():
         name = load(model).name
         if model == named.get(name):
-            raise InputError(f"{model} is named twice", "name each model once")
+            raise InputError(f"{model} is listed twice", "list each model once")
         if name in named:
             raise InputError(
-                f"two models are called {name}: {named[name]} and {model}", "rename the folder of one"
+                f"two models are called {name}: {named[name]} and {model}", "rename the folder of one of them"
             )
         named[name] = model
     for number, model in enumerate(models, start=1):
@@ -298,7 +321,7 @@ def _run(
             results.append(result)
     except KeyboardInterrupt:
         if output is not None:
-            say(f"what was evaluated is in {output}; the same command resumes from there")
+            say(f"finished records are in {output}; run the same command again to resume")
         raise
     finally:
         # What was measured before a later model failed, or before Ctrl-C, is shown all the same.
@@ -316,10 +339,10 @@ def _show(results: Sequence[EvaluationResult]) -> None:
         show(table)
         typer.echo()
     if missing := dict.fromkeys(error.name for error in results[0].missing):
-        say(f"skipped, since they are missing: {', '.join(missing)}")
+        say(f"skipped, because they are not available: {', '.join(missing)}")
     for one in results:
         if one.reused:
-            say(f"{one.model}: {', '.join(one.reused)} recorded already, not evaluated again")
+            say(f"{one.model}: {', '.join(one.reused)} already recorded, skipped")
         if one.seconds:
             took = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in one.seconds.items())
             sentences = f"{one.sentences:,} unique sentences; " if one.sentences else ""
@@ -328,7 +351,9 @@ def _show(results: Sequence[EvaluationResult]) -> None:
 
 def _say_next(names: Sequence[str], output: Path | None) -> None:
     if output is None:
-        next_step("the same command with --output FOLDER keeps records to compare and to report")
+        next_step(
+            "run the command again with --output FOLDER to save records that you can compare and report"
+        )
     elif len(names) > 1:
         next_command("compare", *names, "--records", output)
     else:

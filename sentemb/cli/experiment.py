@@ -28,14 +28,20 @@ from sentemb.training.values import parsed_option, to_toml
 if TYPE_CHECKING:
     from sentemb.experiments import Experiment
 
-_DATA = "How the experiment makes its data: rule=lacon, test_rows=400, held_out=0.2, ...; see --explain."
+_DATA = (
+    "Data option of the experiment: KEY=VALUE, such as rule=lacon, test_rows=400 or held_out=0.2. "
+    "--explain lists them. Repeat for several options."
+)
 
 
 def experiment(
-    name: Annotated[str, typer.Argument(help="A bundled experiment, or FILE.toml of your own.")] = "",
+    name: Annotated[str, typer.Argument(help="Bundled experiment, or your own FILE.toml.")] = "",
     methods: Annotated[
         list[str] | None,
-        typer.Argument(help="Some of its methods or groups, or any recipes; its rows by default."),
+        typer.Argument(
+            help="Methods or groups of the experiment, or any recipes. The default is the methods of the "
+            "paper's table."
+        ),
     ] = None,
     output: Annotated[
         Path | None,
@@ -43,36 +49,43 @@ def experiment(
     ] = None,
     base: Annotated[str | None, typer.Option(help="Base model of every method.")] = None,
     base_for: Annotated[
-        list[str] | None, typer.Option(help="Base model on one data set: SET=BASE; repeat it for more.")
+        list[str] | None, typer.Option(help="Base model for one data set: SET=BASE. Repeat for several sets.")
     ] = None,
     sets: Annotated[
         str | None,
-        typer.Option(help="Data sets or files: cola,mine.csv; SET/SPLIT trains on that split."),
+        typer.Option(
+            help="Data sets or files, separated by commas: cola,mine.csv. SET/SPLIT trains on that split."
+        ),
     ] = None,
     values: Annotated[
-        str | None, typer.Option(help="Other values than the paper's, such as 20,100 examples.")
+        str | None,
+        typer.Option(
+            help="Values of the experiment's variable instead of the paper's, such as 20,100 (examples)."
+        ),
     ] = None,
     seeds: Seeds = None,
     setting: Settings = None,
     data: Annotated[list[str] | None, typer.Option(help=_DATA)] = None,
     methods_file: Annotated[
-        Path | None, typer.Option("--methods", help="TOML file: a table of options for each method.")
+        Path | None, typer.Option("--methods", help="TOML file with a table of options for each method.")
     ] = None,
-    baseline: Annotated[str | None, typer.Option(help="The method that others are compared with.")] = None,
+    baseline: Annotated[str | None, typer.Option(help="Method with which the others are compared.")] = None,
     best: Annotated[
-        int | None, typer.Option(min=1, help="Report so many runs, the best by validation.")
+        int | None, typer.Option(min=1, help="Report only the N best runs by validation score.")
     ] = None,
     jobs: Jobs = 1,
     models: Annotated[
-        Path | None, typer.Option(help="Where models are trained; OUTPUT/models by default.")
+        Path | None, typer.Option(help="Folder in which models are trained. The default is OUTPUT/models.")
     ] = None,
     keep_models: Annotated[
-        bool, typer.Option("--keep-models", help="Do not remove evaluated models.")
+        bool, typer.Option("--keep-models", help="Keep models after they are evaluated.")
     ] = False,
     no_run: Annotated[
-        bool, typer.Option("--no-run", help="Make the tables again, and train nothing.")
+        bool, typer.Option("--no-run", help="Only rebuild the tables from existing results. Do not train.")
     ] = False,
-    figures: Annotated[bool, typer.Option("--figures", help="Draw scores against the values.")] = False,
+    figures: Annotated[
+        bool, typer.Option("--figures", help="Draw figures of the scores over the values.")
+    ] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Print the experiment and its data options.")
     ] = False,
@@ -107,7 +120,7 @@ def experiment(
         typer.echo(_explained(chosen), nl=False)
         return
     if output is None:
-        raise InputError("no output folder", "name one with --output")
+        raise InputError("--output is missing", "pass --output FOLDER")
     if not no_run:
         from sentemb.training.progress import ConsoleProgress
 
@@ -122,7 +135,7 @@ def experiment(
                 progress=ConsoleProgress(),
             )
         except KeyboardInterrupt as stopped:
-            say("interrupted; the same command resumes")
+            say("interrupted; run the same command again to resume")
             raise typer.Exit(128 + getattr(stopped, "number", signal.SIGINT)) from None
     path = write_tables(chosen, output)
     typer.echo(path.read_text(encoding="utf-8"), nl=False)

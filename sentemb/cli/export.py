@@ -16,20 +16,26 @@ if TYPE_CHECKING:
 
 
 def export(
-    records: Annotated[list[Path], typer.Argument(help="Result records, or folders of them.")],
+    records: Annotated[list[Path], typer.Argument(help="Record files, or folders with records.")],
     output: OutputFolder,
-    format: Annotated[Literal["mteb"], typer.Option(help="mteb: result files of MTEB 2.")] = "mteb",
+    format: Annotated[
+        Literal["mteb"], typer.Option(help="Output format. mteb: result files of MTEB 2.")
+    ] = "mteb",
     model_name: Annotated[
-        str | None, typer.Option(help="organization/model, for records of one model.")
+        str | None,
+        typer.Option(help="Name of the model as organization/model. Requires records of a single model."),
     ] = None,
 ) -> None:
-    """Write result records in another program's format."""
+    """Convert result records to the format of another program."""
     from sentemb._files import check_writable
     from sentemb.evaluation.record import load_records
 
     found = load_records(records)
     if model_name is not None and len({record.fingerprint for record in found}) > 1:
-        raise InputError("--model-name names one model, the records are of several", "export them one by one")
+        raise InputError(
+            "--model-name works with a single model, but the records are of several",
+            "export one model at a time",
+        )
     check_writable(output)
     for record in found:
         export_record(record, output, model_name)
@@ -42,7 +48,7 @@ def export_record(record: Record, folder: Path, model_name: str | None = None) -
 
     if not has_tasks(record):
         names = ", ".join(one.name for one in record.datasets)
-        say(f"  not exported: {record.suite} of {record.model} ({names}): MTEB has no such task")
+        say(f"  not exported: {record.suite} of {record.model} ({names}): MTEB does not have this task")
         return
     exported = export_mteb(record, folder, model_name=model_name)
     for path in exported.files:

@@ -27,28 +27,32 @@ if TYPE_CHECKING:
 IndexFolder = Annotated[Path, typer.Argument(help="Index folder.")]
 IndexPlace = Annotated[str, typer.Argument(help="Index folder, or lancedb:URI.")]
 NewKind = Annotated[
-    Literal["auto", "flat", "hnsw", "ivfpq"] | None, typer.Option(help="Another kind; auto chooses by size.")
+    Literal["auto", "flat", "hnsw", "ivfpq"] | None,
+    typer.Option(help="Kind of the vector index. auto chooses by size."),
 ]
-NewBudget = Annotated[str | None, typer.Option(help="Memory the index may take, such as 500MB.")]
+NewBudget = Annotated[str | None, typer.Option(help="Maximum memory of the index, such as 500MB.")]
 STAGES = {
     "read": "reading documents",
-    "resume": "finding encoded texts",
+    "resume": "looking up encoded texts",
     "encode": "encoding",
-    "train": "learning codes",
-    "terms": "indexing words",
+    "train": "training the vector index",
+    "terms": "indexing keywords",
     "index": "indexing",
     "tune": "measuring recall",
-    "weigh": "weighing vectors and words",
+    "weigh": "fitting the hybrid weight",
 }
 COMPACTING = STAGES | {"encode": "copying vectors", "resume": "copying vectors"}
 TruncateOption = Annotated[
     Literal["split", "warn", "error"],
-    typer.Option(help="Texts longer than the model reads: in passages, only their beginning, or refused."),
+    typer.Option(
+        help="Texts longer than the model's maximum length: split them into chunks, truncate them with a "
+        "warning, or stop with an error."
+    ),
 ]
 _FATES = {
-    "split": "new ones are split into passages",
-    "warn": "of new ones the beginning is indexed, with a warning",
-    "error": "new ones are refused",
+    "split": "new long texts are split into chunks",
+    "warn": "new long texts are truncated with a warning",
+    "error": "new long texts are an error",
 }
 BUILT_WITHOUT_ROLE = "built without the model's document prompt or route; build it again"
 _COUNTS = ("documents", "vectors", "left_out", "split", "cut")
@@ -58,23 +62,32 @@ _EFFORT = {"flat": "", "hnsw": ", efSearch {}", "ivfpq": ", nprobe {}"}
 def search(
     folder: IndexPlace,
     query: Annotated[
-        str | None, typer.Argument(help="What to look for; else one query a line from standard input.")
+        str | None,
+        typer.Argument(help="Query. By default queries are read from standard input, one per line."),
     ] = None,
-    k: Annotated[int, typer.Option("-k", help="Hits for each query.")] = 10,
-    queries: Annotated[Path | None, typer.Option(help="File with one query a line.")] = None,
+    k: Annotated[int, typer.Option("-k", help="Number of hits per query.")] = 10,
+    queries: Annotated[Path | None, typer.Option(help="File with queries, one per line.")] = None,
     mode: Annotated[
         Literal["dense", "keyword", "hybrid"],
-        typer.Option(help="By the model's vectors, by words (BM25) or by both."),
+        typer.Option(help="Search by vectors (dense), by keywords (BM25) or by both (hybrid)."),
     ] = "dense",
     min_score: Annotated[
         str | None,
-        typer.Option(help="Leave out hits that score less; 99.2% means nearer than so many random pairs."),
+        typer.Option(
+            help="Minimum score of a hit, such as 0.5. A percentile such as 99.2% means: more similar than "
+            "99.2% of random pairs of texts."
+        ),
     ] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option(help="Only documents with such metadata: year>=2020, lang=en; repeat it."),
+        typer.Option(
+            help="Only return documents with this metadata, such as year>=2020 or lang=en. Repeat for "
+            "several conditions."
+        ),
     ] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m", help="Where the encoder is now.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Encoder of the index, if its folder has moved.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the best documents for a query."""
@@ -102,7 +115,7 @@ def search(
 
 
 def info(place: IndexPlace, as_json: AsJson = False) -> None:
-    """Show what an index holds, after comparing every byte with its checksums."""
+    """Show the contents and settings of an index, after verifying all checksums."""
     from sentemb.search.address import in_lancedb
     from sentemb.search.view import open_view
 
@@ -140,24 +153,26 @@ def _view_of(place: str) -> View:
 
 def _queries(query: str | None, file: Path | None) -> list[str]:
     if query is not None and file is not None:
-        raise InputError("a query and --queries were given", "give one of them")
+        raise InputError("a query and --queries cannot be combined", "pass one of them")
     return [query] if query is not None else read_lines(file, "query", "--queries")
 
 
 def read_lines(file: Path | None, what: str, option: str) -> list[str]:
     """The lines of a file or of what is piped in, without blank ones."""
     if file is None and (sys.stdin is None or sys.stdin.isatty()):
-        raise InputError(f"no {what} was given", f"pass one, name a file with {option}, or pipe lines in")
+        raise InputError(
+            f"the {what} is missing", f"pass one, name a file with {option}, or pipe lines to standard input"
+        )
     try:
         if file is not None and (file.is_block_device() or file.is_char_device()):
             raise InputError(f"{file} is a device, not a file", "name a text file")
         content = sys.stdin.buffer.read() if file is None else file.read_bytes()
         lines = content.decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
-        raise InputError(f"{file or 'standard input'} is not UTF-8: {error}") from None
+        raise InputError(f"{file or 'standard input'} is not UTF-8: {error}", "convert it to UTF-8") from None
     texts = [line.strip() for line in lines if line.strip()]
     if not texts:
-        raise InputError(f"{file or 'standard input'} holds no {what}")
+        raise InputError(f"{file or 'standard input'} is empty", f"write one {what} per line")
     return texts
 
 
@@ -195,7 +210,7 @@ def show_facts(folder: Path, manifest: Manifest, *, written: int = 0, tombstones
     from sentemb.search.plan import format_bytes
 
     recall = manifest.recall
-    found = "not measured, too few vectors" if recall.at_10 is None else f"{recall.at_10:.3f}"
+    found = "not measured: too few vectors" if recall.at_10 is None else f"{recall.at_10:.3f}"
     if manifest.kind == "flat":
         found += " (exact search)"
     elif recall.at_10 is not None:
@@ -203,26 +218,28 @@ def show_facts(folder: Path, manifest: Manifest, *, written: int = 0, tombstones
             f" on {recall.queries:,} held-out queries, {recall.queries_per_second:,.0f} queries/s in a batch"
         )
     if written or tombstones:
-        found += f"; since then {written:,} vectors were written and {tombstones:,} died"
+        found += f"; since then {written:,} vectors were added and {tombstones:,} deleted"
     size = bytes_on_disk(folder, manifest)
     encoder, adapter = manifest.encoder, manifest.adapter
     mapped = (
-        f"; of queries, mapped to {adapter.documents.name} of the documents with recall@10 "
+        f" for queries, mapped to the documents' encoder {adapter.documents.name} with recall@10 "
         f"{adapter.recall_new:.3f}"
         if adapter
         else ""
     )
     facts = {
-        "documents": f"{manifest.documents:,}, {manifest.left_out:,} blank ones left out",
+        "documents": f"{manifest.documents:,}; {manifest.left_out:,} blank ones were skipped",
         "long texts": _long_texts(manifest),
-        "vectors": f"{manifest.vectors:,} of {manifest.dimension} dimensions, one for each unique text",
+        "vectors": f"{manifest.vectors:,} of {manifest.dimension} dimensions, one per unique text",
         "encoder": f"{encoder.name} ({encoder.fingerprint[:12]}), {manifest.metric}{mapped}",
         "prompts": describe_roles(manifest.documents_encoder),
         "kind": f"{manifest.factory}{_EFFORT[manifest.kind].format(manifest.effort)}{_ranking(manifest)}",
         "chosen": manifest.reason,
         "recall@10": found,
         "keywords": _words(manifest.language),
-        "hybrid": manifest.hybrid.reason() if manifest.hybrid else "weighs both alike; `sentemb index fit`",
+        "hybrid": manifest.hybrid.reason()
+        if manifest.hybrid
+        else "weights keyword and dense search equally; fit the weight with `sentemb index fit`",
         "percentiles": _describe(manifest.calibration),
         "size": f"{format_bytes(size)} on disk, {manifest.bytes_per_vector:,.0f} bytes per vector",
         "built": ", ".join((manifest.created, *map(" ".join, manifest.versions.items()))),
@@ -238,7 +255,7 @@ def describe_roles(facts: EncoderFacts) -> str:
         return BUILT_WITHOUT_ROLE
     prompts = facts.details.get("prompts", {})
     given = [f"{role} {prompts[role]!r}" for role in ("query", "document") if prompts.get(role)]
-    routes = ["routes of the model for queries and documents"] if facts.details.get("routes") else []
+    routes = ["separate routes of the model for queries and documents"] if facts.details.get("routes") else []
     return ", ".join(given + routes) or "none"
 
 
@@ -246,7 +263,7 @@ def _long_texts(manifest: Manifest) -> str:
     """What became of texts that are longer than the model reads, in a line."""
     if not manifest.long:
         return f"none; {_FATES[manifest.truncate]}"
-    counts = ((manifest.split, "in passages"), (manifest.cut, "of which only the beginning is found"))
+    counts = ((manifest.split, "in chunks"), (manifest.cut, "truncated"))
     parts = [f"{count:,} document{'s' * (count != 1)} {what}" for count, what in counts if count]
     return f"{', '.join(parts)}; {_FATES[manifest.truncate]}"
 
@@ -255,24 +272,30 @@ def _ranking(manifest: Manifest) -> str:
     """What ranks the candidates of codes, where it is not the codes."""
     if not manifest.rescored:
         return ""
-    return f"; the {manifest.rescored} best are ranked by their texts, encoded again, for 10 hits"
+    return (
+        f"; for 10 hits, the texts of the {manifest.rescored} best candidates are encoded again to rank them"
+    )
 
 
 def _words(language: str | None) -> str:
     """How texts are cut to words, in a line."""
     if language is None:
-        return "none; `sentemb index compact` makes them"
-    return f"by the words of {'no language in particular' if language == 'und' else language}"
+        return "not indexed; index them with `sentemb index compact`"
+    return (
+        "words, without rules of a language" if language == "und" else f"words, with the rules of {language}"
+    )
 
 
 def _describe(calibration: Calibration | None) -> str:
     """What scores mean, in a line."""
     if calibration is None:
-        return "none; there were too few texts, or `sentemb index compact` makes them"
+        return (
+            "not available: there were too few texts, or the index is old (then run `sentemb index compact`)"
+        )
     points = ", ".join(
-        f"{percentile} % below {calibration.score(percentile):.3f}" for percentile in (50, 90, 99)
+        f"{percentile}% score below {calibration.score(percentile):.3f}" for percentile in (50, 90, 99)
     )
-    return f"of {calibration.pairs:,} random pairs of texts, {points}; up to {calibration.most:g} %"
+    return f"of {calibration.pairs:,} random pairs of texts, {points}; resolved up to {calibration.most:g}%"
 
 
 def _show_hits(query: str, hits: list[Hit], calibration: Calibration | None) -> None:

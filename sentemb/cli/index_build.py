@@ -30,18 +30,24 @@ if TYPE_CHECKING:
     from sentemb.search import Document, SearchIndex
 
 _Make = Callable[[Callable[[str, int, int], None], Mapping[str, Any]], "SearchIndex"]
-_FILLING = COMPACTING | {"resume": "finding what is written", "index": "writing", "train": "indexing"}
+_FILLING = COMPACTING | {"resume": "looking up written documents", "index": "writing", "train": "indexing"}
 
 
 @grouped
 def build(
     data: Annotated[
         str,
-        typer.Argument(help="File, folder, URI, hub id, catalogue name, or what sentemb encode made."),
+        typer.Argument(
+            help="Documents: file, folder, URI, hub id, catalogue name, or output folder of `sentemb encode`."
+        ),
     ],
     output: Annotated[
         str,
-        typer.Option("--output", "-o", help="Folder to make; or lancedb:URI, of what sentemb encode made."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder for the index, or lancedb:URI if the input is an output folder of `sentemb encode`.",
+        ),
     ],
     options: EncoderOptions,
     model: Named = DEFAULT_ENCODER,
@@ -49,30 +55,46 @@ def build(
     title_column: TitleColumn = None,
     id_column: IdColumn = None,
     kind: Annotated[
-        Literal["auto", "flat", "hnsw", "ivfpq"], typer.Option(help="By size by default.")
+        Literal["auto", "flat", "hnsw", "ivfpq"],
+        typer.Option(
+            help="Kind of the vector index: flat is exact, hnsw and ivfpq are approximate. auto chooses by "
+            "size."
+        ),
     ] = "auto",
     metric: Annotated[
         Literal["cosine", "dot"] | None,
-        typer.Option(help="How vectors are compared.", show_default="as the model was trained for"),
+        typer.Option(help="Similarity of vectors: cosine or dot product.", show_default="the model's own"),
     ] = None,
     memory_budget: Annotated[
-        str | None, typer.Option(help="Memory the index may take, such as 500MB; auto keeps within 2GiB.")
+        str | None,
+        typer.Option(
+            help="Maximum memory of the index, such as 500MB. With --kind auto, the default is 2GiB."
+        ),
     ] = None,
     language: Annotated[
-        str, typer.Option(help="Code of the documents' language, for keyword search: en, de; by words.")
+        str,
+        typer.Option(
+            help="Language of the documents as an ISO 639-1 code, such as en, for keyword search. Detected "
+            "by default."
+        ),
     ] = "auto",
     truncate: TruncateOption = "split",
     overlap: Annotated[
-        float, typer.Option(help="Share of a passage that the next one may repeat, in whole sentences.")
+        float, typer.Option(help="Maximum share of a chunk that the next chunk repeats, in whole sentences.")
     ] = OVERLAP,
     rescore: Annotated[
         Literal["auto", "texts", "never"],
-        typer.Option(help="What ranks candidates of small codes: their texts, encoded again; auto by model."),
+        typer.Option(
+            help="Whether an ivfpq index encodes the texts of its best candidates again to rank them. auto "
+            "does so for static models."
+        ),
     ] = "auto",
-    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes that write to LanceDB.")] = 1,
+    workers: Annotated[
+        int, typer.Option(min=1, max=256, help="Number of processes that write to LanceDB.")
+    ] = 1,
     overwrite: Overwrite = False,
 ) -> None:
-    """Encode documents and index them; run the same command again to resume an interrupted build."""
+    """Encode documents and index them. Run the same command again to resume an interrupted build."""
     from sentemb.encoding.shards import is_shard_folder
     from sentemb.search import read_documents
     from sentemb.search.address import in_lancedb
@@ -88,10 +110,10 @@ def build(
     encoded = is_shard_folder(data)
     if encoded:
         columns = {"text_column": text_column, "title_column": title_column, "id_column": id_column}
-        _refuse("is for documents, and these are vectors", **columns)
+        _refuse("applies to documents, but the input is a folder of vectors", **columns)
     if in_lancedb(output):
         _refuse(
-            "is not for LanceDB",
+            "does not apply to a LanceDB index",
             kind=None if kind == "auto" else kind,
             memory_budget=memory_budget,
             rescore=None if rescore == "auto" else rescore,
@@ -99,12 +121,13 @@ def build(
         )
         if not encoded:
             raise InputError(
-                f"{data} is no folder of vectors, which LanceDB is filled from",
-                f"make it first: sentemb encode {data} --output VECTORS",
+                f"a LanceDB index is built from encoded vectors, but {data} is not an output folder of "
+                "`sentemb encode`",
+                f"run `sentemb encode {data} --output VECTORS` first and pass VECTORS",
             )
         _fill(data, output, None if model == DEFAULT_ENCODER else model, metric, language, workers)
         return
-    _refuse("is for LanceDB", workers=workers if workers > 1 else None)
+    _refuse("works only with a LanceDB index", workers=workers if workers > 1 else None)
     folder = Path(output)
     check_output(folder, overwrite=overwrite)
     refuse_unusable_output(folder, [data, model], cache=options.cache_dir)
@@ -203,4 +226,4 @@ def _refuse(why: str, **given: object) -> None:
     for name, value in given.items():
         if value is not None:
             option = f"--{name.replace('_', '-')}"
-            raise InputError(f"{option} {why}", f"leave {option} out")
+            raise InputError(f"{option} {why}", f"remove {option}")

@@ -28,11 +28,16 @@ if TYPE_CHECKING:
     from sentemb.search import Changed, Document, SearchIndex
     from sentemb.search.prepared import Truncate
 
-Data = Annotated[str, typer.Argument(help="File, folder, hub id or catalogue name.")]
-Moved = Annotated[str | None, typer.Option("--model", "-m", help="Where the encoder is now.")]
+Data = Annotated[str, typer.Argument(help="Documents: file, folder, hub id or catalogue name.")]
+Moved = Annotated[
+    str | None, typer.Option("--model", "-m", help="Encoder of the index, if its folder has moved.")
+]
 TruncateNew = Annotated[
     Literal["split", "warn", "error"] | None,
-    typer.Option(help="Texts longer than the model reads; as the index was built."),
+    typer.Option(
+        help="Texts longer than the model's maximum length: split them into chunks, truncate them with a "
+        "warning, or stop with an error. The default is the setting of the build."
+    ),
 ]
 
 
@@ -46,7 +51,7 @@ def add(
     model: Moved = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Encode more documents and add them, all or none; an id that is in the index already is refused."""
+    """Encode documents and add them, all or none. It is an error if an id is already in the index."""
     documents = _documents(data, text_column, title_column, id_column, data_dir)
     _change(folder, data, documents, truncate, model, replacing=False)
 
@@ -61,24 +66,27 @@ def update(
     model: Moved = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Put documents in the place of those with their ids, all or none; those with new ids are added."""
+    """Replace the documents with the same ids, all or none. Documents with new ids are added."""
     documents = _documents(data, text_column, title_column, id_column, data_dir)
     _change(folder, data, documents, truncate, model, replacing=True)
 
 
 def delete(
     folder: IndexPlace,
-    ids: Annotated[list[str] | None, typer.Argument(help="Ids; else one a line from standard input.")] = None,
-    ids_file: Annotated[Path | None, typer.Option("--ids", help="File with one id a line.")] = None,
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(help="Ids. By default ids are read from standard input, one per line."),
+    ] = None,
+    ids_file: Annotated[Path | None, typer.Option("--ids", help="File with ids, one per line.")] = None,
 ) -> None:
-    """Delete documents by their ids, all at once; ids that the index does not have are counted."""
+    """Delete documents by their ids, in one step. Ids that are not in the index are counted."""
     from sentemb.search.address import in_lancedb
     from sentemb.search.documents import check_id
     from sentemb.search.view import open_view
     from sentemb.search.writer import Writer, change
 
     if ids and ids_file is not None:
-        raise InputError("ids and --ids were given", "give one of them")
+        raise InputError("ids and --ids cannot be combined", "pass one of them")
     wanted = list(dict.fromkeys(ids or read_lines(ids_file, "id", "--ids")))
     for position, text in enumerate(wanted):
         check_id(text, f"id {position}")
@@ -92,8 +100,8 @@ def delete(
         deleted = change(Path(folder), None, work)
         left = open_view(Path(folder), verify=False).manifest.documents
     missing = len(wanted) - deleted
-    not_there = f", {missing:,} not there" if missing else ""
-    typer.echo(f"deleted {deleted:,}{not_there}; {left:,} documents are left")
+    not_there = f", {missing:,} not in the index" if missing else ""
+    typer.echo(f"deleted {deleted:,}{not_there}; {left:,} documents remain")
 
 
 def compact(
@@ -101,7 +109,7 @@ def compact(
     kind: NewKind = None,
     memory_budget: NewBudget = None,
 ) -> None:
-    """Merge changes into the vectors' index and give the space of deleted documents back."""
+    """Merge changes into the vector index and free the space of deleted documents."""
     from sentemb.search.address import in_lancedb
     from sentemb.search.compaction import compact as compacted
     from sentemb.search.plan import parse_bytes
@@ -134,7 +142,7 @@ def _optimise(address: str, *, chosen: bool) -> None:
     from sentemb.search.lancedb_view import open_lance_view
 
     if chosen:
-        raise InputError("LanceDB chooses the kind of its index", "leave --kind and --memory-budget out")
+        raise InputError("LanceDB chooses the kind of its index itself", "remove --kind and --memory-budget")
     open_lance_view(address).table.optimise()
     show_table(address, as_json=False)
 
@@ -177,9 +185,9 @@ def _say_changed(index: SearchIndex, done: Changed) -> None:
     if done.replaced:
         parts.append(f"replaced {done.replaced:,}")
     if done.left_out:
-        parts.append(f"left out {done.left_out:,} blank")
+        parts.append(f"skipped {done.left_out:,} blank")
     if done.split:
-        parts.append(f"{done.split:,} in passages")
+        parts.append(f"split {done.split:,} into chunks")
     if done.cut:
-        parts.append(f"{done.cut:,} by their beginning only")
-    typer.echo(f"{', '.join(parts)}; {index.count():,} documents in all")
+        parts.append(f"truncated {done.cut:,}")
+    typer.echo(f"{', '.join(parts)}; {index.count():,} documents in total")

@@ -16,16 +16,26 @@ if TYPE_CHECKING:
 
 def fit(
     folder: IndexFolder,
-    queries: Annotated[Path | None, typer.Option(help="Judged queries as of BEIR: _id, text.")] = None,
-    qrels: Annotated[Path | None, typer.Option(help="Their judgements: BEIR's .tsv or TREC's .txt.")] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m", help="Where the encoder is now.")] = None,
+    queries: Annotated[
+        Path | None,
+        typer.Option(help="Queries in BEIR layout: a .jsonl, .csv or .tsv file with _id and text."),
+    ] = None,
+    qrels: Annotated[
+        Path | None, typer.Option(help="Qrels of the queries: .tsv as in BEIR, or .txt as in TREC.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Encoder of the index, if its folder has moved.")
+    ] = None,
 ) -> None:
-    """Weigh vectors and words in hybrid search by judged queries, or by queries cut from the documents."""
+    """Fit the weight of keyword and dense search in hybrid search on your queries and qrels.
+
+    Without --queries and --qrels, the weight is fitted on queries that are generated from the documents.
+    """
     from sentemb.data.retrieval_files import query_text, read_judgements, read_unique
     from sentemb.search import SearchIndex
 
     if (queries is None) != (qrels is None):
-        raise InputError("--queries and --qrels belong together", "give both or neither")
+        raise InputError("--queries and --qrels need each other", "pass both or neither")
     if queries is None or qrels is None:
         weight = SearchIndex.load(folder, model).fit()
     else:
@@ -38,7 +48,8 @@ def fit(
     typer.echo(
         weight.reason()
         if weight
-        else "hybrid search weighs both alike: there are too few documents to cut queries from"
+        else "hybrid search weights keyword and dense search equally: there are too few documents to "
+        "generate queries from"
     )
 
 

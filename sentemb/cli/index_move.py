@@ -14,8 +14,8 @@ from sentemb.cli.index import describe_roles
 
 _STAGES = {
     "read": "reading documents",
-    "terms": "indexing words",
-    "train": "learning codes",
+    "terms": "indexing keywords",
+    "train": "training the vector index",
     "encode": "copying vectors",
     "resume": "copying vectors",
     "index": "writing",
@@ -23,10 +23,12 @@ _STAGES = {
 
 
 def move(
-    source: Annotated[str, typer.Argument(help="Index folder, or lancedb:URI.")],
-    to: Annotated[str, typer.Option(help="lancedb:URI (a folder or object storage), or a new folder.")],
+    source: Annotated[str, typer.Argument(help="Index to copy: a folder or lancedb:URI.")],
+    to: Annotated[
+        str, typer.Option(help="Target: lancedb:URI (a folder or object storage), or a new folder.")
+    ],
 ) -> None:
-    """Write an index to LanceDB, or one in LanceDB to a folder, without encoding again; the source stays."""
+    """Copy an index from a folder to LanceDB or back, without encoding again. The source is not changed."""
     from sentemb.search.address import in_lancedb
     from sentemb.search.move import move as moved
 

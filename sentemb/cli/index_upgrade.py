@@ -20,33 +20,45 @@ if TYPE_CHECKING:
 @grouped
 def upgrade(
     folder: IndexFolder,
-    model: Annotated[str, typer.Option("--model", "-m", help="Folder, hub id or word-vector file.")],
+    model: Annotated[
+        str,
+        typer.Option("--model", "-m", help="New model: folder, hub id, bundled model or word-vector file."),
+    ],
     options: EncoderOptions,
     adapter: Annotated[
         bool,
-        typer.Option("--adapter", help="Keep the documents' vectors, and map those of queries to them."),
+        typer.Option(
+            "--adapter",
+            help="Keep the documents' vectors and map query vectors to them, instead of encoding the "
+            "documents again.",
+        ),
     ] = False,
     sample: Annotated[
-        int | None, typer.Option(help="Texts from which --adapter learns the map; 5000 by default.")
+        int | None,
+        typer.Option(help="Number of texts from which --adapter learns the map. The default is 5000."),
     ] = None,
     truncate: Annotated[
         Literal["split", "warn", "error"] | None,
-        typer.Option(help="What becomes of texts that the model does not read whole; as before by default."),
+        typer.Option(
+            help="Texts longer than the model's maximum length: split them into chunks, truncate them with a "
+            "warning, or stop with an error. The default is the setting of the build."
+        ),
     ] = None,
     kind: NewKind = None,
     memory_budget: NewBudget = None,
 ) -> None:
-    """Change an index to another model; run the same command again to resume an interrupted upgrade."""
+    """Change the model of an index. Run the same command again to resume an interrupted upgrade."""
     from sentemb.search.manifest import Manifest
     from sentemb.search.plan import parse_bytes
     from sentemb.search.work import work_folder
 
     if adapter and (kind or memory_budget or truncate):
         raise InputError(
-            "--adapter keeps the vectors as they are", "leave --kind, --memory-budget and --truncate out"
+            "--adapter does not change the documents' vectors",
+            "remove --kind, --memory-budget and --truncate",
         )
     if sample is not None and not adapter:
-        raise InputError("--sample is for --adapter", "pass both or none")
+        raise InputError("--sample works only with --adapter", "pass both or neither")
     budget = None if memory_budget is None else parse_bytes(memory_budget)
     before = Manifest.read(folder)  # before the model is loaded: a wrong folder must not cost a minute
     path = folder.absolute()
@@ -77,11 +89,11 @@ def upgrade(
 def _tell(folder: Path, source: EncoderSource, before: str, done: Upgraded) -> None:
     """Print what was done, what it costs, and what comes next."""
     if done.how == "unchanged":
-        typer.echo(f"{folder} has this encoder already, {done.manifest.encoder.name}; nothing was changed")
+        typer.echo(f"{folder} already uses this encoder, {done.manifest.encoder.name}; nothing was changed")
     elif done.how == "restored":
-        typer.echo(f"queries are encoded with {done.manifest.encoder.name} again, as the documents are")
+        typer.echo(f"queries and documents are both encoded with {done.manifest.encoder.name} again")
     elif done.how == "encoded":
-        typer.echo(f"the documents are encoded with {done.manifest.encoder.name} instead of {before}")
+        typer.echo(f"the documents are now encoded with {done.manifest.encoder.name} instead of {before}")
         show_facts(folder, done.manifest)
     else:
         _show_cost(done)
@@ -89,7 +101,9 @@ def _tell(folder: Path, source: EncoderSource, before: str, done: Upgraded) -> N
         if source.precision != "float32":
             options.append(("precision", source.precision))
         given = [part for name, value in options if value is not None for part in (f"--{name}", value)]
-        next_command("index", "upgrade", folder, *given, comment="encodes the documents too")
+        next_command(
+            "index", "upgrade", folder, *given, comment="encodes the documents with the new model too"
+        )
     next_command("index", "search", folder, "your question")
 
 
@@ -100,14 +114,14 @@ def _show_cost(done: Upgraded) -> None:
     assert facts is not None
     old = facts.documents.name
     rows = (
-        (f"{new}, its own vectors", "1.000", f"{facts.unadapted:.3f}"),
-        (f"{new}, mapped to {old}", f"{facts.recall_new:.3f}", f"{facts.recall_old:.3f}"),
-        (f"{old}, its own vectors", f"{facts.unadapted:.3f}", "1.000"),
+        (f"{new} for both", "1.000", f"{facts.unadapted:.3f}"),
+        (f"{new} queries, mapped to {old}", f"{facts.recall_new:.3f}", f"{facts.recall_old:.3f}"),
+        (f"{old} for both", f"{facts.unadapted:.3f}", "1.000"),
     )
     notes = (
-        f"searched with {facts.queries:,} texts among {facts.corpus:,} that the map was not learned from",
-        f"the map: {facts.method}, from {facts.sample - facts.corpus:,} texts",
-        f"documents that are added are encoded with {old}",
+        f"measured with {facts.queries:,} queries on {facts.corpus:,} texts that the map was not trained on",
+        f"map: {facts.method}, trained on {facts.sample - facts.corpus:,} texts",
+        f"new documents are still encoded with {old}",
     )
-    header = ("recall@10", f"of {new}", f"of {old}")
+    header = ("recall@10", f"against {new}", f"against {old}")
     show(Table("", header, rows, names=1, notes=notes))

@@ -36,8 +36,9 @@ _EXTRAS = {
 }
 # Without rich's help pages `sentemb --help` answers in half the time.
 _PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
-_LIMITS = f"Raise a ceiling, here or in {VARIABLE}; repeat it. Ceilings: " + ", ".join(
-    f"{name}={ceiling.default}" for name, ceiling in CEILINGS.items()
+_LIMITS = (
+    f"Raise a limit for this command. Repeat for several limits. {VARIABLE} sets them permanently. Limits: "
+    + ", ".join(f"{name}={ceiling.default}" for name, ceiling in CEILINGS.items())
 )
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
@@ -93,11 +94,14 @@ def _stand_in(name: str, verb: Verb) -> Callable[[], Any]:
         module, _, attribute = verb.target.partition(":")
         target = getattr(import_module(f"sentemb.cli.{module}"), attribute)
         if isinstance(target, typer.Typer):
-            return get_command(target)
-        app = typer.Typer(add_completion=False, **_PLAIN)
+            command: Any = get_command(target)
+        else:
+            app = typer.Typer(add_completion=False, **_PLAIN)
+            app.command(name)(target)
+            command = get_command(app)
         # The first line keeps the second from being wrapped.
-        app.command(name, epilog=f"\b\nExample: sentemb {verb.example}")(target)
-        return get_command(app)
+        command.epilog = f"\b\nExample: sentemb {verb.example}"
+        return command
 
     return load
 
@@ -113,7 +117,7 @@ def _refuse_empty(arguments: list[str]) -> None:
     """No option takes a blank: it is what a shell makes of a variable that is not set."""
     for option, value in pairwise(arguments):
         if option.startswith("-") and not value.strip():
-            raise InputError(f"{option} is given nothing", "name something, or leave it out")
+            raise InputError(f"the value of {option} is empty", "pass a value, or remove the option")
 
 
 def _print_version(wanted: bool) -> None:
@@ -160,7 +164,7 @@ def run(arguments: list[str] | None = None) -> None:
     except ModuleNotFoundError as error:
         if error.name not in _EXTRAS:
             raise
-        _leave(f"this needs {error.name}; pip install 'sentemb[{_EXTRAS[error.name]}]'")
+        _leave(f"this command needs the package {error.name}; pip install 'sentemb[{_EXTRAS[error.name]}]'")
     except typer.Abort:
         _leave("aborted", code=1)
     with suppress(ValueError):

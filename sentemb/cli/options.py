@@ -37,23 +37,21 @@ def local_output(path: Path | None) -> Path | None:
 
 
 # Models
-_MODEL = "Folder, hub id, bundled model or word-vector file (GloVe format)."
-MaybeModels = Annotated[
-    list[str] | None, typer.Argument(metavar="[MODEL]...", help=_MODEL, autocompletion=bundled_models)
-]
+_MODEL = "Model: folder, hub id, bundled model or word-vector file in GloVe format."
+MaybeModels = Annotated[list[str] | None, typer.Argument(help=_MODEL, autocompletion=bundled_models)]
 Models = Annotated[list[str], typer.Argument(help=_MODEL, autocompletion=bundled_models)]
 Systems = Annotated[
     list[str],
     typer.Argument(
-        help=f"{_MODEL} Or bm25; hybrid:MODEL; a run of TREC (.trec), or a folder of runs SET.trec.",
+        help=f"{_MODEL} Also bm25, hybrid:MODEL, a TREC run file (.trec), or a folder with runs SET.trec.",
         autocompletion=bundled_models,
     ),
 ]
 Candidates = Annotated[
     list[str],
     typer.Argument(
-        help=f"{_MODEL} Or bm25; hybrid:MODEL; hybrid-rrf:MODEL; with --judged also hybrid-fitted:MODEL. "
-        "--pairs takes encoders alone.",
+        help=f"{_MODEL} Also bm25, hybrid:MODEL, hybrid-rrf:MODEL, and with --judged hybrid-fitted:MODEL. "
+        "With --pairs only encoders.",
         autocompletion=bundled_models,
     ),
 ]
@@ -66,78 +64,99 @@ Base = Annotated[
 ]
 Pooling = Annotated[
     str | None,
-    typer.Option(help="For a raw transformer: cls, mean, max, last-token, first-last, last-2, ..."),
+    typer.Option(
+        help="Pooling of a pretrained transformer that does not define one: cls, mean, max, last-token, "
+        "first-last, last-2, ..."
+    ),
 ]
 Precision = Annotated[
-    Literal["float32", "reduced"], typer.Option(help="reduced: fewer bits where that is faster.")
+    Literal["float32", "reduced"],
+    typer.Option(help="reduced: use fewer bits (bfloat16) where that is faster."),
 ]
-MaxLength = Annotated[int | None, typer.Option(min=1, help="Longest input in tokens.")]
-Device = Annotated[str | None, typer.Option(help="Such as cpu or cuda:0; the best there is by default.")]
-CacheDir = Annotated[
-    Path | None, typer.Option(help="Keep vectors here for later commands, and use those here.")
+MaxLength = Annotated[
+    int | None, typer.Option(min=1, help="Maximum length of a text in tokens. Longer texts are truncated.")
 ]
+Device = Annotated[
+    str | None, typer.Option(help="Device, such as cpu or cuda:0. The default is a GPU if there is one.")
+]
+CacheDir = Annotated[Path | None, typer.Option(help="Cache folder for vectors, shared by commands.")]
 
 # Data
-DOCUMENTS = "Your documents: file, folder, URI, hub id, catalogue name, or folder in BEIR's layout."
+DOCUMENTS = "Your documents: file, folder, URI, hub id, catalogue name, or folder in BEIR layout."
 DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", envvar=VARIABLE, help="Folder with data sets, or SimCSE's senteval.tar."),
 ]
 TextColumn = Annotated[
-    str | None, typer.Option(help="Column of the documents' text.", show_default="text, or the only one")
+    str | None,
+    typer.Option(help="Column with the text of the documents.", show_default="text, or the only text column"),
 ]
 TitleColumn = Annotated[
     str | None,
     typer.Option(
-        help="Column of the title, which is put before the text, or none.",
-        show_default="title, where there is one",
+        help="Column with the title, which is put before the text. `none`: do not use a title.",
+        show_default="title, if it exists",
     ),
 ]
 IdColumn = Annotated[
     str | None,
     typer.Option(
-        help="Column of the unique ids, or none to number the documents.",
-        show_default="id, _id, doc_id, ..., where there is one",
+        help="Column with unique ids. `none`: number the documents.",
+        show_default="id, _id, doc_id, ..., if it exists",
     ),
 ]
 Sets = Annotated[
     str | None,
-    typer.Option(help="Names of data sets or your own files, separated by commas; the suite's by default."),
+    typer.Option(
+        help="Data sets or your own files, separated by commas. The default is the sets of the suite."
+    ),
 ]
 Columns = Annotated[
     str | None,
-    typer.Option("--columns", metavar="A,B,...", help="Text columns in the order of their roles."),
+    typer.Option(
+        "--columns",
+        metavar="A,B,...",
+        help="Text columns in the order of their roles, such as anchor,positive.",
+    ),
 ]
 AllowCountMismatch = Annotated[
-    bool, typer.Option("--allow-count-mismatch", help="Use data sets with missing or extra rows.")
+    bool,
+    typer.Option(
+        "--allow-count-mismatch", help="Accept data sets whose row counts differ from the catalogue."
+    ),
 ]
 
 # Results
 Records = Annotated[
-    list[Path], typer.Option("--records", "-r", help="Result records, or folders of them; repeat it.")
+    list[Path],
+    typer.Option("--records", "-r", help="Record file, or folder with records. Repeat for several."),
 ]
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", help="Folder for result records.", callback=local_output)
 ]
-OutputFolder = Annotated[Path, typer.Option("--output", "-o", help="Folder to make.", callback=local_output)]
-OutputFile = Annotated[Path, typer.Option("--output", "-o", help="File to make.", callback=local_output)]
+OutputFolder = Annotated[Path, typer.Option("--output", "-o", help="Output folder.", callback=local_output)]
+OutputFile = Annotated[Path, typer.Option("--output", "-o", help="Output file.", callback=local_output)]
 OutputPicture = Annotated[
-    Path, typer.Option("--output", "-o", help="The picture, a .png file.", callback=local_output)
+    Path, typer.Option("--output", "-o", help="Output file of the figure (.png).", callback=local_output)
 ]
 Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace what an earlier run of the command made.")
+    bool, typer.Option("--overwrite", help="Replace the output of an earlier run of this command.")
 ]
-Markdown = Annotated[bool, typer.Option("--markdown", help="Print markdown, on a terminal too.")]
+Markdown = Annotated[bool, typer.Option("--markdown", help="Print markdown, even on a terminal.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 # Runs
-Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of every random draw.")]
-Seeds = Annotated[str | None, typer.Option(help="One run each: 1,2,3.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")]
+Seeds = Annotated[
+    str | None, typer.Option(help="Seeds separated by commas, such as 1,2,3. Each gets its own run.")
+]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Any setting: KEY=VALUE, loss_options.KEY=VALUE; repeat it."),
+    typer.Option(
+        "--set", help="Change any setting: KEY=VALUE or loss_options.KEY=VALUE. Repeat for several settings."
+    ),
 ]
-Jobs = Annotated[int, typer.Option(min=1, help="Runs side by side, a process each.")]
+Jobs = Annotated[int, typer.Option(min=1, help="Number of runs in parallel, each in its own process.")]
 
 
 def split_names(listed: str) -> list[str]:
@@ -185,7 +204,10 @@ def split_numbers(option: str, listed: str) -> list[float]:
     except (ValueError, OverflowError):
         numbers = []
     if not numbers or not all(abs(number) < _LARGEST for number in numbers) or len({*numbers}) < len(numbers):
-        raise InputError(f"--{option} {listed} is no list of unique numbers", "write 1,2,3")
+        raise InputError(
+            f"--{option} {listed} is not a list of unique numbers",
+            "write numbers separated by commas, such as 1,2,3",
+        )
     return numbers
 
 
@@ -193,7 +215,10 @@ def split_seeds(listed: str) -> tuple[int, ...]:
     """Read `--seeds 1,2,3`."""
     parts = [part.strip() for part in listed.split(",")]
     if not all(part.isdecimal() and len(part) < 20 for part in parts) or len({*map(int, parts)}) < len(parts):
-        raise InputError(f"--seeds {listed} is not a list of unique whole numbers from 0", "write 1,2,3")
+        raise InputError(
+            f"--seeds {listed} is not a list of unique whole numbers from 0",
+            "write numbers separated by commas, such as 1,2,3",
+        )
     return tuple(int(part) for part in parts)
 
 

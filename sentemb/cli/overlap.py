@@ -24,28 +24,42 @@ def overlap(
     train: Annotated[
         str,
         typer.Argument(
-            help="Training text: file, folder, URI, hub id, catalogue name, what encode made, or an index."
+            help="Training texts: file, folder, URI, hub id, catalogue name, output folder of `sentemb "
+            "encode`, or index."
         ),
     ],
     sets: Annotated[
-        str, typer.Option(help="Catalogue names, files, sts (STS12-16, STS-B, SICK-R), transfer (SentEval).")
+        str,
+        typer.Option(
+            help="Test sets, separated by commas: catalogue names, files, sts (STS12 to STS16, STS-B, "
+            "SICK-R) or transfer (SentEval)."
+        ),
     ] = "sts",
     columns: Columns = None,
     set_column: Annotated[
-        list[str] | None, typer.Option(help="Column of files among the sets; by default all with text.")
+        list[str] | None,
+        typer.Option(
+            help="Column to read from test sets that are files. The default is all text columns. Repeat for "
+            "several."
+        ),
     ] = None,
     nearness: Annotated[
-        float, typer.Option(help="Share of common words, in the same order, from which texts are near.")
+        float,
+        typer.Option(
+            help="Minimum share of common words in the same order for two texts to count as near duplicates."
+        ),
     ] = 0.9,
-    examples: Annotated[int, typer.Option(min=0, help="Texts to show of each set.")] = 3,
+    examples: Annotated[
+        int, typer.Option(min=0, help="Number of overlapping texts to show per test set.")
+    ] = 3,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="JSON file with every text found.")
+        Path | None, typer.Option("--output", "-o", help="JSON file with all overlapping texts.")
     ] = None,
     overwrite: Overwrite = False,
     data_dir: DataDir = None,
     allow_count_mismatch: AllowCountMismatch = False,
 ) -> None:
-    """Count the texts of test sets that a training text has too: the same, inside longer ones, nearly."""
+    """Count texts of test sets in training texts: exact copies, parts of longer texts, near duplicates."""
     from sentemb._files import refuse_existing, refuse_unusable_output, write_json
     from sentemb._uris import without_secrets
     from sentemb.data import find_contamination, get, load_held_out, read_rows
@@ -64,14 +78,14 @@ def overlap(
     began = time.perf_counter()
 
     def report(count: int) -> None:
-        say(f"{count:,} texts read, {count / (time.perf_counter() - began):,.0f} a second")
+        say(f"{count:,} texts read, {count / (time.perf_counter() - began):,.0f} per second")
 
     documents = documents_at(train)
     if documents is None:
         named = chosen or (get(train).text_columns if kind_of(train) == "entry" else None)
         rows = read_rows(train, columns=named, data_dir=data_dir)
     elif chosen:
-        raise InputError("--columns is for files, and this folder has documents", "leave --columns out")
+        raise InputError("--columns applies to files, but this folder contains documents", "remove --columns")
     else:
         rows = (Row(one.location or without_secrets(train), {"text": one.text}) for one in documents)
     found = find_contamination(rows, held_out, nearness=nearness, progress=report)
@@ -84,9 +98,9 @@ def overlap(
             how = f"near {finding.nearness:.2f}" if finding.how == "near" else finding.how
             typer.echo(f"{one.name}, {how}, {finding.location}: {_short(finding.text)}")
             if finding.how != "exact":
-                typer.echo(f"    there: {_short(finding.found)}")
+                typer.echo(f"    training text: {_short(finding.found)}")
     if output is None:
-        next_step("the same command with --output FILE.json keeps every text found")
+        next_step("run the command again with --output FILE.json to save all overlapping texts")
     else:
         next_command("train", "sg-opt", "--data", train, "--output", "FOLDER")
 
@@ -102,11 +116,13 @@ def _table(train: str, found: Contamination) -> Table:
         rows.append((f"{one.name} {one.split}".strip(), *cells))
     return Table(
         title=f"Texts of test sets in the {found.texts:,} texts of {train}",
-        header=("set", "texts", "exact", "inside", "near", "found", "rows", "whole rows found"),
+        header=("set", "texts", "exact", "inside", "near", "total", "rows", "complete rows"),
         rows=tuple(rows),
         notes=(
-            "exact: but for letter case, white space and Unicode form; inside: a part of a longer text",
-            f"near: {found.nearness:g} of the words of both, in the same order; a text counts once",
+            "exact: equal except for letter case, white space and Unicode form; inside: part of a longer "
+            "training text",
+            f"near: at least {found.nearness:g} of the words in common, in the same order; each text counts "
+            "once",
         ),
     )
 

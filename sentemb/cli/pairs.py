@@ -26,22 +26,29 @@ from sentemb.cli.options import (
 from sentemb.errors import InputError
 from sentemb.training.settings import split_settings
 
-Data = Annotated[str, typer.Argument(help="Catalogue name, file, folder, URI or hub id.")]
+Data = Annotated[str, typer.Argument(help="Pairs: catalogue name, file, folder, URI or hub id.")]
 
 
 def split_pairs(
     data: Data,
     output: OutputFolder,
-    split: Annotated[str, typer.Option(help="Split of a catalogue's set.")] = "train",
+    split: Annotated[
+        str, typer.Option(help="Split, if the pairs are a data set of the catalogue.")
+    ] = "train",
     columns: Columns = None,
-    label: Annotated[str, typer.Option(help="Column of 1 (paraphrase) and 0.")] = "label",
-    dev: Annotated[float, typer.Option(min=0, max=1, help="Share of the pairs for development.")] = 0.1,
-    test: Annotated[float, typer.Option(min=0, max=1, help="Share of the pairs for the test.")] = 0.1,
+    label: Annotated[
+        str, typer.Option(help="Column with the label: 1 for paraphrases, 0 for other pairs.")
+    ] = "label",
+    dev: Annotated[float, typer.Option(min=0, max=1, help="Share of the pairs for the dev split.")] = 0.1,
+    test: Annotated[float, typer.Option(min=0, max=1, help="Share of the pairs for the test split.")] = 0.1,
     seed: Seed = 0,
     data_dir: DataDir = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Divide labelled pairs into parts that share no text; repeats and contradictions are left out."""
+    """Split labelled pairs into train, dev and test without common texts.
+
+    Duplicates and contradictions are skipped.
+    """
     from sentemb.data import paraphrases
     from sentemb.data.writing import check_output, write_table
 
@@ -67,15 +74,17 @@ def nli_triples(
     output: OutputFile,
     columns: Columns = None,
     only: Annotated[
-        list[str] | None, typer.Option(help="Read rows with this value only: COLUMN=VALUE.")
+        list[str] | None,
+        typer.Option(help="Only read rows with this value: COLUMN=VALUE. Repeat for several columns."),
     ] = None,
     seed: Seed = 0,
     data_dir: DataDir = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Make triples of labelled inference pairs: premise, entailed hypothesis, contradicting hypothesis.
+    """Make triples from labelled NLI pairs: premise, entailed hypothesis, contradicting hypothesis.
 
-    The columns are those of premise, hypothesis and label. One of several contradicting hypotheses is drawn.
+    --columns names those of premise, hypothesis and label. If a premise has several contradicting hypotheses,
+    one of them is drawn at random.
     """
     from sentemb.data.nli import NLI_COLUMNS, TRIPLE_COLUMNS, read_triples
     from sentemb.data.writing import check_output
@@ -100,23 +109,30 @@ def mine_negatives(
     columns: Columns = None,
     corpus: Annotated[
         str | None,
-        typer.Option(help="Further candidates: texts, what sentemb encode made of them, or an index folder."),
+        typer.Option(
+            help="Additional candidates: texts, an output folder of `sentemb encode`, or an index folder."
+        ),
     ] = None,
     count: Annotated[
-        int, typer.Option(min=1, help="Negatives for each pair, up to 1,000 (sentemb --limit).")
+        int, typer.Option(min=1, help="Number of negatives per pair, up to 1,000 (see sentemb --limit).")
     ] = 1,
     margin: Annotated[
-        float, typer.Option(help="By how much of the positive's cosine they are lower.")
+        float,
+        typer.Option(
+            help="Minimum distance to the positive: a negative's cosine is below (1 - margin) times the "
+            "positive's."
+        ),
     ] = 0.05,
-    skip: Annotated[int, typer.Option(min=0, help="Nearest candidates that are not taken.")] = 0,
+    skip: Annotated[int, typer.Option(min=0, help="Number of nearest candidates to skip.")] = 0,
     pooling: Pooling = None,
     cache_dir: CacheDir = None,
     data_dir: DataDir = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Add hard negatives to pairs of a question and its passage: triples for `sentemb train pairs`.
+    """Add hard negatives to pairs of a query and its passage, to get triples for `sentemb train pairs`.
 
-    Columns are found by their usual names, as in `sentemb train pairs`, and keep them.
+    Columns with common names, such as query and positive, are recognized as in `sentemb train pairs`. The
+    output has the same column names.
     """
     from sentemb.data import load_columns
     from sentemb.data.positive_pairs import load_positive_pairs, negative_column
@@ -138,7 +154,7 @@ def mine_negatives(
     encoder = load_encoder(model, pooling=pooling, cache_dir=cache_dir)  # type: ignore[arg-type]
     triples, counts = mine(pairs, encoder, corpus=further or (), count=count, margin=margin, skip=skip)
     if not triples:
-        raise InputError(f"{data}: {counts}", "lower --margin or --skip, or give more with --corpus")
+        raise InputError(f"{data}: {counts}", "lower --margin or --skip, or add candidates with --corpus")
     names = (*found.names[:2], negative_column(found.names[:2]))
     _write_triples(output, names, triples, counts)
     given = [] if columns is None else ["--columns", listed_columns(names)]

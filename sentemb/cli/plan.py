@@ -28,35 +28,41 @@ def plan(
     options: EncoderOptions,
     texts: Annotated[
         str | None,
-        typer.Option(help="File, folder or URI of texts like them; Python's own documentation by default."),
+        typer.Option(
+            help="Sample of your texts: file, folder or URI. The default is Python's own documentation."
+        ),
     ] = None,
-    text_column: Annotated[str | None, typer.Option(help="Column of the text.")] = None,
+    text_column: Annotated[str | None, typer.Option(help="Column with the text of --texts.")] = None,
     model: Named = DEFAULT_ENCODER,
-    sample: Annotated[int, typer.Option(min=1, max=10**7, help="Texts that are measured, at most.")] = 20_000,
-    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes that encode.")] = 1,
+    sample: Annotated[
+        int, typer.Option(min=1, max=10**7, help="Maximum number of texts to measure with.")
+    ] = 20_000,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Number of processes for encoding.")] = 1,
     dtype: Annotated[
-        Literal["float32", "float16"], typer.Option(help="How vectors are stored between the two steps.")
+        Literal["float32", "float16"], typer.Option(help="Number format of the encoded vectors.")
     ] = "float16",
     kind: Annotated[
-        Literal["auto", "flat", "hnsw", "ivfpq"], typer.Option(help="Of index; auto chooses by size.")
+        Literal["auto", "flat", "hnsw", "ivfpq"],
+        typer.Option(help="Kind of the vector index. auto chooses by size."),
     ] = "auto",
     memory_budget: Annotated[
         str | None,
         typer.Option(
-            help="Memory the index may take on one machine, such as 64GB; 2GiB by default, or what it needs."
+            help="Maximum memory of the index on one machine, such as 64GB. The default is 2GiB, or the "
+            "minimum if that is more."
         ),
     ] = None,
     recall: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Share of the 10 nearest that should be found.")
+        float | None, typer.Option(min=0, max=1, help="Required recall@10 of the index, from 0 to 1.")
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="JSON file with all numbers.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="JSON file for all numbers.")] = None,
     overwrite: Overwrite = False,
     markdown: Markdown = False,
 ) -> None:
-    """Say what encoding and indexing many texts will take, from three small runs on this machine.
+    """Estimate time, disk and memory for encoding and indexing a corpus, from small runs on this machine.
 
-    Every step is measured at three sizes, and its law is printed with the factors that were found. Rates are
-    those of this machine as busy as it is now.
+    Each step is measured at three sizes and extrapolated; the formula is printed. Speeds are those of this
+    machine under its current load.
     """
     from sentemb._files import refuse_existing, refuse_unusable_output, write_json
     from sentemb.encoding.resolve import check_address
@@ -71,7 +77,10 @@ def plan(
     check_address(model, data_dir=options.data_dir)
     some = list(itertools.islice(_texts(texts, text_column, options.data_dir), sample))
     if texts is None:
-        say("measured on Python's own documentation; give your own with --texts, for length decides")
+        say(
+            "measured on Python's own documentation; the length of texts matters, so pass a sample of yours "
+            "with --texts"
+        )
     with progress_bar() as bar:
         found = forecast(
             number,
@@ -101,7 +110,7 @@ def _number(text: str) -> int:
     except (ValueError, OverflowError):
         number = 0.0
     if not (1 <= number <= _MOST and number == int(number)):
-        raise InputError(f"{text!r} is no number of texts up to {_MOST:,}", "write 10000000 or 1e7")
+        raise InputError(f"{text!r} is not a number of texts from 1 to {_MOST:,}", "write 10000000 or 1e7")
     return int(number)
 
 
@@ -109,7 +118,7 @@ def _texts(path: str | None, column: str | None, data_dir: Path | None) -> Itera
     """Texts to measure with."""
     if path is None:
         if column is not None:
-            raise InputError("--text-column names a column of --texts", "give both")
+            raise InputError("--text-column works only with --texts", "pass both or neither")
         from sentemb.data.docstrings import stdlib_documents
 
         return (document.text for document in stdlib_documents())
@@ -139,7 +148,7 @@ def _table(found: Forecast) -> Table:
     sizes = [f"{size:,}" for size in found.sizes]
     return Table(
         title=f"{found.count:,} texts, {found.plan.factory} of {found.dimension} dimensions",
-        header=("step", *sizes, f"{found.count:,}", "law, in s or bytes of n texts"),
+        header=("step", *sizes, f"{found.count:,}", "formula for n texts, in s or bytes"),
         rows=tuple(rows),
     )
 
@@ -152,21 +161,22 @@ def _verdict(found: Forecast, wanted: float | None) -> str:
     memory = max(line.forecast for line in found.memory)
     encoding = found.encoding.forecast
     said = [
-        f"Verdict: {_seconds(found.seconds)}, {_seconds(encoding)} of them encoding with "
+        f"Verdict: {_seconds(found.seconds)} in total, of which {_seconds(encoding)} for encoding with "
         f"{found.workers} {'process' if found.workers == 1 else 'processes'}; {format_bytes(disk)} of disk, "
         f"{format_bytes(memory)} of memory; {found.plan.reason}."
     ]
     if found.machines > 1:
         said.append(
-            f"That is one of {found.machines} machines with {found.count:,} texts each: the vectors of all "
-            "exceed the memory budget."
+            f"This is for one of {found.machines} machines with {found.count:,} texts each, because the "
+            "whole index "
+            "exceeds the memory budget."
         )
     if found.recall is None:
         said.append("Recall was not measured.")
     else:
-        said.append(f"recall@10 was {found.recall:.3f} of {found.sizes[-1]:,} texts.")
+        said.append(f"recall@10 was {found.recall:.3f} with {found.sizes[-1]:,} texts.")
         if wanted is not None and found.recall < wanted:
-            said.append(f"That is below {wanted:g}: raise --memory-budget, or choose --kind hnsw.")
+            said.append(f"This is below --recall {wanted:g}: raise --memory-budget, or choose --kind hnsw.")
     return " ".join(said)
 
 

@@ -35,7 +35,7 @@ def evaluate_or_show(
         run([*verb, *words])
     try:
         if not given["output"]:
-            raise InputError("no folder for records", "name one with --output")
+            raise InputError("--output is missing", "pass --output FOLDER with the records")
         records = load_records(Path(given["output"]), suite=suite)
     except (InputError, OSError) as error:
         sys.stderr.write(error_line(str(error)))

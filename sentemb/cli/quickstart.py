@@ -28,21 +28,27 @@ _QUESTIONS, _WIDTH = 3, 100
 
 def quickstart(
     base: Annotated[
-        str, typer.Option(help="Raw transformer: folder, hub id or bundled model.")
+        str, typer.Option(help="Pretrained transformer to train: folder, hub id or bundled model.")
     ] = "bert-mini",
     model: Annotated[
-        str | None, typer.Option(help="Encoder that searches: folder, hub id or bundled model (the default).")
+        str | None,
+        typer.Option(help="Encoder for search: folder, hub id or bundled model. The default is static-mini."),
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(help="Your own sentences: .txt .csv .tsv .jsonl .parquet; the bundled ones by default."),
+        typer.Option(
+            help="File with your own sentences to train on: .txt, .csv, .tsv, .jsonl or .parquet. The "
+            "default is the bundled sentences."
+        ),
     ] = None,
-    column: Annotated[str | None, typer.Option(help="Text column, where the data has several.")] = None,
+    column: Annotated[
+        str | None, typer.Option(help="Text column of --data. Required if there are several.")
+    ] = None,
     output: OutputFolder = Path("quickstart"),
     seed: Seed = 1,
     overwrite: Overwrite = False,
 ) -> None:
-    """Search, train and evaluate in minutes, without a download."""
+    """Try search, training and evaluation in minutes, without a download."""
     _check_output(output, [name for name in (data, base, model) if name], overwrite=overwrite)
 
     from rich.console import Console
@@ -59,7 +65,7 @@ def quickstart(
             base, output, model=model, data=data, column=column, seed=seed, progress=progress
         )
     except KeyboardInterrupt:
-        say(f"{output}: stopped; the same command with --overwrite starts from scratch")
+        say(f"{output}: stopped; run the command again with --overwrite to start from scratch")
         raise
     _print(made)
 
@@ -68,16 +74,22 @@ def _check_output(output: Path, inputs: list[str], *, overwrite: bool) -> None:
     made = [(output / name).resolve() for name in MADE]
     for given in inputs:
         if any(Path(given).resolve().is_relative_to(place) for place in made):
-            raise InputError(f"{given} lies where the quickstart writes", "choose another --output")
+            raise InputError(
+                f"the input {given} would be overwritten by the quickstart", "choose another --output"
+            )
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         check_writable(output)
         return
     if not (output / MARKER).is_file():
-        raise InputError(f"{output} already exists and holds no quickstart", "choose another --output")
+        raise InputError(
+            f"{output} already exists and was not made by a quickstart", "choose another --output"
+        )
     if not overwrite:
         finished = (output / "index.html").exists()  # it is written last
-        state = "an earlier quickstart" if finished else "a quickstart that was interrupted"
-        raise InputError(f"{output} holds {state}", "choose another --output or add --overwrite")
+        state = "an earlier quickstart" if finished else "an interrupted quickstart"
+        raise InputError(
+            f"{output} contains {state}", "choose another --output, or add --overwrite to replace it"
+        )
 
 
 def _clear(output: Path) -> None:
@@ -106,7 +118,9 @@ def _print(made: Quickstart) -> None:
             typer.echo(line)
     typer.echo()
     show(made.table())
-    typer.echo(f"\nmodel  {made.model}\nindex  {made.index}\npage   {made.page}\n\nnow with your file:")
+    typer.echo(
+        f"\nmodel  {made.model}\nindex  {made.index}\npage   {made.page}\n\nthe same with your own file:"
+    )
     for command in made.your_turn():
         typer.echo(f"  {command}")
     next_command("index", "search", made.index, "your question", "--mode", "hybrid")

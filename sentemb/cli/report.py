@@ -16,32 +16,54 @@ _ENDINGS: dict[str, Format] = {".md": "markdown", ".tex": "latex", ".html": "htm
 
 
 def report(
-    folders: Annotated[list[Path], typer.Argument(help="Folders of records.")],
+    folders: Annotated[list[Path], typer.Argument(help="Folders with records.")],
     format: Annotated[
-        Format | None, typer.Option("--format", "-f", help="By the ending of --output, else markdown.")
+        Format | None,
+        typer.Option(
+            "--format",
+            "-f",
+            help="Output format. The default follows the extension of --output, or is markdown.",
+        ),
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The file; else printed.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Output file. By default the report is printed.")
+    ] = None,
     overwrite: Overwrite = False,
     into: Annotated[
         list[Path] | None,
-        typer.Option(help="Markdown file whose parts between <!-- report:NAME --> marks are replaced."),
+        typer.Option(
+            help="Markdown file to update: its parts between <!-- report:NAME --> markers are replaced. "
+            "Repeat for several."
+        ),
     ] = None,
     run: Annotated[
-        list[Path] | None, typer.Option("--run", help="Folder of a run, or of its seeds, for its curve.")
+        list[Path] | None,
+        typer.Option(
+            "--run",
+            help="Folder of a training run, or of its seeds, to draw the training curve. Repeat for several.",
+        ),
     ] = None,
     baseline: Annotated[
         list[str] | None,
-        typer.Option(help="Compare the others with this model, those of its base if labels tell; repeat it."),
+        typer.Option(
+            help="Baseline model: the others are compared with it, or only those with the same base in "
+            "labels.toml. Repeat for several."
+        ),
     ] = None,
-    protocol: Annotated[Literal["all", "mean", "wmean"], typer.Option(help="Protocol of STS.")] = "all",
+    protocol: Annotated[
+        Literal["all", "mean", "wmean"], typer.Option(help="How to combine the subsets of an STS set.")
+    ] = "all",
     title: Annotated[str, typer.Option(help="Title of the report.")] = "Results",
     cache_dir: Annotated[
-        Path | None, typer.Option(help="Keep comparisons here; ~/.cache/sentemb/comparisons by default.")
+        Path | None,
+        typer.Option(help="Cache folder for comparisons. The default is ~/.cache/sentemb/comparisons."),
     ] = None,
 ) -> None:
-    """Make tables of records: STS, transfer tasks, geometry, layers; with figures and comparisons on a page.
+    """Make tables of records: STS, transfer tasks, retrieval, geometry and layers.
 
-    `labels.toml` in a folder says what its models are called: a table [MODEL] for each, with base, method and
+    HTML reports also have figures and comparisons.
+
+    A file `labels.toml` in a folder names its models: a table [MODEL] for each, with base, method and
     pooling, in the order of the rows.
     """
     from sentemb._files import refuse_existing, refuse_unusable_output, write_text
@@ -51,7 +73,7 @@ def report(
 
     chosen = format or (_ENDINGS.get(output.suffix.lower(), "markdown") if output else "markdown")
     if into and output is None and chosen != "markdown":
-        raise InputError(f"--into takes markdown, not {chosen}", "leave --format out, or add --output")
+        raise InputError(f"--into works only with markdown, not {chosen}", "remove --format, or add --output")
     for path in into or []:
         read_marked(path)
     if output is not None:

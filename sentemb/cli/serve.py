@@ -14,26 +14,44 @@ from sentemb.errors import InputError
 
 def serve(
     models: MaybeModels = None,
-    index: Annotated[list[Path] | None, typer.Option(help="Index folder; repeat it.")] = None,
-    reranker: Annotated[list[str] | None, typer.Option(help="Cross-encoder folder; repeat it.")] = None,
-    classifier: Annotated[list[Path] | None, typer.Option(help="Classifier folder; repeat it.")] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on; by default this machine's own.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
+    index: Annotated[
+        list[Path] | None, typer.Option(help="Index folder to serve. Repeat for several.")
+    ] = None,
+    reranker: Annotated[
+        list[str] | None,
+        typer.Option(help="Cross-encoder to serve for reranking: a folder. Repeat for several."),
+    ] = None,
+    classifier: Annotated[
+        list[Path] | None, typer.Option(help="Classifier folder to serve. Repeat for several.")
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on. The default accepts requests from this machine only.")
+    ] = ("127.0.0.1"),
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on. 0 chooses a free one.")
+    ] = 8000,
     keys: Annotated[
-        Path | None, typer.Option(help="File with API keys, one a line; else SENTEMB_API_KEYS.")
+        Path | None,
+        typer.Option(help="File with API keys, one per line. The default is the variable SENTEMB_API_KEYS."),
     ] = None,
     no_auth: Annotated[
-        bool, typer.Option("--no-auth", help="Let other machines read without a key, and change nothing.")
+        bool,
+        typer.Option(
+            "--no-auth",
+            help="Accept requests from other machines without a key. They cannot change an index.",
+        ),
     ] = False,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Let nobody change an index.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Do not allow changes of an index.")] = False,
     truncate: Annotated[
         Literal["error", "truncate"],
-        typer.Option(help="Texts longer than the model reads: refused, or cut and counted."),
+        typer.Option(
+            help="Texts longer than the model's maximum length: answer with an error, or truncate and count "
+            "them."
+        ),
     ] = "error",
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Model threads, a core each; all cores by default.")
+        int | None,
+        typer.Option(min=1, help="Number of model threads, each on one core. The default is all cores."),
     ] = None,
     precision: Precision = "float32",
     device: Device = None,
@@ -41,14 +59,17 @@ def serve(
         str | None, typer.Option(help="Serve from a Ray cluster: local, auto, host:6379 or ray://host:10001.")
     ] = None,
     replicas: Annotated[
-        int | None, typer.Option(min=1, max=1024, help="Copies of the models on it.", show_default="1")
+        int | None,
+        typer.Option(
+            min=1, max=1024, help="Number of copies of the models on the Ray cluster.", show_default="1"
+        ),
     ] = None,
 ) -> None:
-    """Serve embeddings as OpenAI's API does, reranking, classification, search and a search page."""
+    """Serve embeddings (OpenAI-compatible), reranking, classification, search and a search page over HTTP."""
     from sentemb.serving.settings import Settings, read_keys
 
     if replicas is not None and ray is None:
-        raise InputError("--replicas are for a Ray cluster", "name it with --ray, or use --workers")
+        raise InputError("--replicas works only with --ray", "add --ray, or use --workers")
 
     settings = Settings(
         models=tuple(models or ()),

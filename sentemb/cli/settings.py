@@ -93,7 +93,7 @@ def _of_field(recipe: Recipe, name: str) -> inspect.Parameter:
     repeated = name in ("corpus", "exclude")
     option = typer.Option(
         *([f"--{name.replace('_', '-')}", "-o"] if name == "output" else []),
-        help=f"{told} Repeat it." if repeated else told,
+        help=f"{told} Repeat for several." if repeated else told,
         metavar=_wanted(field.annotation),
         show_default=False,
     )
@@ -101,7 +101,7 @@ def _of_field(recipe: Recipe, name: str) -> inspect.Parameter:
 
 
 def _of_option(recipe: Recipe, name: str, key: str) -> inspect.Parameter:
-    told = "Encode so many rows at a time, with a gradient cache: the same loss in less memory."
+    told = "Rows to encode at a time with a gradient cache. The loss is the same, with less memory."
     if key != _MINI_BATCH:
         told = f"Option of the loss.{_default(recipe, key)}"
     option = typer.Option(help=told, show_default=False)
@@ -130,17 +130,21 @@ def _parameter(name: str, annotation: Any, default: Any = None) -> inspect.Param
 
 
 _COMMON = [
-    _parameter("config", Annotated[str | None, typer.Option(help="TOML file with any of the settings.")]),
+    _parameter("config", Annotated[str | None, typer.Option(help="TOML file with settings.")]),
     _parameter(
         "setting",
         Annotated[
-            list[str] | None, typer.Option("--set", help="Any setting: KEY=VALUE, loss_options.KEY=VALUE.")
+            list[str] | None,
+            typer.Option(
+                "--set",
+                help="Change any setting: KEY=VALUE or loss_options.KEY=VALUE. Repeat for several settings.",
+            ),
         ],
     ),
     _parameter("resume", Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")], False),
     _parameter(
         "explain",
-        Annotated[bool, typer.Option("--explain", help="Print every default with its source and exit.")],
+        Annotated[bool, typer.Option("--explain", help="Print all defaults with their sources and exit.")],
         False,
     ),
 ]

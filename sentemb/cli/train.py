@@ -21,22 +21,23 @@ if TYPE_CHECKING:
 
 _COMMON = ("pairs", "simcse", "simcse-supervised", "sg-opt", "bt", "quora")  # first in the list of recipes
 _CLASSIFICATION_FLAGS = {
-    "task": "Data set of a paper, divided as there; --explain and an unknown name list them.",
-    "protocol": f"The paper that divides the task: {', '.join(PROTOCOLS)}; by default the recipe's own.",
-    "train": "In place of a task: table to train on (.csv .tsv .jsonl .parquet).",
-    "validation": "With --train: table to choose the weights by.",
-    "test": "With --train: table to report.",
-    "columns": "With --train: text column, or a,b for pairs; text by default.",
-    "label": "With --train: label column; label by default.",
-    "data_dir": "Folder of local data sets; SENTEMB_DATA by default.",
+    "task": "Data set with the splits of a paper. --explain lists them.",
+    "protocol": f"Paper whose splits to use for --task: {', '.join(PROTOCOLS)}. The default is the recipe's "
+    "own.",
+    "train": "Your own training file instead of a task: .csv, .tsv, .jsonl or .parquet.",
+    "validation": "With --train: validation file, to select the checkpoint.",
+    "test": "With --train: test file, to report the score.",
+    "columns": "With --train: text column, or two for pairs, such as a,b. The default is text.",
+    "label": "With --train: label column. The default is label.",
+    "data_dir": "Folder with data sets. The default is SENTEMB_DATA.",
 }
 
 
 _MULTITASK_FLAGS = {
-    "nli": "NLI triples for contrast: a file or a catalogue name; simcse-nli by default.",
-    "held_out": "Divide quora-dev.csv, and evaluate on this share of it.",
-    "rows": "Use only so many rows of each set, to try things out.",
-    "data_dir": "Folder of local data sets; SENTEMB_DATA by default.",
+    "nli": "NLI triples for the contrastive task: file or catalogue name. The default is simcse-nli.",
+    "held_out": "Hold out this share of quora-dev.csv for the evaluation.",
+    "rows": "Use only N rows of each data set, for a quick test.",
+    "data_dir": "Folder with data sets. The default is SENTEMB_DATA.",
 }
 
 
@@ -52,7 +53,8 @@ class RecipeGroup(LazyGroup):
 
 app = typer.Typer(
     cls=RecipeGroup,
-    help="Train by a recipe. sentemb train RECIPE --help shows each setting, its default and its source.",
+    help="Train an encoder by a recipe. `sentemb train RECIPE --help` lists its settings with their defaults "
+    "and sources.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -191,7 +193,7 @@ class _interruptible:
 
 
 def _report(run: Run) -> None:
-    typer.echo(f"{run.output}: weights of step {run.step} of {run.steps}")
+    typer.echo(f"{run.output}: checkpoint of step {run.step} of {run.steps}")
     if verdict := run.verdict():
         typer.echo(verdict)
 
@@ -200,7 +202,7 @@ def _report_seeds(summary: SeedSummary) -> None:
     values = summary.statistics()
     if values["standard_deviation"] is not None:
         typer.echo(
-            f"dev {summary.measure} of {len(values['scores'])} seeds: {100 * values['mean']:.2f} "
+            f"dev {summary.measure} over {len(values['scores'])} seeds: {100 * values['mean']:.2f} "
             f"± {100 * values['standard_deviation']:.2f} "
             f"(range {100 * values['lowest']:.2f} to {100 * values['highest']:.2f})"
         )

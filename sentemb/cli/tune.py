@@ -22,29 +22,41 @@ if TYPE_CHECKING:
 
 
 def tune(
-    recipe: Annotated[str, typer.Argument(help="A recipe, such as scl or lacon.")],
-    data_set: Annotated[str, typer.Argument(metavar="SET", help="A labelled set, such as cola, or a file.")],
+    recipe: Annotated[str, typer.Argument(help="Recipe, such as scl or lacon.")],
+    data_set: Annotated[
+        str, typer.Argument(metavar="SET", help="Labelled data set, such as cola, or a file.")
+    ],
     output: Annotated[
         Path,
         typer.Option("--output", "-o", help="Folder for the journal and the results.", callback=local_output),
     ],
     grid: Annotated[
         list[str],
-        typer.Option(help="KEY=VALUE,VALUE,...: learning_rate=2e-5,1e-4 loss_options.heads=2,6; repeat it."),
+        typer.Option(
+            help="Values to try for an option: KEY=A,B,..., such as learning_rate=2e-5,1e-4. Repeat for "
+            "several options."
+        ),
     ],
-    base: Annotated[str | None, typer.Option(help="Base model.")] = None,
-    rows: Annotated[int | None, typer.Option(min=2, max=10**9, help="Train on a stratified subset.")] = None,
-    data: Annotated[list[str] | None, typer.Option(help="Such as rule=lacon or paper=scl.")] = None,
+    base: Annotated[str | None, typer.Option(help="Base model: folder, hub id or bundled model.")] = None,
+    rows: Annotated[
+        int | None, typer.Option(min=2, max=10**9, help="Train on a stratified subset of N rows.")
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(help="Data option: KEY=VALUE, such as rule=lacon or paper=scl. Repeat for several."),
+    ] = None,
     seeds: Seeds = None,
     trials: Annotated[
-        int | None, typer.Option(min=1, help="Try so many points, drawn at random; by default all.")
+        int | None,
+        typer.Option(min=1, help="Number of combinations to try, drawn at random. The default is all."),
     ] = None,
     setting: Settings = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Try options by validation score and keep the best; the same command resumes where it was stopped.
+    """Tune the options of a recipe by validation score. Run the same command again to resume.
 
-    Leaves a table of all points, and the best ones as RECIPE.SET.toml for `sentemb experiment --methods`.
+    Writes a table of all combinations, and the best one to RECIPE.SET.toml for
+    `sentemb experiment --methods`.
     """
     from sentemb._files import check_writable
     from sentemb.evaluation.naming import slug
@@ -101,11 +113,11 @@ def _grid(arguments: Sequence[str]) -> dict[str, list[Any]]:
     for argument in arguments:
         name, _, text = argument.partition("=")
         if not name.strip():
-            raise InputError(f"--grid {argument} names no option", "write --grid NAME=A,B,C")
+            raise InputError(f"--grid {argument} does not name an option", "write --grid NAME=A,B,C")
         (values,) = assigned("grid", [f"values={text or ' '}"]).values() if text else ([],)
         listed = values if isinstance(values, list) else [values]
         if not listed or not all(isinstance(value, str | int | float) for value in listed):
-            raise InputError(f"--grid {argument} is no list of values", f"write --grid {name}=A,B,C")
+            raise InputError(f"--grid {argument} is not a list of values", f"write --grid {name}=A,B,C")
         grid[name] = list(dict.fromkeys(listed))
     return grid
 

@@ -38,7 +38,7 @@ SECTIONS = {
 VERBS: dict[str, Verb | Group] = {
     "quickstart": Verb(
         "quickstart:quickstart",
-        "Search, train and evaluate in minutes, without a download.",
+        "Try search, training and evaluation, without a download.",
         "quickstart --output quickstart",
     ),
     "train": Verb(
@@ -76,7 +76,7 @@ VERBS: dict[str, Verb | Group] = {
             ),
             "all": Verb(
                 "evaluate:all_suites",
-                "Evaluate encoders on every suite; each text is encoded once.",
+                "Evaluate encoders on every suite, encoding each text once.",
                 "eval all static-mini --output records",
             ),
         },
@@ -94,7 +94,7 @@ VERBS: dict[str, Verb | Group] = {
     "tune": Verb(
         "tune:tune",
         "Tune the options of a recipe by validation score.",
-        "tune scl train.csv --trials 20 --output tuned",
+        "tune scl train.csv --grid learning_rate=2e-5,1e-4 --output tuned",
     ),
     "compare": Verb(
         "compare:compare",
@@ -103,8 +103,8 @@ VERBS: dict[str, Verb | Group] = {
     ),
     "export": Verb(
         "export:export",
-        "Write result records in another program's format.",
-        "export records --output results.csv",
+        "Convert result records to the format of another program.",
+        "export records --output mteb",
     ),
     "report": Verb(
         "report:report",
@@ -113,13 +113,13 @@ VERBS: dict[str, Verb | Group] = {
     ),
     "compress": Verb(
         "compress:compress",
-        "Make a model smaller or faster, at a stated loss of quality.",
+        "Make a model smaller or faster, with a measured quality drop.",
         "compress mine --texts docs.jsonl",
     ),
     "card": Verb("card:card", "Write evaluation results into a model card.", "card mine --records records"),
     "distill": Verb(
         "distill:distill",
-        "Make a smaller, faster student of an encoder.",
+        "Distill an encoder into a smaller, faster student.",
         "distill all-MiniLM-L6-v2 --texts docs.jsonl --output static",
     ),
     "plan": Verb(
@@ -143,54 +143,56 @@ VERBS: dict[str, Verb | Group] = {
         {
             "layers": Verb(
                 "analyse_layers:layers",
-                "Score every layer under every pooling, from one forward pass.",
+                "Score every layer with every pooling in one forward pass.",
                 "analyse layers bert-mini --output layers",
             ),
             "geometry": Verb(
                 "analyse_geometry:geometry",
-                "Draw recorded geometry: alignment, uniformity, spectra, runs.",
-                "analyse geometry records --output geometry.html",
+                "Draw alignment, uniformity and spectra from records.",
+                "analyse geometry records --output figures",
             ),
             "map": Verb(
                 "analyse_maps:pair_map",
-                "Map the most and the least similar pairs to the plane by t-SNE.",
+                "Draw a t-SNE map of the most and the least similar pairs.",
                 "analyse map bert-mini sg-bert-mini --output map.png",
             ),
             "classes": Verb(
                 "analyse_maps:class_map",
-                "Draw texts as dots and label vectors as stars, by t-SNE.",
+                "Draw a t-SNE map of texts and label vectors.",
                 "analyse classes my-classifier --data sst2 --output classes.png",
             ),
         },
     ),
     "doctor": Verb(
         "doctor:doctor",
-        "Check this machine: versions, kernels, equal vectors in any batch.",
+        "Check versions, kernels and reproducibility on this machine.",
         "doctor static-mini",
     ),
     "data": Group(
         "Find, check and make data sets.",
         {
             "list": Verb(
-                "data:list_entries", "List the data sets of the catalogue and where they are.", "data list"
+                "data:list_entries", "List the data sets of the catalogue and their location.", "data list"
             ),
-            "info": Verb("data:info", "Show all that the catalogue knows of one data set.", "data info stsb"),
+            "info": Verb("data:info", "Show the details of one data set.", "data info stsb"),
             "fetch": Verb(
                 "data:fetch",
                 "Download data sets from the hub into the data folder.",
                 "data fetch stsb --data-dir data",
             ),
             "verify": Verb(
-                "data:verify", "Count the rows of the data sets that are here.", "data verify --data-dir data"
+                "data:verify",
+                "Check the row counts of the data sets in the data folder.",
+                "data verify --data-dir data",
             ),
             "split-pairs": Verb(
                 "pairs:split_pairs",
-                "Divide labelled pairs into parts that share no text.",
+                "Split labelled pairs into train, dev and test.",
                 "data split-pairs pairs.csv --output parts",
             ),
             "nli-triples": Verb(
                 "pairs:nli_triples",
-                "Make triples of labelled inference pairs.",
+                "Make triples from labelled NLI pairs.",
                 "data nli-triples nli.csv --output triples.jsonl",
             ),
             "mine-negatives": Verb(
@@ -200,18 +202,22 @@ VERBS: dict[str, Verb | Group] = {
             ),
             "overlap": Verb(
                 "overlap:overlap",
-                "Count the texts of test sets that a training text has too.",
+                "Find texts of test sets in training texts.",
                 "data overlap sentences.txt --sets sts",
             ),
             "back-translate": Verb(
                 "augment:back_translate",
-                "Translate texts there and back, for positives.",
-                "data back-translate sentences.txt --output translated",
+                "Back-translate texts, to get positives.",
+                "data back-translate sentences.txt --forward Helsinki-NLP/opus-mt-en-de --backward "
+                "Helsinki-NLP/opus-mt-de-en -o "
+                "pairs.jsonl",
             ),
             "noisy-copies": Verb(
                 "augment:noisy_copies",
                 "Sample noisy copies of labelled rows.",
-                "data noisy-copies labelled.csv --output copies",
+                "data noisy-copies train.csv --forward Helsinki-NLP/opus-mt-en-de --backward "
+                "Helsinki-NLP/opus-mt-de-en -o "
+                "copies.jsonl",
             ),
         },
     ),
@@ -220,7 +226,7 @@ VERBS: dict[str, Verb | Group] = {
         {
             "build": Verb(
                 "index_build:build",
-                "Encode documents and index them.",
+                "Encode documents and build an index.",
                 "index build docs.jsonl --model static-mini --output index",
             ),
             "add": Verb(
@@ -235,19 +241,19 @@ VERBS: dict[str, Verb | Group] = {
                 "index_changes:delete", "Delete documents by their ids.", "index delete index id-17 id-18"
             ),
             "compact": Verb(
-                "index_changes:compact", "Merge changes and give space back.", "index compact index"
+                "index_changes:compact", "Merge changes and free disk space.", "index compact index"
             ),
             "upgrade": Verb(
-                "index_upgrade:upgrade", "Change to another model.", "index upgrade index --model mine"
+                "index_upgrade:upgrade", "Change the model of an index.", "index upgrade index --model mine"
             ),
             "fit": Verb(
                 "index_fit:fit",
-                "Fit the hybrid weight on your judged queries.",
+                "Fit the hybrid weight on your queries and qrels.",
                 "index fit index --queries queries.jsonl --qrels qrels.tsv",
             ),
             "move": Verb(
                 "index_move:move",
-                "Move to LanceDB, or back to a folder.",
+                "Copy an index to LanceDB, or back to a folder.",
                 "index move index --to lancedb:folder",
             ),
             "search": Verb(
@@ -255,9 +261,7 @@ VERBS: dict[str, Verb | Group] = {
                 "Find the best documents for a query.",
                 "index search index 'your question' --mode hybrid",
             ),
-            "info": Verb(
-                "index:info", "Show what an index holds, after checking every byte.", "index info index"
-            ),
+            "info": Verb("index:info", "Show the contents and settings of an index.", "index info index"),
         },
     ),
 }

@@ -27,14 +27,15 @@ def card(name: str, meaning: str, prices: Prices, row: Price, about: Mapping[str
     """
     whole, terms = prices.rows[0], about.get("terms", {})
     rows = {
-        "Made of": about.get("model", "a model"),
-        "Its licence": terms.get("license", "not stated in its card"),
+        "Compressed from": about.get("model", "a model"),
+        "License of that model": terms.get("license", "not stated in its card"),
         "Texts": name_files(about["texts"]) if "texts" in about else None,
         "Size": f"{row.bytes / 1e6:.1f} MB of {whole.bytes / 1e6:.1f}",
-        "Bytes of a vector": f"{row.vector_bytes:,} of {whole.vector_bytes:,}",
-        "Speed": f"{row.speed:,.0f} texts a second where it was made, the model {whole.speed:,.0f}",
+        "Bytes per vector": f"{row.vector_bytes:,} of {whole.vector_bytes:,}",
+        "Speed": f"{row.speed:,.0f} texts per second on the machine that made it; the original "
+        f"{whole.speed:,.0f}",
         f"Spearman x 100 on {', '.join(prices.pairs)}": row.sts,
-        f"NDCG@10 x 100 on queries cut from the texts ({', '.join(prices.tasks)})": row.ndcg,
+        f"NDCG@10 x 100 on queries generated from the texts ({', '.join(prices.tasks)})": row.ndcg,
         "Seed": about.get("seed"),
         "Versions": ", ".join(
             f"{library} {version}" for library, version in about.get("versions", {}).items()
@@ -47,10 +48,10 @@ def card(name: str, meaning: str, prices: Prices, row: Price, about: Mapping[str
         f"{about.get('model', 'A model')}, compressed by sentemb: {meaning}.",
         f"```python\n{_loading(name, folder)}\n```",
         table(shown),
-        "Differences are this model minus the one it was made of, with their 95 % interval.",
+        "Differences are this model minus the original, with 95% intervals.",
     ]
     if command := about.get("command"):
-        parts.insert(4, f"Made by\n\n```bash\n{command}\n```")
+        parts.insert(4, f"Made with\n\n```bash\n{command}\n```")
     return "\n\n".join(parts) + "\n"
 
 

@@ -41,16 +41,18 @@ class StaticOptions(CheckedModel):
         'int8'
     """
 
-    dimension: int = Field(256, ge=2, description="Of its vectors; the teacher's where that is smaller.")
-    vocabulary: int = Field(52_000, ge=1000, description="Most tokens.")
-    dtype: Storage = Field("int8", description="How each number of the table is kept.")
-    sentences: int = Field(MOST_TEXTS, ge=1, description="Most texts that the teacher encodes.")
+    dimension: int = Field(
+        256, ge=2, description="Dimensions of the student's vectors, at most the teacher's."
+    )
+    vocabulary: int = Field(52_000, ge=1000, description="Maximum vocabulary size.")
+    dtype: Storage = Field("int8", description="Number format of the token table.")
+    sentences: int = Field(MOST_TEXTS, ge=1, description="Maximum number of texts that the teacher encodes.")
     steps: int = Field(
         1000,
         ge=2,
-        description="Of refinement, 1,024 texts each: half before words and pairs become tokens, half after.",
+        description="Refinement steps of 1,024 texts: half before words and pairs become tokens, half after.",
     )
-    seed: int = Field(0, ge=0, description="Of every draw.")
+    seed: int = Field(0, ge=0, description="Random seed.")
 
 
 class Agreement(NamedTuple):
@@ -170,8 +172,8 @@ def _tokenizer_of(encoder: TextEncoder) -> Tokenizer:
         plain.no_truncation()
         return plain
     raise InputError(
-        "the teacher has no fast tokenizer, whose tokens a static student begins with",
-        "give a sentence-transformers model with a tokenizer.json",
+        "a static student needs a teacher with a fast tokenizer",
+        "choose a sentence-transformers model with a tokenizer.json",
     )
 
 

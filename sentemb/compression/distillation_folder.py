@@ -52,14 +52,14 @@ def save_student(
 def _card(name: str, record: Mapping[str, Any], terms: Mapping[str, str]) -> str:
     rows = {
         "Teacher": record["teacher"],
-        "Licence of the teacher": terms.get("license", "not stated in its card"),
+        "License of the teacher": terms.get("license", "not stated in its card"),
         "Texts": _texts(record["data"]),
         "Tokens": f"{record['tokens']:,}",
         "Dimensions": record["dimension"],
         "Stored as": f"{record['storage']}, {record['bytes'] / 1e6:.1f} MB",
         "Cosine with the teacher": f"{record['agreement']['cosine']:.3f}",
         "Agreement on similarities": f"{record['agreement']['similarities']:.3f}",
-        "Speed": f"{record['speed']['student']:,.0f} texts a second on the CPU where it was made; "
+        "Speed": f"{record['speed']['student']:,.0f} texts per second on the CPU that made it; "
         f"the teacher {record['speed']['teacher']:,.0f}",
         "Seed": record["seed"],
         "Versions": ", ".join(f"{library} {version}" for library, version in record["versions"].items()),
@@ -67,16 +67,19 @@ def _card(name: str, record: Mapping[str, Any], terms: Mapping[str, str]) -> str
     parts: Sequence[str] = (
         front_matter(terms, tags=_TAGS),
         f"# {name}",
-        f"A static encoder, distilled from {record['teacher']} by sentemb: a text's vector is the mean of "
-        "its tokens' vectors, scaled to length 1. Tokens are parts of words, words and pairs of words. The "
-        "first 64 and the first 128 dimensions can be used alone.",
+        f"A static encoder, distilled from {record['teacher']} with sentemb. The vector of a text is the "
+        "mean "
+        "of the vectors of its tokens, normalized to length 1. Tokens are subwords, words and pairs of "
+        "words. The "
+        "vectors can be shortened to the first 64 or 128 dimensions.",
         "```python\nfrom sentence_transformers import SentenceTransformer\n\n"
         f'encoder = SentenceTransformer("{name}")\n```',
-        "`model2vec.StaticModel.from_pretrained` loads the folder too. Made by",
+        "`model2vec.StaticModel.from_pretrained` also loads this folder. Made with",
         f"```bash\n{record['command']}\n```",
         table(rows),
-        f"Both agreements are on {record['held_out']:,} texts held out: the mean cosine of both vectors of a "
-        "text, and Spearman's correlation of the similarities of pairs.",
+        f"Both values are measured on {record['held_out']:,} held-out texts: the mean cosine between the "
+        "vectors "
+        "of student and teacher, and the Spearman correlation between their similarities of pairs of texts.",
     )
     return "\n\n".join(parts) + "\n"
 

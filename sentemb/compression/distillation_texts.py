@@ -56,11 +56,12 @@ def draw_texts(documents: Sequence[OwnDocument], *, most: int, seed: int = 0) ->
     pool = _drawn(documents, most, drawn)
     if len(pool) < LEAST_TEXTS:
         raise InputError(
-            f"{len(documents)} documents with {len(pool)} sentences are too few to learn from",
-            f"give documents with at least {LEAST_TEXTS} sentences of {SHORTEST} characters or more",
+            f"{len(documents)} documents with {len(pool)} sentences are too few for distillation",
+            f"pass documents with at least {LEAST_TEXTS} sentences of {SHORTEST} characters or more",
         )
     logger.warning(
-        "too few or uneven documents to hold whole ones out: held-out texts are of documents that are learned"
+        "the documents are too few or too uneven to hold whole ones out: held-out sentences come from "
+        "training ones"
     )
     held = min(_MOST_HELD_OUT, int(_HELD_OUT * len(pool)))
     return Texts(pool[held:], pool[:held])

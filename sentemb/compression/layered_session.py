@@ -42,31 +42,39 @@ class LayeredConfig(EncoderConfig):
     # The arithmetic is chosen by the machine.
     free_to_change: ClassVar[tuple[str, ...]] = ("output", "data_dir", "precision")
 
-    recipe: str = Field("distill", description="Not a recipe of `train`: the teacher labels the texts.")
-    base: str = Field(description="The teacher: a folder, a hub id or a bundled model.")
-    texts: str = Field(description="The documents: a file, or a folder of files.")
-    layers: int = Field(ge=1, description="Layers that the student keeps.")
-    sentences: int = Field(MOST_TEXTS, ge=1, description="Most texts that the teacher encodes.")
-    text_column: str | None = Field(None, description="Column of the documents' text.")
-    title_column: str | None = Field(None, description="Column of their titles; `title` where there is one.")
-    data_dir: str | None = Field(None, description="Folder of local data sets; SENTEMB_DATA by default.")
-    pooling: str | None = Field(None, description="For raw transformers; a finished encoder keeps its own.")
-    loss: str = Field("CosineDistillationLoss", description="Regression to the teacher's vectors.")
-    loss_options: Options = Field({}, description="Arguments of the loss.")
-    batch_size: int = Field(64, ge=1, description="Texts of a step.")
+    recipe: str = Field("distill", description="Always `distill`, which is not a recipe of `sentemb train`.")
+    base: str = Field(description="Teacher: folder, hub id or bundled model.")
+    texts: str = Field(description="Documents: a file, or a folder of files.")
+    layers: int = Field(ge=1, description="Number of layers of the student.")
+    sentences: int = Field(MOST_TEXTS, ge=1, description="Maximum number of texts that the teacher encodes.")
+    text_column: str | None = Field(None, description="Column with the text of the documents.")
+    title_column: str | None = Field(None, description="Column with the title; `title` if it exists.")
+    data_dir: str | None = Field(None, description="Folder with data sets; SENTEMB_DATA by default.")
+    pooling: str | None = Field(
+        None, description="Pooling of a pretrained transformer that does not define one."
+    )
+    loss: str = Field(
+        "CosineDistillationLoss", description="Loss between the vectors of student and teacher."
+    )
+    loss_options: Options = Field({}, description="Options of the loss.")
+    batch_size: int = Field(64, ge=1, description="Texts per step.")
     learning_rate: float = Field(3e-4, ge=0, description="Peak learning rate.")
-    weight_decay: float = Field(0.01, ge=0, description="Decoupled decay of matrices.")
+    weight_decay: float = Field(0.01, ge=0, description="Decoupled weight decay of matrices.")
     betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="Decay rates of AdamW's moments.")
     epsilon: float = Field(1e-8, gt=0, description="AdamW's epsilon.")
-    warmup: float = Field(0.05, ge=0, le=0.99, description="Share of the steps with a rising learning rate.")
-    clip: float = Field(1.0, ge=0, description="Largest global gradient norm.")
+    warmup: float = Field(
+        0.05, ge=0, le=0.99, description="Share of the steps over which the learning rate rises."
+    )
+    clip: float = Field(1.0, ge=0, description="Maximum global gradient norm.")
     epochs: int = Field(1, ge=1, description="Passes over the texts.")
-    schedule: Literal["linear", "constant"] = Field("linear", description="Learning rate after the warm-up.")
-    max_length: int = Field(128, ge=1, description="Longest training input in tokens.")
-    stopping: Literal["drops", "patience", "none"] = Field("none", description="Stopping rule.")
-    stopping_limit: int = Field(1, ge=1, description="The count at which the rule stops.")
-    use_last: bool = Field(False, description="Keep the last weights, not the best.")
-    seeds: Seeds = Field((0,), description="Of texts and their order.")
+    schedule: Literal["linear", "constant"] = Field(
+        "linear", description="Learning rate schedule after the warmup."
+    )
+    max_length: int = Field(128, ge=1, description="Maximum length of a training text in tokens.")
+    stopping: Literal["drops", "patience", "none"] = Field("none", description="Rule for early stopping.")
+    stopping_limit: int = Field(1, ge=1, description="Count at which the stopping rule ends the training.")
+    use_last: bool = Field(False, description="Keep the last checkpoint, not the best.")
+    seeds: Seeds = Field((0,), description="Seeds for the texts and their order.")
 
 
 class TeacherCosine(BaseEvaluator):
@@ -115,7 +123,10 @@ class LayeredSession(EncoderSession):
         self.texts = draw_texts(documents, most=config.sentences, seed=seed)
         rows = len(self.texts.training)
         if config.batch_size > rows:
-            raise InputError(f"batch_size {config.batch_size}: only {rows} texts to train on", "lower it")
+            raise InputError(
+                f"batch_size is {config.batch_size}, but there are only {rows} texts to train on",
+                "lower batch_size",
+            )
         steps = config.max_steps or config.epochs * -(-rows // config.batch_size)
         self.eval_steps = max(1, steps // _EVALUATIONS)
         super().__init__(config, progress=progress)
@@ -198,8 +209,9 @@ class LayeredSession(EncoderSession):
         name = run_name(self.config.output)
         return Card(
             name,
-            f"`{teacher}` with {self.config.layers} of its layers and a matrix behind them, trained with "
-            "`sentemb distill` to the vectors of the whole model.",
+            f"`{teacher}` with {self.config.layers} of its layers and a linear layer after them, trained "
+            "with "
+            "`sentemb distill` to reproduce the vectors of the full model.",
             encoder_code(name, self.model),
             rows,
             citation_of(self.loss),

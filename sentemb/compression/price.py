@@ -112,7 +112,7 @@ def price(
     encoders = {name: encoder for name, (_, encoder) in variants.items()}
     records: dict[str, tuple[Record | None, Record | None]] = {}
     for done, (name, encoder) in enumerate(encoders.items()):
-        progress(f"pricing {name}", done, len(encoders))
+        progress(f"measuring quality of {name}", done, len(encoders))
         kept = CachedEncoder(encoder, cache / name)
         records[name] = (
             evaluate_pairs(kept, pairs) if pairs else None,

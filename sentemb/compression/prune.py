@@ -39,7 +39,7 @@ def reason_against_pruning(model: SentenceTransformer) -> str | None:
     """Say why no layers of a model can be left out; None where they can."""
     layers = layers_of(model)
     if layers is None:
-        return f"{_network_name(model)} has no plain stack of layers with weights of their own"
+        return f"{_network_name(model)} does not have a plain stack of layers with separate weights"
     if len(layers) == 1:
         return "it has a single layer"
     if getattr(model[0].model.config, "output_hidden_states", False):
@@ -66,12 +66,14 @@ def pruned(model: SentenceTransformer, count: int, texts: Sequence[str]) -> Sent
         InputError: It has not more layers than that, or none can be left out.
     """
     if (reason := reason_against_pruning(model)) is not None:
-        raise InputError(f"cannot leave out layers (--layers): {reason}", "distill without --layers")
+        raise InputError(f"cannot remove layers (--layers): {reason}", "distill without --layers")
     model = with_truncation_as_module(model)
     layers = layers_of(model)
     assert layers is not None  # there is no reason against
     if not 0 < count < len(layers):
-        raise InputError(f"cannot keep {count} layers (--layers): the model has {len(layers)}", "keep fewer")
+        raise InputError(
+            f"cannot keep {count} layers (--layers): the model has {len(layers)}", "choose a smaller number"
+        )
     wanted = load_encoder(model).encode(texts)
     few = texts[:_CHOOSING]
     kept = list(range(len(layers)))

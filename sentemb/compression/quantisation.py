@@ -73,7 +73,9 @@ def quantise(graph: Path, target: Path, batches: Sequence[Features]) -> dict[str
     model = onnx.load(str(graph))
     found = _products(model)
     if not found:
-        raise InputError("the graph has no matrix products that can be rounded", "take another variant")
+        raise InputError(
+            "the graph does not have matrix products that can be quantized", "choose another variant"
+        )
     inputs = _inputs(graph, [*found], batches)
     constants = {one.name: one for one in model.graph.initializer}
     kept = 0

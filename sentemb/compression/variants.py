@@ -87,7 +87,7 @@ def variants_of(original: Original) -> tuple[list[Variant], dict[str, str]]:
     elif (static := _static_form(original)) is not None:
         return [*found, *_of_token_vectors(static), *_rounded(original, static)], missing
     else:
-        missing["float16, onnx, openvino, layers"] = "the model does not begin with a transformer of texts"
+        missing["float16, onnx, openvino, layers"] = "the model does not start with a text transformer"
     return [*found, *_truncated(original), *_rounded(original)], missing
 
 
@@ -119,8 +119,7 @@ def _whole(original: Original) -> Variant:
         write_copy(source, model, folder)
         return {}
 
-    as_read = source is None or not source.has_modules
-    return Variant(WHOLE, "the model as it is read" if as_read else "the model's own files", build)
+    return Variant(WHOLE, "the original model", build)
 
 
 def _of_transformers(original: Original, missing: dict[str, str]) -> list[Variant]:
@@ -129,7 +128,7 @@ def _of_transformers(original: Original, missing: dict[str, str]) -> list[Varian
         Variant("float16", "stored in float16, computed in float32", lambda folder: _half(model, folder))
     ]
     if any(True for module in list(model)[1:] for _ in module.parameters()):
-        missing["bf16"] = "the modules behind the transformer have weights in float32"
+        missing["bf16"] = "the modules after the transformer have float32 weights"
     else:
         found.append(Variant("bf16", "stored and computed in bfloat16", lambda folder: _brief(model, folder)))
     graphs = _Graphs(original)
@@ -138,7 +137,7 @@ def _of_transformers(original: Original, missing: dict[str, str]) -> list[Varian
         if lacking := [name for name in needed if find_spec(name) is None]:
             missing[both] = f"{', '.join(lacking)} not installed (pip install 'sentemb[compress]')"
         elif getattr(model[0].model.config, "output_hidden_states", False):
-            missing[both] = "the model pools several layers, of which a graph has the last alone"
+            missing[both] = "the model pools several layers, but an exported graph has only the last"
         else:
             found += [
                 Variant(backend, f"float32 in {backend}", _exporter(graphs, backend, rounded=False)),

@@ -110,11 +110,11 @@ def compress(
     if output is not None:
         _check_folder(output, overwrite=overwrite)
     if not texts:
-        raise InputError("there is nothing to price a variant on", "give documents, or scored pairs")
+        raise InputError("there are no documents to measure variants on", "pass documents, or scored pairs")
     if not (pairs or tasks):
         raise InputError(
-            f"the {len(texts):,} documents are too few or too alike to price a variant on",
-            "give more of them, or scored pairs too",
+            f"the {len(texts):,} documents are too few or too similar to measure variants on",
+            "pass more documents, or add scored pairs with --sets",
         )
     transformers_logging.disable_progress_bar()  # a bar for every folder that is written
     loaded = load(model, pooling=pooling, max_length=max_length, device="cpu")
@@ -142,7 +142,8 @@ def compress(
                 reason = _reason(error, place)
                 if variant.name == wanted:
                     raise InputError(
-                        f"{wanted} of this model cannot be made: {reason}", "write another"
+                        f"the variant {wanted} of this model cannot be made: {reason}",
+                        "write another variant",
                     ) from error
                 logger.debug("%s cannot be made", variant.name, exc_info=True)
                 missing[variant.name] = reason
@@ -209,7 +210,7 @@ def _chosen(
                 reason for names, reason in missing.items() if name.startswith(tuple(names.split(", ")))
             )
             raise InputError(
-                f"no variant {name!r} of this model{''.join(f': {reason}' for reason in reasons)}",
+                f"this model does not have a variant {name!r}{''.join(f': {reason}' for reason in reasons)}",
                 f"choose one of {', '.join(known)}",
             )
     return [one for one in variants if not only or one.name in (WHOLE, STUDENT, *named)]

@@ -111,7 +111,7 @@ def _contents(path: Path, changed: int) -> dict[str, bytes]:
                 file = archive.extractfile(member)
                 content = file.read() if file else b""
                 if len(content) != member.size:
-                    raise tarfile.ReadError(f"cut off in {member.name}")
+                    raise tarfile.ReadError(f"truncated in {member.name}")
                 contents[member.name.removeprefix("./")] = content
     except (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error) as error:
         reason = str(error).splitlines()[0]

@@ -91,10 +91,10 @@ def read_originals(
 ) -> dict[int, tuple[str, ...]]:
     """Read the text, or the two texts, of each row to copy, by its number in the training split."""
     if not columns and kind_of(source) != "entry":
-        raise InputError(f"{source} does not say which of its columns hold texts", "name them with --columns")
+        raise InputError(f"the text columns of {source} are not clear", "name them with --columns")
     names = columns or get(source).text_columns
     if len(names) > 2:
-        raise InputError(f"{len(names)} text columns", "name one, or the two of pairs")
+        raise InputError(f"got {len(names)} text columns", "name one column, or two for pairs")
     return {
         number: tuple(row.filled(name) for name in names)
         for number, row in enumerate(read_rows(source, columns=names, data_dir=data_dir))
@@ -140,8 +140,8 @@ def add_copies(
         if len(found) < ratio:
             at = "" if temperature is None else f" at temperature {temperature:g}"
             raise InputError(
-                f"row {row} of {data.name} {data.split} has {len(found)} copies{at}, {ratio} are needed",
-                "translate more, or ask for a smaller ratio",
+                f"row {row} of {data.name} {data.split} has {len(found)} copies{at}, but {ratio} are needed",
+                "make more copies, or choose a smaller ratio",
             )
         chosen += [found[one] for one in np.sort(rng.permutation(len(found))[:ratio])]
     kept = data.select(rows)
@@ -165,14 +165,14 @@ def _by_row(data: LabelledTexts, copies: Iterable[Copy]) -> defaultdict[int, lis
         if (copy.pair is None) != (data.pairs is None):
             raise InputError(
                 f"{copy.location}: {data.name} has {'single texts' if data.pairs is None else 'pairs'}",
-                "name as many columns of copies as it has texts (text, pair)",
+                "name one column of copies per text (text, pair)",
             )
         if copy.original not in rows_of:
             numbered = isinstance(copy.original, int)
-            what = f"number {copy.original}, counted from 0" if numbered else "that text"
+            what = f"row {copy.original} (counted from 0)" if numbered else "a row with this text"
             raise InputError(
-                f"{copy.location}: {data.name} {data.split} has no row of {what}",
-                "give the training split that the copies were made from",
+                f"{copy.location}: {data.name} {data.split} does not have {what}",
+                "use the training split from which the copies were made",
             )
         for row in rows_of[copy.original]:
             by_row[row].append(copy)

@@ -48,10 +48,13 @@ class ClassBalancedBatches:
         numbers = np.unique(np.asarray(labels), return_inverse=True)[1]
         self._classes = [np.flatnonzero(numbers == one) for one in range(numbers.max(initial=-1) + 1)]
         if batch_size < 4 or batch_size % 2:
-            raise InputError(f"a balanced batch cannot have {batch_size} rows", "give an even number from 4")
+            raise InputError(
+                f"a balanced batch cannot have {batch_size} rows", "choose an even number of at least 4"
+            )
         if len(self._classes) < 2:
             raise InputError(
-                f"{len(self._classes)} class gives no batch a negative", "use labels of two or more"
+                f"balanced batches need at least two classes; got {len(self._classes)}",
+                "use data with two or more labels",
             )
         self.batch_size = batch_size
         self.seed = seed
@@ -107,8 +110,8 @@ def class_balanced_batches(
         if name in dataset.column_names:
             return ClassBalancedBatches(dataset[name][:], batch_size, seed=seed)
     raise InputError(
-        f"the training data has the columns {', '.join(dataset.column_names)} and no label",
-        f"name the label column {' or '.join(names)}",
+        f"the training data does not have a label column; its columns are {', '.join(dataset.column_names)}",
+        f"rename the label column to {' or '.join(names)}",
     )
 
 

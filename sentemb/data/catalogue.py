@@ -198,7 +198,7 @@ def get(name: str) -> Entry:
     if name not in known:
         if (members := expand([name])) != [name]:
             raise InputError(f"{name} is a family of data sets", f"name one of {', '.join(members)}")
-        raise InputError(f"no data set is called {name!r}", suggest(name))
+        raise InputError(f"unknown data set {name!r}", suggest(name))
     return known[name]
 
 
@@ -210,7 +210,7 @@ def is_entry(name: str) -> bool:
 def suggest(name: str) -> str:
     """The next step for a name that no data set has."""
     close = difflib.get_close_matches(name, _all(), n=1)
-    return f"did you mean {close[0]!r}?" if close else "`sentemb data list` shows the names"
+    return f"did you mean {close[0]!r}?" if close else "list the names with `sentemb data list`"
 
 
 def entries(kind: Kind | None = None) -> tuple[Entry, ...]:
@@ -243,10 +243,18 @@ def get_split(name: str, kind: Kind, split: str) -> Entry:
     entry = get(name)
     if entry.kind != kind:
         known = ", ".join(other.name for other in entries(kind)[:8])
-        holds = {"scored-pairs": "scored pairs", "labelled": "labelled texts", "retrieval": "judged queries"}
-        raise InputError(f"{name} holds no {holds.get(kind, kind)}", f"sets that do are {known} and more")
+        holds = {
+            "scored-pairs": "scored pairs",
+            "labelled": "labelled texts",
+            "retrieval": "queries with qrels",
+        }
+        raise InputError(
+            f"{name} does not contain {holds.get(kind, kind)}", f"choose for example one of {known}"
+        )
     if split not in entry.splits:
-        raise InputError(f"{name} has no split {split!r}", f"it has {', '.join(entry.splits)}")
+        raise InputError(
+            f"{name} does not have a split {split!r}", f"choose one of {', '.join(entry.splits)}"
+        )
     return entry
 
 
@@ -254,9 +262,11 @@ def check_row_count(where: str, found: int, expected: int | None, *, strict: boo
     """Refuse, or warn of, a copy with another row count: truncated copies have been published as results."""
     if expected is None or found == expected:
         return
-    difference = f"{expected - found:,} missing" if found < expected else f"{found - expected:,} too many"
-    message = f"{where}: {found:,} of {expected:,} rows: {difference}"
+    difference = (
+        f"{expected - found:,} missing" if found < expected else (f"{found - expected:,} more than expected")
+    )
+    message = f"{where} has {found:,} rows instead of {expected:,}: {difference}"
     if strict:
-        step = "get a complete copy, or allow the difference (check_rows=False, --allow-count-mismatch)"
+        step = "get a complete copy, or accept the difference (--allow-count-mismatch, check_rows=False)"
         raise InputError(message, step)
     logger.warning("%s", message)

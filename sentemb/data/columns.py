@@ -64,10 +64,12 @@ def load_columns(
         ['question', 'answer']
     """
     if limit is not None and limit < 1:
-        raise InputError(f"a limit of {limit} rows leaves nothing to train on", "give 1 or more")
+        raise InputError(f"a limit of {limit} rows leaves nothing to train on", "choose 1 or more")
     refuse_bare_string(columns)
     if columns is not None and (not columns or len(set(columns)) != len(columns)):
-        raise InputError(f"text columns {', '.join(columns) or '(none)'}", "name each column once, in order")
+        raise InputError(
+            f"the text columns are {', '.join(columns) or '(none)'}", "name each column once, in order"
+        )
     names = tuple(columns) if columns else None
     if names is None and kind_of(source) == "entry":
         names = get(str(source)).text_columns
@@ -78,11 +80,11 @@ def load_columns(
     )
     first, name = next(records, None), without_secrets(str(source))
     if first is None:
-        raise InputError(f"{name} holds no rows")
+        raise InputError(f"{name} does not contain rows")
     names = names or _default_columns(first, name, label)
     if label and LABEL in names:
         raise InputError(
-            f"{name}: {LABEL!r} is a text column and the label at once", "rename the text column"
+            f"{name}: {LABEL!r} is used as a text column and as the label", "rename the text column"
         )
     rows = islice(chain([first], records), limit)
     return _to_dataset(rows, names, label)
@@ -97,7 +99,7 @@ def _default_columns(first: Row, source: str, label: str | None) -> tuple[str, .
             return (name,)
     raise InputError(
         f"{source} has the columns {', '.join(present)}",
-        "name those with texts in the order of their roles: anchor, positive, hard negatives",
+        "name the text columns with --columns in the order of their roles: anchor, positive, hard negatives",
     )
 
 

@@ -155,7 +155,7 @@ def find_contamination(
         32
     """
     if not 0.5 < nearness <= 1:
-        raise InputError(f"nearness {nearness} is not above 0.5 and at most 1", "use 0.9")
+        raise InputError(f"nearness is {nearness}", "choose a value above 0.5 and up to 1, such as 0.9")
     folded = [[tuple(map(fold, row)) for row in one.rows] for one in sets]
     texts = list(dict.fromkeys(text for one in folded for row in one for text in row if text))
     index = NearTexts(texts, nearness=nearness)

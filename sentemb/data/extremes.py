@@ -48,16 +48,15 @@ def draw_extremes(gold: npt.NDArray[np.floating], *, count: int = 20, seed: int 
     """
     if not 0 < count <= len(gold) // 2:
         raise InputError(
-            f"cannot draw {count} positive and {count} negative pairs of {len(gold)}",
-            f"ask for 1 to {len(gold) // 2}" if len(gold) > 1 else "give more pairs",
+            f"cannot draw {count} positive and {count} negative pairs from {len(gold)}",
+            f"choose 1 to {len(gold) // 2}" if len(gold) > 1 else "use more pairs",
         )
     shuffled = np.random.default_rng(seed).permutation(len(gold))
     ordered = shuffled[np.argsort(gold[shuffled], kind="stable")]
     negative, positive = ordered[:count], ordered[-count:]
     if gold[positive].min() <= gold[negative].max():
         raise InputError(
-            f"among the {count} highest and the {count} lowest scores is the same one, "
-            f"{gold[negative].max():g}",
-            "ask for fewer pairs, or take pairs with more different scores",
+            f"the {count} highest and the {count} lowest scores overlap at {gold[negative].max():g}",
+            "draw fewer pairs, or use pairs with more different scores",
         )
     return Extremes(positive, negative)

@@ -38,7 +38,9 @@ class Count:
         which = f"{self.name} {self.split}"
         if self.problem:
             return self.problem if self.problem.startswith(which) else f"{which}: {self.problem}"
-        return f"{which}: {self.rows:,} rows{'' if self.expected else ', not counted in the catalogue'}"
+        return (
+            f"{which}: {self.rows:,} rows{'' if self.expected else ' (the catalogue does not state a count)'}"
+        )
 
 
 def fetch(name: str, data_dir: Path, *, check_rows: bool = True) -> Place:
@@ -51,7 +53,7 @@ def fetch(name: str, data_dir: Path, *, check_rows: bool = True) -> Place:
     if data_dir.exists() and (place := find(source, data_dir)):
         return place
     if source.hub_id is None:
-        raise InputError(f"{source.name} is not on the hub", "copy its file into the data folder by hand")
+        raise InputError(f"{source.name} is not on the hub", "copy its file into the data folder manually")
     data_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{source.name}.", suffix=".partial", dir=data_dir) as scratch:
         partial = Path(scratch) / source.name
@@ -99,7 +101,10 @@ def _write_subset(source: Entry, folder: Path) -> list[Path]:
 def _require_counts(entry: Entry, path: Path, *, check_rows: bool) -> None:
     place = find(entry, path) if path.is_file() else Place(path)
     if place is None:
-        raise InputError(f"{entry.hub_id} at {entry.revision} holds no {entry.name}", "report this revision")
+        raise InputError(
+            f"{entry.hub_id} at {entry.revision} does not contain {entry.name}",
+            "report this as a bug of sentemb",
+        )
     for split in entry.splits:
         counted = _count_split(entry, split, place)
         if counted.problem and (check_rows or counted.rows is None):

@@ -63,7 +63,9 @@ class Row(NamedTuple):
         """The text in a column, which must not be blank."""
         text = self.text(column)
         if not text.strip():
-            raise InputError(f"{self.location}: column {column!r} is empty", "remove the row or fill it in")
+            raise InputError(
+                f"{self.location}: column {column!r} is empty", "remove the row, or fill in the text"
+            )
         return text
 
     def number(self, column: str) -> float:
@@ -87,7 +89,7 @@ class Row(NamedTuple):
         shown = "nothing" if value is None else repr(value)
         shown = shown if len(shown) <= 40 else f"{shown[:37]}..."
         return InputError(
-            f"{self.location}: column {column!r} holds {shown} where a {wanted} is wanted", hint
+            f"{self.location}: expected a {wanted} in column {column!r}, but found {shown}", hint
         )
 
 
@@ -99,12 +101,15 @@ def read_file(
         raise InputError(f"{path} is a folder, not a file")
     reader = FORMATS.get(format_of(path))
     if reader is None:
-        raise InputError(f"cannot tell the format of {path}", f"name it {', '.join(FORMATS)} (.gz, .xz)")
+        raise InputError(
+            f"the extension of {path} is not a known format",
+            f"rename it to one of {', '.join(FORMATS)} (also .gz, .xz)",
+        )
     number = 0
     for number, values in reader(path, encoding, columns):
         yield Row(f"{path}:{number}", values)
     if not number:
-        raise InputError(f"{path} is empty: it holds no text")
+        raise InputError(f"{path} is empty")
 
 
 def format_of(path: Source) -> str:
@@ -137,15 +142,15 @@ def usual_columns(path: Source, options: Sequence[tuple[str, ...]], *, encoding:
     absent = next(name for name in options[0] if name not in present)
     listed = ", ".join(name if len(name) <= 40 else f"{name[:37]}..." for name in names)
     raise InputError(
-        f"{path} has no column {absent!r}; its columns are {listed}",
-        f"call {'it' if len(options[0]) == 1 else 'them'} {' and '.join(options[0])}",
+        f"{path} does not have a column {absent!r}; its columns are {listed}",
+        f"rename {'it' if len(options[0]) == 1 else 'them'} to {' and '.join(options[0])}",
     )
 
 
 def refuse_bare_string(columns: Sequence[str] | None) -> None:
     """Refuse `columns="text"`, which Python would take for four columns of one letter each."""
     if isinstance(columns, str):
-        raise InputError(f"columns is the string {columns!r}", f"write [{columns!r}]")
+        raise InputError(f"columns must be a list, not the string {columns!r}", f"write [{columns!r}]")
 
 
 def _text(path: Source, encoding: str, columns: Sequence[str] | None) -> Iterator[Numbered]:

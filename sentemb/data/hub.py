@@ -12,7 +12,7 @@ from sentemb.errors import InputError
 
 _COMMIT_LENGTH = 40
 _TIMEOUT = 10.0
-_OR_LOCAL = "or name a folder that holds the data (--data-dir, SENTEMB_DATA)"
+_OR_LOCAL = "or name a folder that contains the data (--data-dir, SENTEMB_DATA)"
 
 
 def download(
@@ -68,7 +68,10 @@ def stream(
         wanted = split or ("train" if "train" in names or len(names) != 1 else names[0])
         if wanted not in names:
             listed = ", ".join(names)
-            raise InputError(f"{hub_id} has no split {wanted!r} but {listed}", "download the one you want")
+            raise InputError(
+                f"{hub_id} does not have a split {wanted!r}, only {listed}",
+                "download the split that you need, and pass its file",
+            )
         for number, values in enumerate(splits[wanted], start=1):
             if number == 1:
                 require_columns(columns, list(values), hub_id)
@@ -90,24 +93,26 @@ def _explain(error: Exception, hub_id: str, revision: str | None, needed_for: st
         return any(isinstance(cause, kinds) for cause in chain)
 
     if constants.HF_HUB_OFFLINE or is_a(errors.OfflineModeIsEnabled):
-        message = f"{needed_for} needs {place} from the hub, which is switched off"
+        message = f"{needed_for} needs {place} from the hub, but HF_HUB_OFFLINE is set"
         return InputError(message, f"unset HF_HUB_OFFLINE, {_OR_LOCAL}")
     if is_a(errors.GatedRepoError):
         hint = f"accept its terms at {constants.ENDPOINT} and log in"
-        return InputError(f"{hub_id} is closed to you", hint)
+        return InputError(f"access to {hub_id} is restricted", hint)
     if is_a(errors.RevisionNotFoundError):
-        return InputError(f"{hub_id} has no revision {revision}", "check the name of the commit or branch")
+        return InputError(
+            f"{hub_id} does not have a revision {revision}", "check the name of the commit or branch"
+        )
     if is_a(errors.RepositoryNotFoundError) or type(error).__name__ == "DatasetNotFoundError":
-        hint = "check the name; a private one needs a login"
-        return InputError(f"no data set {hub_id} at {constants.ENDPOINT}", hint)
+        hint = "check the name, and log in if it is private"
+        return InputError(f"data set {hub_id} not found at {constants.ENDPOINT}", hint)
     if is_a(errors.EntryNotFoundError) and not is_a(errors.LocalEntryNotFoundError):
-        return InputError(f"{place} lacks the file for {needed_for}", "check the revision")
+        return InputError(f"{place} does not contain the file for {needed_for}", "check the revision")
     if is_a(errors.HFValidationError):
         return InputError(f"{hub_id!r} is not a hub id", "write owner/name")
     if type(error).__module__.startswith("datasets") or type(error) in (RuntimeError, ValueError):
         # No data files, several configurations, a loading script, in datasets' own words.
         reason = str(error).splitlines()[0]
-        return InputError(f"{place} cannot be read: {reason}", "download its files and give their path")
+        return InputError(f"{place} cannot be read: {reason}", "download its files, and pass their path")
     if is_a(OSError) or any(type(cause).__module__.startswith("httpx") for cause in chain):
         reason = type(chain[-1]).__name__
         message = f"{needed_for} needs {place}, but {constants.ENDPOINT} cannot be reached ({reason})"

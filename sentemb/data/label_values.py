@@ -38,8 +38,8 @@ def spelling(value: Any, location: str) -> str:
     if isinstance(value, (str, int)) and str(value).strip():
         return str(value).strip()
     if value is None or isinstance(value, str) or (isinstance(value, float) and math.isnan(value)):
-        raise InputError(f"{location}: no label", "remove the row, or fill it in")
-    raise InputError(f"{location}: {value!r} is not a class", "read such labels as scores (scores=True)")
+        raise InputError(f"{location}: the label is missing", "remove the row, or fill in the label")
+    raise InputError(f"{location}: {value!r} is not a class", "read decimal numbers as scores (scores=True)")
 
 
 def in_order(labels: Iterable[str]) -> tuple[str, ...]:

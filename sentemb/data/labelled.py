@@ -105,10 +105,11 @@ class LabelledTexts(Texts):
         seconds = size if self.pairs is None else len(self.pairs)
         if seconds != size or self.labels.shape != (size,):
             raise InputError(
-                f"{self.name}: {size} texts, {seconds} second ones and labels of shape {self.labels.shape}"
+                f"{self.name}: got {size} texts, {seconds} second texts and labels of shape "
+                f"{self.labels.shape}"
             )
         if size == 0:
-            raise InputError(f"{self.name} {self.split}: no labelled text")
+            raise InputError(f"{self.name} {self.split} does not contain labelled texts")
         if self.label_names:
             wrong = (self.labels < 0) | (self.labels >= len(self.label_names))
         else:
@@ -266,7 +267,7 @@ def read_labelled(
         'What does it stand for item 0 ?'
     """
     if scores and label_names:
-        raise InputError("scores have no label names", "leave one of the two out")
+        raise InputError("label_names cannot be combined with scores=True", "remove one of the two")
     source = source_at(path)
     if text is None:
         text, *second = usual_columns(source, TEXT_COLUMNS, encoding=encoding)

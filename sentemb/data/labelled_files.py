@@ -55,7 +55,7 @@ def file_of(entry: Entry, split: str, place: Place) -> Path:
     names = [files[split].split("+")[0] for files in (published, entry.files) if split in files]
     path = place.first_of(names)
     if path is None:
-        hint = f"get a copy of {entry.name} that has its {split} split"
+        hint = f"get a copy of {entry.name} that contains its {split} split"
         raise InputError(f"no such file: {place.name_of(names[0])}", hint)
     return path
 
@@ -113,7 +113,7 @@ def _label_first(where: str, lines: Lines) -> Iterator[Example]:
     for number, line in lines:
         label, space, text = line.partition(" ")
         if not space:
-            raise InputError(f"{where}, line {number}: no space between a label and a text")
+            raise InputError(f"{where}, line {number}: expected a label, a space and a text")
         yield Example(f"{where}:{number}", text, None, label.partition(":")[0], True)
 
 
@@ -127,7 +127,7 @@ def _whole_lines(where: str, lines: Lines) -> Lines:
         else:
             yield number, line
     if broken:
-        logger.warning("%s: left out %d lines with fewer fields than the header", where, broken)
+        logger.warning("%s: skipped %d lines with fewer fields than the header", where, broken)
 
 
 def _member(where: str, lines: Lines, member: str, columns: list[str]) -> Iterator[Numbered]:
@@ -138,9 +138,9 @@ def _member(where: str, lines: Lines, member: str, columns: list[str]) -> Iterat
     except ValueError as error:  # a number of more than 4,300 digits
         raise InputError(f"{where}: {error}") from None
     except RecursionError:
-        raise InputError(f"{where}: JSON nested too deeply") from None
+        raise InputError(f"{where}: the JSON is nested too deeply") from None
     if not isinstance(members, dict) or not isinstance(members.get(member), list):
-        raise InputError(f"{where} has no list called {member!r}", "get a complete copy")
+        raise InputError(f"{where} does not contain a list {member!r}", "get a complete copy")
     for number, values in enumerate(members[member], start=1):
         require_columns(columns, list(values), f"{where}, {member} {number}")
         yield number, values

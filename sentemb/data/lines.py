@@ -67,7 +67,9 @@ def decode_lines(file: IO[bytes], name: str, *, encoding: str = "utf-8") -> Iter
                 "convert the file to UTF-8",
             ) from None
         if "\0" in line:
-            raise InputError(f"{name}, line {number}: a NUL byte, so this is no {encoding} text")
+            raise InputError(
+                f"{name}, line {number}: the file contains a NUL byte, so it is not {encoding} text"
+            )
         position += len(raw)
         if number == 1:
             line = line.removeprefix("\ufeff")
@@ -87,7 +89,9 @@ def _raw_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
         while raw := file.readline(longest):
             number += 1
             if len(raw) == longest:
-                refuse_above("line", len(raw) / (1 << 20), f"{name}, line {number}", "break it into lines")
+                refuse_above(
+                    "line", len(raw) / (1 << 20), f"{name}, line {number}", "split it into several lines"
+                )
             yield raw
 
 
@@ -117,6 +121,8 @@ def _explained(name: str) -> Iterator[None]:
     try:
         yield
     except EOFError:
-        raise InputError(f"{name} is cut off: its compressed data ends too early", "copy it again") from None
+        raise InputError(
+            f"{name} is truncated: its compressed data ends too early", "copy it again"
+        ) from None
     except (gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
-        raise InputError(f"{name} is damaged or not compressed as its name says: {error}") from None
+        raise InputError(f"{name} is damaged, or not compressed as its extension says: {error}") from None

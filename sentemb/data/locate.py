@@ -26,7 +26,7 @@ def locate(entry: Entry, split: str, data_dir: str | os.PathLike[str] | None) ->
     if root is not None:
         place = find(entry, root)
     elif entry.hub_id is None:
-        hint = f"name the folder that holds it: --data-dir or {VARIABLE}"
+        hint = f"name the folder that contains it with --data-dir or {VARIABLE}"
         raise MissingDataError(entry.name, f"{entry.name} is not on the hub", hint)
     else:
         from sentemb.data.hub import download
@@ -66,11 +66,11 @@ def missing(entry: Entry, data_dir: Path) -> MissingDataError:
     """The error for a set that is not in the data folder."""
     looked = tuple(dict.fromkeys(candidates(entry)))
     shown = ", ".join(looked[:3]) + (f" and {len(looked) - 3} more" if len(looked) > 3 else "")
-    fetch = f"sentemb data fetch {entry.base.name} --data-dir {data_dir}"
+    fetch = f"download it with `sentemb data fetch {entry.base.name} --data-dir {data_dir}`"
     return MissingDataError(
         entry.name,
-        f"{data_dir} holds no {entry.name} (looked for {shown})",
-        fetch if entry.base.hub_id else "give another folder",
+        f"{data_dir} does not contain {entry.name} (searched for {shown})",
+        fetch if entry.base.hub_id else "choose another folder",
     )
 
 

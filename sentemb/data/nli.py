@@ -71,10 +71,11 @@ class TripleCounts:
     def __str__(self) -> str:
         others = ", ".join(f"{count:,} {label!r}" for label, count in sorted(self.other_labels.items()))
         return (
-            f"{self.triples:,} triples of {self.rows:,} rows; dropped: {others or 'no'} by their label, "
-            f"{self.blank:,} blank, {self.repeated:,} repeated, {self.contradictory:,} with both labels, "
-            f"{self.no_contradiction:,} entailed without a contradicting one, {self.no_entailment:,} "
-            f"contradicting without an entailed one, {self.unused:,} contradicting that no triple drew"
+            f"{self.triples:,} triples from {self.rows:,} rows; skipped: {others or 'no rows'} with other "
+            "labels, "
+            f"{self.blank:,} blank, {self.repeated:,} duplicates, {self.contradictory:,} with both labels, "
+            f"{self.no_contradiction:,} entailments without a contradiction, {self.no_entailment:,} "
+            f"contradictions without an entailment, {self.unused:,} contradictions that were not drawn"
         )
 
 
@@ -120,7 +121,9 @@ def read_triples(
         'The cat ran away.'
     """
     if isinstance(columns, str) or len(columns) != 3:
-        raise InputError(f"columns {columns!r}", "name those of premise, hypothesis and label")
+        raise InputError(
+            f"columns {columns!r} are not three columns", "name the columns of premise, hypothesis and label"
+        )
     wanted = dict.fromkeys([*columns, *(only or {})])
     records = read_rows(source, columns=list(wanted), data_dir=data_dir)
     if kind_of(source) == "entry" and (names := get(str(source)).labels):
@@ -132,7 +135,7 @@ def read_triples(
     )
     triples, counts = make_triples(chosen, columns=columns, seed=seed)
     if not triples:
-        raise InputError(f"{source} makes no triple: {counts}", "check the columns and the labels")
+        raise InputError(f"{source} does not yield a triple: {counts}", "check the columns and the labels")
     return triples, counts
 
 

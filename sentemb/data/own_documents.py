@@ -75,11 +75,11 @@ def read_own_documents(
         else:
             blank += 1
     if not found:
-        raise InputError(f"{source} holds no document with a text")
+        raise InputError(f"{source} does not contain a document with a text")
     if repeated := count - blank - len(found):
-        logger.warning("%s: %d of %d documents were there before and are left out", source, repeated, count)
+        logger.warning("%s: %d of %d documents are duplicates and were skipped", source, repeated, count)
     if blank:
-        logger.warning("%s: %d of %d documents are blank and are left out", source, blank, count)
+        logger.warning("%s: %d of %d documents are blank and were skipped", source, blank, count)
     return list(found.values())
 
 

@@ -81,7 +81,9 @@ def _read_semeval(published: Published, place: Place, text_name: str) -> list[Pa
         if not score.strip():
             continue
         if not tab:
-            raise InputError(f"{place.name_of(text_name)}, line {number}: no tab between two sentences")
+            raise InputError(
+                f"{place.name_of(text_name)}, line {number}: expected two sentences with a tab between them"
+            )
         graded = Row(f"{place.name_of(gold_name)}:{number}", {"score": score})
         pairs.append(Pair(first, rest.split("\t")[0], graded.number("score")))
     return pairs

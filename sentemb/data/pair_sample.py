@@ -23,11 +23,11 @@ def draw_pairs(
     rows = load_columns(source, columns, data_dir=data_dir)
     names = rows.column_names[:2]
     if len(names) < 2:
-        raise InputError(f"{source} has the one text column {names[0]}", "name the two columns of pairs")
+        raise InputError(f"{source} has only one text column, {names[0]}", "use data with two text columns")
     unique = list(dict.fromkeys(zip(*(rows[name] for name in names), strict=True)))
     if not 0 < count <= len(unique):
         raise InputError(
-            f"cannot draw {count:,} of {len(unique):,} unique pairs of {source}", "ask for fewer"
+            f"cannot draw {count:,} pairs from the {len(unique):,} unique pairs of {source}", "draw fewer"
         )
     drawn = np.sort(np.random.default_rng(seed).choice(len(unique), size=count, replace=False))
     return [unique[row][0] for row in drawn], [unique[row][1] for row in drawn]

@@ -54,10 +54,11 @@ class PairCounts:
 
     def __str__(self) -> str:
         return (
-            f"{self.kept:,} of {self.rows:,} pairs are left: {self.blank:,} have a blank text, "
-            f"{self.identical:,} the same text twice, {self.contradictory:,} come with both labels and "
-            f"{self.repeated:,} repeat a pair; {self.implied:,} of those left are no paraphrases by their "
-            "label, but by way of others"
+            f"kept {self.kept:,} of {self.rows:,} pairs; skipped {self.blank:,} with a blank text, "
+            f"{self.identical:,} with the same text twice, {self.contradictory:,} with both labels and "
+            f"{self.repeated:,} duplicates. {self.implied:,} of the kept pairs are labelled 0 although other "
+            "pairs "
+            "imply that they are paraphrases"
         )
 
 
@@ -110,7 +111,9 @@ def load_pairs(
         return data
     columns = columns or PAIR_COLUMNS
     if isinstance(columns, str) or len(columns) != 2:
-        raise InputError(f"text columns {columns!r}", "name the two columns of the pairs")
+        raise InputError(
+            f"text columns {columns!r} are not two columns", "name the two text columns of the pairs"
+        )
     rows = load_columns(source, columns, label=label)
     name = without_secrets(str(source))
     labels = np.array(rows[LABEL])
@@ -163,7 +166,10 @@ def clean_pairs(data: LabelledTexts) -> tuple[LabelledTexts, PairCounts]:
         else:
             kept[key] = row
     if not kept:
-        raise InputError(f"{data.name} {data.split}: no pair is left of {len(data):,}", "check its columns")
+        raise InputError(
+            f"{data.name} {data.split}: all {len(data):,} pairs were skipped",
+            "check the columns and the labels",
+        )
     cleaned = data.select(list(kept.values()))
     components = paraphrase_components(cleaned)
     implied = int(((cleaned.labels == 0) & (components[:, 0] == components[:, 1])).sum())
@@ -215,7 +221,8 @@ def split_pairs(data: LabelledTexts, *, seed: int, dev: float = 0.1, test: float
     """
     if not (dev > 0 and test > 0 and dev + test < 1):
         raise InputError(
-            f"dev={dev:g} and test={test:g} leave a part empty", "give shares above 0, below 1 in all"
+            f"dev={dev:g} and test={test:g} leave a split empty",
+            "choose shares above 0 that sum to less than 1",
         )
     _require_two_classes(data)
     groups = _components(data, edges=np.ones(len(data), dtype=bool))[:, 0]  # (n,)
@@ -232,8 +239,8 @@ def split_pairs(data: LabelledTexts, *, seed: int, dev: float = 0.1, test: float
     for name, rows in parts._asdict().items():
         if not len(rows):
             raise InputError(
-                f"dev={dev:g} and test={test:g} of {len(data):,} pairs leave the {name} part empty",
-                "give shares between 0 and 1, or more pairs",
+                f"dev={dev:g} and test={test:g} of {len(data):,} pairs leave the {name} split empty",
+                "choose larger shares, or use more pairs",
             )
     return parts
 
@@ -252,4 +259,4 @@ def _components(data: LabelledTexts, *, edges: npt.NDArray[np.bool_]) -> Compone
 
 def _require_two_classes(data: LabelledTexts) -> None:
     if data.pairs is None or len(data.label_names) != 2:
-        raise InputError(f"{data.name} has no pairs of two classes", "give pairs labelled 1 and 0")
+        raise InputError(f"{data.name} does not have pairs of both classes", "use pairs labelled 1 and 0")

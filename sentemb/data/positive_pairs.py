@@ -26,7 +26,7 @@ POSITIVES = ("positive", "passage", "answer", "context", "document", "sentence2"
 _NEGATIVE = re.compile(r"(hard_)?neg(ative)?(_?\d+)?")  # negative, negative_1, hard_neg, ...
 _LABELS = ("label", "labels", "score", "scores", "similarity")
 _WITHOUT_HEADER = (".csv", ".tsv")
-_NAME_THEM = "name the columns: --columns QUESTION,PASSAGE[,NEGATIVE]"
+_NAME_THEM = "name the columns with --columns QUESTION,PASSAGE[,NEGATIVE]"
 
 
 class PairColumns(NamedTuple):
@@ -106,7 +106,9 @@ def pair_columns(
     refuse_bare_string(columns)
     if columns is not None:
         if len(columns) < 2:
-            raise InputError(f"--columns {','.join(columns)} names {len(columns)} column", _NAME_THEM)
+            raise InputError(
+                f"--columns {','.join(columns)} names {len(columns)} column, but pairs need two", _NAME_THEM
+            )
         return PairColumns(tuple(columns), is_header=True)
     name = without_secrets(str(source))
     present = _present(source, name, data_dir)
@@ -147,8 +149,8 @@ def find_pair_columns(present: Sequence[str], where: str) -> tuple[str, ...]:
     label = next((by_name[name] for name in _LABELS if name in by_name), None)
     if label is not None:
         raise InputError(
-            f"{where} has a column {label!r}, so that not all of its rows may be pairs that belong together",
-            f"keep those that do, and {_NAME_THEM}",
+            f"{where} has a column {label!r}, so some of its rows may not be positive pairs",
+            f"keep only the positive pairs, and {_NAME_THEM}",
         )
     return (anchor, positive, *(column for name, column in by_name.items() if _NEGATIVE.fullmatch(name)))
 
@@ -158,10 +160,10 @@ def _only(usual: Sequence[str], role: str, by_name: dict[str, str], where: str) 
     if len(found) == 1:
         return found[0]
     if found:
-        raise InputError(f"{where}: {' and '.join(map(repr, found))} may each be the {role}", _NAME_THEM)
+        raise InputError(f"{where}: the {role} could be {' or '.join(map(repr, found))}", _NAME_THEM)
     columns = ", ".join(name if len(name) <= 40 else f"{name[:37]}..." for name in by_name.values())
     raise InputError(
-        f"{where} has no column of the {role}, such as {' or '.join(map(repr, usual[:3]))}; "
+        f"{where} does not have a column for the {role}, such as {' or '.join(map(repr, usual[:3]))}; "
         f"its columns are {columns}",
         _NAME_THEM,
     )
@@ -173,7 +175,7 @@ def _present(source: str | os.PathLike[str], name: str, data_dir: str | os.PathL
         return list(get(str(source)).text_columns)
     first = next(read_rows(source, data_dir=data_dir), None)
     if first is None:
-        raise InputError(f"{name} holds no rows")
+        raise InputError(f"{name} does not contain rows")
     return list(first.values)
 
 

@@ -17,7 +17,7 @@ ROWS = {"train": 100_000, "dev": 10_000, "test": 10_000}
 """Of every task, as published."""
 _FOLDERS = ("senteval/probing", "SentEval/data/probing", "data/probing", "probing", ".")
 _HINT = (
-    "the files are in github.com/facebookresearch/SentEval, folder data/probing; name the folder that holds "
+    "get the files from github.com/facebookresearch/SentEval, folder data/probing, and name the folder with "
     f"probing/ with --data-dir or {VARIABLE}"
 )
 
@@ -29,14 +29,14 @@ def read_probe(
     folder = resolve_data_dir(data_dir)
     found = [folder / place / file for place in _FOLDERS if folder and (folder / place / file).is_file()]
     if not found:
-        raise InputError(f"no probing file {file} in {folder or 'any data folder'}", _HINT)
+        raise InputError(f"the probing file {file} is not in {folder or 'a data folder'}", _HINT)
     path = found[0]
     rows: dict[str, list[tuple[int, str, str]]] = {split: [] for split in ROWS}
     for number, line in read_lines(path):
         fields = line.rstrip().split("\t")
         if len(fields) < 3 or fields[0] not in SPLITS:
             raise InputError(
-                f"{path}, line {number}: not tr, va or te, a label and a sentence with tabs between"
+                f"{path}, line {number}: expected tr, va or te, a label and a sentence, separated by tabs"
             )
         rows[SPLITS[fields[0]]].append((number, fields[1], fields[-1]))
     classes = sorted({label for _, label, _ in rows["train"]})
@@ -55,7 +55,9 @@ def _check(
 ) -> None:
     if not rows or (expected is not None and len(rows) != expected):
         wanted = "some" if expected is None else f"{expected:,}"
-        raise InputError(f"{where}: {len(rows):,} rows, not {wanted}", _HINT)
+        raise InputError(f"{where} has {len(rows):,} rows instead of {wanted}", _HINT)
     for number, label, _ in rows:
         if label not in numbers:
-            raise InputError(f"{where}, line {number}: no training row has the label {label!r}", _HINT)
+            raise InputError(
+                f"{where}, line {number}: the label {label!r} does not occur in the training rows", _HINT
+            )

@@ -145,7 +145,7 @@ class RemotePath:
         number = cause.errno if isinstance(cause, OSError) else None
         reason = str(cause).partition("\n")[0] or type(cause).__name__
         if status:
-            reason = f"the server answers {status}"
+            reason = f"the server answered with status {status}"
         elif number is not None and number > 0:
             reason = os.strerror(number)
         return InputError(
@@ -178,7 +178,7 @@ class _Reader(io.RawIOBase):
             block = self._read(len(buffer))
             place, size = self._file.tell(), getattr(self._file, "size", None)
         if not block and len(buffer) and size is not None and place < size:
-            raise InputError(f"{self._path} ends at byte {place:,} of {size:,}", "read it again")
+            raise InputError(f"{self._path} ends at byte {place:,} of {size:,}", "run the command again")
         buffer[: len(block)] = block
         return len(block)
 

@@ -125,9 +125,11 @@ def _set_of(
     name, split, language, source = called
     judged = {query: grades for query, grades in judgements.items() if grades}
     if not documents or not judged:
-        raise InputError(f"{name} {split}: {'no judged query' if documents else 'no document'}")
+        raise InputError(
+            f"{name} {split} does not contain {'queries with qrels' if documents else 'documents'}"
+        )
     if unknown := next((query for query in judged if query not in queries), None):
-        raise InputError(f"{name} {split}: there is no query {unknown!r}, which is judged")
+        raise InputError(f"{name} {split}: the query {unknown!r} of the qrels does not exist")
     numbers = places_of({document for grades in judged.values() for document in grades}, ids)
     chosen = [query for query in queries if query in judged]
     rows = [
@@ -138,7 +140,7 @@ def _set_of(
     table = np.array(rows, dtype=np.int64)
     if absent := int((table[:, 1] < 0).sum()):
         logger.warning(
-            "%s %s: %d of %d judged documents are not in the corpus and count as never found",
+            "%s %s: %d of %d documents of the qrels are not in the corpus and count as not retrieved",
             name,
             split,
             absent,
@@ -154,11 +156,11 @@ def _check_relevant(table: npt.NDArray[np.int64], queries: int, where: str) -> N
     found = np.unique(table[(table[:, 1] >= 0) & (table[:, 2] >= RELEVANT), 0])
     if not len(found):
         raise InputError(
-            f"{where}: no judged query has a relevant document that is in the corpus",
-            f"check the ids of the judgements, and their grades: from {RELEVANT} on a document is relevant",
+            f"{where}: none of the queries has a relevant document in the corpus",
+            f"check the ids and the grades of the qrels; a document is relevant from grade {RELEVANT} on",
         )
     if without := queries - len(found):
-        message = "%s: %d of %d judged queries have no relevant document in the corpus, and score 0"
+        message = "%s: %d of %d queries do not have a relevant document in the corpus and score 0"
         logger.warning(message, where, without, queries)
 
 
@@ -191,7 +193,10 @@ def load_retrieval(
         20
     """
     if is_remote(name):
-        raise InputError(f"{without_secrets(str(name))} is no folder of this machine", "copy the set here")
+        raise InputError(
+            f"{without_secrets(str(name))} is not a folder on this machine",
+            "copy the data set to this machine",
+        )
     if not is_entry(str(name)):
         return _own(local_path(name), split)
     chosen = split or _usual(get(str(name)).splits, str(name))
@@ -222,18 +227,18 @@ def check_counts(entry: Entry, found: RetrievalSet, *, strict: bool = True) -> N
     """Refuse, or warn of, fewer or more documents or judgements than the catalogue says."""
     where = f"{entry.name} {found.split} ({found.source})"
     check_row_count(f"{where}, documents", len(found.documents), entry.documents, strict=strict)
-    check_row_count(f"{where}, judgements", len(found.judged), entry.rows.get(found.split), strict=strict)
+    check_row_count(f"{where}, qrels", len(found.judged), entry.rows.get(found.split), strict=strict)
 
 
 def _own(folder: Path, split: str | None) -> RetrievalSet:
     if not folder.is_dir():
-        raise InputError(f"no data set and no folder is called {str(folder)!r}", suggest(str(folder)))
+        raise InputError(f"no such data set or folder: {str(folder)!r}", suggest(str(folder)))
     files = find_judgements(folder)
     if not files:
-        raise InputError(f"{folder} holds no judgements", LAYOUT)
+        raise InputError(f"{folder} does not contain qrels", LAYOUT)
     chosen = split or _usual(tuple(files), str(folder))
     if chosen not in files:
-        raise InputError(f"{folder} has no split {chosen!r}", f"it has {', '.join(files)}")
+        raise InputError(f"{folder} does not have a split {chosen!r}", f"choose one of {', '.join(files)}")
     queries = read_unique([folder / "queries.jsonl"], query_text)
     ids, documents = read_corpus([folder / "corpus.jsonl"])
     spoken = language_of(documents[:_LANGUAGE_OF])
@@ -251,5 +256,5 @@ def _usual(splits: tuple[str, ...], where: str) -> str:
     """The split that is evaluated where none is named."""
     usual = [split for split in (*reversed(SPLITS), *splits) if split in splits]
     if not usual:
-        raise InputError(f"{where} has no split", LAYOUT)
+        raise InputError(f"{where} does not have a split", LAYOUT)
     return usual[0]

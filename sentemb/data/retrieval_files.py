@@ -19,7 +19,7 @@ from sentemb.errors import InputError
 JUDGEMENT_COLUMNS = ("query-id", "corpus-id", "score")
 SUFFIXES = (".tsv", ".jsonl", ".txt", ".qrels", ".trec")
 """What a file of judgements may be called."""
-LAYOUT = "a set has corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv"
+LAYOUT = "a BEIR folder has corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv"
 _TREC_FIELDS = 4
 
 
@@ -59,7 +59,7 @@ def read_unique(paths: list[Path], text_of: Callable[[Row], str]) -> dict[str, s
         for row in read_file(path):
             name = _id_of(row)
             if name in texts:
-                raise InputError(f"{row.location}: the id {name!r} was there before", "give each its own id")
+                raise InputError(f"{row.location}: the id {name!r} occurs twice", "use unique ids")
             texts[name] = text_of(row)
     return texts
 
@@ -81,7 +81,7 @@ def read_corpus(paths: list[Path]) -> tuple[Sequence[str], Sequence[str]]:
     again = np.flatnonzero(first_places(ids) != np.arange(len(ids)))
     if len(again):
         row = next(islice(rows(), int(again[0]), None))
-        raise InputError(f"{row.location}: the id {ids[again[0]]!r} was there before", "give each its own id")
+        raise InputError(f"{row.location}: the id {ids[again[0]]!r} occurs twice", "use unique ids")
     return ids, documents
 
 
@@ -96,18 +96,18 @@ def read_judgements(path: Path, queries: Container[str]) -> dict[str, dict[str, 
     for one in _judgements(path):
         if one.query not in queries:
             raise InputError(
-                f"{one.location}: there is no query {one.query!r}",
+                f"{one.location}: the query {one.query!r} does not exist",
                 "add it to queries.jsonl, or remove the line",
             )
         grades = found.setdefault(one.query, {})
         if one.document in grades:
             raise InputError(
-                f"{one.location}: query {one.query!r} and document {one.document!r} are judged before",
-                "keep one of the judgements",
+                f"{one.location}: query {one.query!r} and document {one.document!r} occur twice",
+                "remove one of the lines",
             )
         grades[one.document] = one.grade
     if not found:
-        raise InputError(f"{path} judges no query")
+        raise InputError(f"{path} does not contain qrels")
     return found
 
 
@@ -130,15 +130,15 @@ def _judgements(path: Path) -> Iterator[Judgement]:
         yield from _of_trec(path)
     else:
         raise InputError(
-            f"{path}, line 1: neither the header query-id, corpus-id, score nor a judgement of four fields",
-            "write judgements as BEIR (with tabs) or as TREC: QUERY 0 DOCUMENT GRADE",
+            f"{path}, line 1: expected the header query-id, corpus-id, score, or four fields as in TREC",
+            "write qrels as in BEIR (with tabs), or as in TREC: QUERY 0 DOCUMENT GRADE",
         )
 
 
 def _of_row(row: Row) -> Judgement:
     grade = row.number("score")
     if not grade.is_integer():
-        raise InputError(f"{row.location}: the grade {grade:g} is no whole number")
+        raise InputError(f"{row.location}: the grade {grade:g} is not a whole number", "use 0, 1, 2, ...")
     return Judgement(row.location, row.filled("query-id"), row.filled("corpus-id"), int(grade))
 
 
@@ -149,7 +149,8 @@ def _of_trec(path: Path) -> Iterator[Judgement]:
             continue
         if len(fields) != _TREC_FIELDS:
             raise InputError(
-                f"{path}:{number}: {len(fields)} fields where a judgement has four", "QUERY 0 DOCUMENT GRADE"
+                f"{path}:{number}: expected four fields, but found {len(fields)}",
+                "write QUERY 0 DOCUMENT GRADE",
             )
         values = dict(zip(JUDGEMENT_COLUMNS, (fields[0], fields[2], fields[3]), strict=True))
         yield _of_row(Row(f"{path}:{number}", values))

@@ -62,7 +62,10 @@ def stratified_sample(labels: Labels, size: int, *, seed: Seed) -> Rows:
     """
     numbers = class_numbers(labels)
     if not 0 < size <= len(numbers):
-        raise InputError(f"cannot draw {size:,} of {len(numbers):,} rows", "give a size between the two")
+        raise InputError(
+            f"cannot draw {size:,} of {len(numbers):,} rows",
+            "choose a size between the number of classes and the number of rows",
+        )
     quotas, remainders = np.divmod(np.bincount(numbers) * size, len(numbers))
     most = np.argsort(-remainders, kind="stable")[: size - quotas.sum()]  # of equals the lower class
     quotas[most] += 1
@@ -93,7 +96,7 @@ def cap_per_class(labels: Labels, *, seed: Seed, limit: int | None = None) -> Ro
     if limit is None:
         limit = _LACON_BINARY if np.count_nonzero(counts) <= 2 else _LACON_MORE
     if limit < 1:
-        raise InputError(f"a limit of {limit} rows leaves no class any", "give 1 or more")
+        raise InputError(f"a limit of {limit} rows per class leaves no rows", "choose 1 or more")
     return _draw(numbers, np.minimum(counts, limit), np.random.default_rng(seed))
 
 
@@ -183,9 +186,9 @@ def imbalanced(
     present = np.flatnonzero(counts)
     chosen = int(present[np.argmin(counts[present])]) if minority is None else minority
     if chosen not in present:
-        raise InputError(f"no row is of class {chosen}, the minority", "name a class that there is")
+        raise InputError(f"no row has the minority class {chosen}", "choose an existing class")
     if ratio < 1:
-        raise InputError(f"a ratio of {ratio} makes the minority the majority", "give 1 or more")
+        raise InputError(f"a ratio of {ratio} would turn the minority into the majority", "choose 1 or more")
     quotas = np.where(counts > 0, smallest * ratio, 0)
     quotas[chosen] = smallest
     _require(counts, quotas)
@@ -196,7 +199,7 @@ def class_numbers(labels: Labels) -> Rows:
     """Check that labels are class numbers."""
     numbers = np.asarray(labels)
     if not np.issubdtype(numbers.dtype, np.integer):
-        raise InputError("these labels are scores, not classes", "make classes of them with score_classes")
+        raise InputError("the labels are scores, not classes", "convert them with score_classes")
     return numbers.astype(np.int64)
 
 
@@ -205,8 +208,8 @@ def _require(counts: Rows, wanted: Rows) -> None:
     if short.size:
         one = int(short[0])
         raise InputError(
-            f"class {one} has {counts[one]:,} rows, {wanted[one]:,} are needed",
-            "ask for fewer, or use more data",
+            f"class {one} has {counts[one]:,} rows, but {wanted[one]:,} are needed",
+            "draw fewer rows, or use more data",
         )
 
 

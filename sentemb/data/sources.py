@@ -83,7 +83,9 @@ def read_rows(
 def kind_of(source: str | os.PathLike[str]) -> Literal["file", "folder", "entry", "hub"]:
     """Tell what a source is; what exists on disk goes before what only has the same name."""
     if not str(source):
-        raise InputError("the name of the source is empty", "give a file, a folder, a hub id or a data set")
+        raise InputError(
+            "the name of the data is empty", "pass a file, a folder, a hub id or the name of a data set"
+        )
     path = source_at(source)
     if path.is_dir():
         return "folder"
@@ -106,10 +108,10 @@ def files_of(folder: Source) -> list[Source]:
     readable = [path for path in readable if format_of(path) not in PAGES] or readable
     if not readable:
         raise InputError(
-            f"{folder} holds no file to read", f"wanted {', '.join(FORMATS)}, or these as .gz or .xz"
+            f"{folder} does not contain a readable file", f"use {', '.join(FORMATS)}, also as .gz or .xz"
         )
     if len(readable) < len(files):
-        logger.warning("%s: skipped %d of other formats", folder, len(files) - len(readable))
+        logger.warning("%s: skipped %d files of other formats", folder, len(files) - len(readable))
     return readable
 
 
@@ -129,10 +131,11 @@ def _read_entry(
 ) -> Iterator[Row]:
     if entry.kind == "retrieval":
         raise InputError(
-            f"{entry.name} has documents and queries apart", "name its file, such as corpus.jsonl"
+            f"{entry.name} has separate files for documents and queries",
+            "name one of its files, such as corpus.jsonl",
         )
     if "train" not in entry.splits:
-        raise InputError(f"{entry.name} is a test set: it has no texts to train on or to search")
+        raise InputError(f"{entry.name} is a test set, without texts to train on or to search")
     require_columns(columns, entry.columns, entry.name)
     count = 0
     for count, row in enumerate(_entry_rows(entry, data_dir, check_rows=check_rows), start=1):

@@ -105,11 +105,13 @@ def lacon_train_split(labels: Labels, *, seed: int, fraction: float = 0.05) -> T
     numbers = class_numbers(labels)
     size = round(fraction * len(numbers))
     if not 0 < size < len(numbers):
-        raise InputError(f"{fraction:g} of {len(numbers):,} rows leaves a part without rows", "use more data")
+        raise InputError(
+            f"a share of {fraction:g} of {len(numbers):,} rows leaves a split empty", "use more data"
+        )
     validation = stratified_sample(numbers, size, seed=seed)
     return TrainSplit(np.setdiff1d(np.arange(len(numbers)), validation), validation)
 
 
 def _require_rows(found: int, wanted: int) -> None:
     if found < wanted:
-        raise InputError(f"cannot split {found} rows, {wanted} are needed", "use a complete dev split")
+        raise InputError(f"cannot split {found} rows; {wanted} are needed", "use a complete dev split")

@@ -83,11 +83,11 @@ class ScoredPairs:
         size = len(self.first)
         if len(self.second) != size or self.gold.shape != (size,):
             raise InputError(
-                f"{self.name}: {size} first sentences, {len(self.second)} second ones and "
+                f"{self.name}: got {size} first sentences, {len(self.second)} second sentences and "
                 f"gold scores of shape {self.gold.shape}"
             )
         if size == 0:
-            raise InputError(f"{self.name} {self.split}: no scored pair")
+            raise InputError(f"{self.name} {self.split} does not contain scored pairs")
         if not np.isfinite(self.gold).all():
             index = int(np.flatnonzero(~np.isfinite(self.gold))[0])
             raise InputError(f"{self.name} {self.split}: the score of pair {index} is {self.gold[index]}")

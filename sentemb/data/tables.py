@@ -23,7 +23,9 @@ _LARGEST_FIELD = 2**31 - 1
 NO_COLUMN = "none"
 ID_COLUMNS = ("_id", "id", "doc_id", "docid", "docno", "document_id")
 """Usual names of the column of ids, in the order in which they are tried, in any letter case."""
-IDS_HINT = "give each its own id, name another column with --id-column, or number them with --id-column none"
+IDS_HINT = (
+    "use unique ids, name another column with --id-column, or number the documents with --id-column none"
+)
 _TITLE = "title"
 _LONGEST_NAME = 4, 40  # words and characters of a column's name
 
@@ -35,8 +37,8 @@ def require_columns(columns: Sequence[str] | None, present: Sequence[str], where
             close = difflib.get_close_matches(column, present, n=1)
             there = ", ".join(present) if present else "none"
             raise InputError(
-                f"{where} has no column {column!r}; its columns are {there}",
-                f"did you mean {close[0]!r}?" if close else "name one of these",
+                f"{where} does not have a column {column!r}; its columns are {there}",
+                f"did you mean {close[0]!r}?" if close else "name one of them",
             )
 
 
@@ -50,7 +52,7 @@ def text_column_of(values: Mapping[str, Any], where: str) -> str:
     if len(named) == 1:
         return named[0]
     raise InputError(
-        f"{where}: it is not clear which of the columns {', '.join(values)} holds the text",
+        f"{where}: the text could be in any of the columns {', '.join(values)}",
         "name it with --text-column",
     )
 
@@ -79,8 +81,8 @@ def _refuse_text_as_header(column: str, where: str) -> None:
     """Refuse a column that is called by what must be a text: the first one, where the header was left out."""
     if reads_like_text(column):
         raise InputError(
-            f"{where}: the only column is called {column[: _LONGEST_NAME[1]]!r}, which reads like a text",
-            "name the column with --text-column, or give the table a header",
+            f"{where}: the name of the only column, {column[: _LONGEST_NAME[1]]!r}, looks like a text",
+            "name the column with --text-column, or add a header to the table",
         )
 
 
@@ -116,7 +118,7 @@ def parse_csv(
         except csv.Error as error:
             # csv's own words for a bare carriage return speak of how Python should open the file.
             reason = "a carriage return outside quotes" if "new-line" in str(error) else str(error)
-            raise InputError(f"{where}, line {start}: {reason}", "quote fields as RFC 4180 says") from None
+            raise InputError(f"{where}, line {start}: {reason}", "quote fields as in RFC 4180") from None
 
     return _table(where, cells(), columns, header)
 
@@ -158,7 +160,8 @@ def _refuse_other_separators(where: str, header: str, columns: Sequence[str] | N
     found = sorted(set(",;|") & set(header))
     if found and "\t" not in header and header not in (columns or ()):
         raise InputError(
-            f"{where}, line 1: no tab, but {found[0]!r} between its fields", "name the file .csv, or use tabs"
+            f"{where}, line 1: expected tabs between the fields, but found {found[0]!r}",
+            "name the file .csv, or use tabs",
         )
 
 
@@ -179,7 +182,7 @@ def _table(
             blank += 1
         elif len(row) not in (len(header), len(header) - optional):
             raise InputError(
-                f"{where}, line {number}: {len(row)} fields where the header has {len(header)}",
+                f"{where}, line {number}: {len(row)} fields, but the header has {len(header)}",
                 "correct the line, or quote the separators in its texts",
             )
         else:
@@ -197,7 +200,7 @@ def refuse_repeated(where: str, header: Sequence[str]) -> None:
     """Refuse a table in which two columns have one name."""
     repeated = {name for name in header if header.count(name) > 1}
     if repeated:
-        raise InputError(f"{where}: its header names column {min(repeated)!r} more than once")
+        raise InputError(f"{where}: the header contains the column {min(repeated)!r} more than once")
 
 
 def parse_jsonl(name: str, lines: Lines, columns: Sequence[str] | None = None) -> Iterator[Numbered]:
@@ -215,9 +218,9 @@ def parse_jsonl(name: str, lines: Lines, columns: Sequence[str] | None = None) -
         except ValueError as error:  # a number of more than 4,300 digits
             raise InputError(f"{where}: {error}") from None
         except RecursionError:
-            raise InputError(f"{where}: JSON nested too deeply") from None
+            raise InputError(f"{where}: the JSON is nested too deeply") from None
         if not isinstance(values, dict):
-            raise InputError(f"{where}: a JSON {_json_type(values)} where an object is wanted")
+            raise InputError(f"{where}: expected a JSON object, but found a {_json_type(values)}")
         if r"\ud" in line.lower():
             _require_whole_characters(values, where)
         require_columns(columns, list(values), where)
@@ -230,7 +233,9 @@ def _require_whole_characters(values: Mapping[str, Any], where: str) -> None:
     try:
         json.dumps(values, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise InputError(f"{where}: an escaped half of a surrogate pair, which is no character") from None
+        raise InputError(
+            f"{where}: the text contains an unpaired surrogate, which is not a valid character"
+        ) from None
 
 
 def _json_type(value: Any) -> str:

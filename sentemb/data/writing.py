@@ -37,7 +37,9 @@ def write_table(path: Path, columns: Columns, manifest: Mapping[str, Any] | None
 
 def _check_format(path: Path) -> None:
     if path.suffix not in _WRITERS:
-        raise InputError(f"cannot write {path}", f"name it {', '.join(_WRITERS)}")
+        raise InputError(
+            f"cannot write {path}: the extension is not a known format", f"use one of {', '.join(_WRITERS)}"
+        )
 
 
 def by_column(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:

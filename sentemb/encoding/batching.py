@@ -164,11 +164,11 @@ def from_ids(
     """
     for row, text in enumerate(ids):
         if not text or (longest is not None and len(text) > longest):
-            raise InputError(f"text {row} has {len(text):,} token ids", f"give 1 to {longest:,}")
+            raise InputError(f"text {row} has {len(text):,} token ids", f"pass 1 to {longest:,}")
         if (wrong := next((one for one in text if not 0 <= one < len(tokenizer)), None)) is not None:
             raise InputError(
-                f"text {row} has token id {wrong}, the model knows {len(tokenizer):,}",
-                "use the tokenizer of the model",
+                f"text {row} has the token id {wrong}, but the model has {len(tokenizer):,} tokens",
+                "use the model's own tokenizer",
             )
     joined = np.array([one for text in ids for one in text], dtype=np.int32)
     columns = {"input_ids": joined}

@@ -45,7 +45,7 @@ class VectorStore:
                 connection.execute("SELECT text, sum, vector FROM vectors LIMIT 1")
         except (OSError, sqlite3.OperationalError) as error:
             raise InputError(
-                f"cannot keep vectors in {folder}: {error}", "choose another cache folder"
+                f"cannot use the cache folder {folder}: {error}", "choose another cache folder"
             ) from error
 
     def get(self, texts: Sequence[str]) -> dict[int, Vectors]:
@@ -73,7 +73,7 @@ class VectorStore:
             with self._connection() as connection:
                 connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
         except _DAMAGED as error:
-            logger.warning("vectors not kept in %s: %s", self.path, error)
+            logger.warning("vectors could not be cached in %s: %s", self.path, error)
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
@@ -89,7 +89,10 @@ class VectorStore:
         except _DAMAGED as error:
             aside = self.path.with_suffix(".damaged")
             logger.warning(
-                "%s is damaged (%s) and starts empty; the old file is %s", self.path, error, aside.name
+                "the cache %s is damaged (%s) and starts empty; the damaged file was renamed to %s",
+                self.path,
+                error,
+                aside.name,
             )
             with suppress(FileNotFoundError):  # another process was first
                 self.path.replace(aside)

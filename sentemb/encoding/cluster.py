@@ -33,7 +33,7 @@ MOST = 256
 _STORE = 512 << 20  # bytes; a local cluster's object store holds a shard for each worker
 _PATIENCE = 30.0  # seconds without news after which a command says what it waits for
 _REACHED = 10.0  # seconds in which a cluster's head must answer
-_UP = "see that it is up, and give local, auto, host:6379 or ray://host:10001"
+_UP = "check that it is running, and pass local, auto, host:6379 or ray://host:10001"
 _DETAIL = re.compile(r"(?:Worker exit detail: |cause: )([^.\n]+)")
 
 
@@ -53,8 +53,8 @@ class _Actor:
         for name, here in _versions().items():
             if here != versions[name]:
                 raise InputError(
-                    f"{socket.gethostname()} has {name} {here}, and this machine {versions[name]}",
-                    "install the same on all of them",
+                    f"{socket.gethostname()} has {name} {here}, but this machine has {versions[name]}",
+                    "install the same version on all machines",
                 )
         self._work = make(threads)
 
@@ -103,7 +103,8 @@ class RayWorkers:
         if not self._count:
             self._connection.close()
             raise InputError(
-                f"the Ray cluster {self._address} has no CPU", "say how many --workers there will be"
+                f"the Ray cluster {self._address} does not report CPUs",
+                "set the number of workers with --workers",
             )
         self._cpus = cpus_each(nodes, self._count)
         self._workers = [self._start() for _ in range(self._count)]
@@ -123,7 +124,7 @@ class RayWorkers:
             busy = {worker.answer: worker for worker in self._workers if worker.answer is not None}
             heard, _ = ray.wait(list(busy), timeout=_PATIENCE)
             if not heard and not patient and not any(worker.ready for worker in self._workers):
-                self._say(f"no worker has begun yet; each takes {self._cpus} free CPUs of a node")
+                self._say(f"waiting for workers to start; each needs {self._cpus} free CPUs on a node")
                 patient = True
             for answer in heard:
                 self._hear(busy[answer], book)
@@ -150,8 +151,8 @@ class RayWorkers:
         if isinstance(error, ray.exceptions.RayTaskError) or getattr(error, "actor_init_failed", False):
             reason = str(error).strip().splitlines()[-1]
             raise InputError(
-                f"a worker of the Ray cluster cannot begin: {reason}",
-                "install the same sentemb on every node",
+                f"a worker of the Ray cluster failed to start: {reason}",
+                "install the same version of sentemb on every node",
             )
         _end(worker)  # one that is only out of reach shall not go on
         self._workers[self._workers.index(worker)] = self._start()
@@ -243,12 +244,14 @@ def _reach(address: str) -> None:
         return
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal():
-        raise InputError(f"--ray {address} is no address", "give local, auto, host:6379 or ray://host:10001")
+        raise InputError(
+            f"--ray {address} is not an address", "pass local, auto, host:6379 or ray://host:10001"
+        )
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_REACHED).close()
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"no Ray cluster answers at {address}: {reason}", _UP) from None
+        raise InputError(f"cannot reach a Ray cluster at {address}: {reason}", _UP) from None
 
 
 def _versions() -> dict[str, str]:

@@ -28,8 +28,8 @@ class Company(NamedTuple):
     def verdict(self) -> str:
         """What was found, in a few words."""
         if not self.changed:
-            return f"same bits alone and in a batch ({self.texts} texts)"
-        return f"{self.changed} of {self.texts} texts change with the batch, by up to {self.largest:.1g}"
+            return f"identical alone and in a batch ({self.texts} texts)"
+        return f"{self.changed} of {self.texts} texts depend on the batch, by up to {self.largest:.1g}"
 
 
 def compare_batches(encoder: TextEncoder, texts: Sequence[str]) -> Company:

@@ -49,8 +49,8 @@ def _told(count: int, room: int, name: str) -> str:
     one = count == 1
     return (
         f"{count:,} text{'' if one else 's'} {'is' if one else 'are'} longer than the {room:,} "
-        f"tokens that {name} reads, and {'was' if one else 'were'} cut there; "
-        "a larger maximum length reads more, as far as the model goes"
+        f"tokens of {name} and {'was' if one else 'were'} truncated; "
+        "raise the maximum length to encode more, if the model allows it"
     )
 
 

@@ -80,13 +80,14 @@ class TextEncoder(Protocol):
 def unique_texts(texts: Sequence[str]) -> tuple[list[str], NDArray[np.intp]]:
     """Reduce texts to the unique ones."""
     if isinstance(texts, str):
-        raise InputError("encode takes a sequence of texts, not one string", "wrap it in a list")
+        raise InputError("texts must be a list of strings, not a string", "wrap it in a list")
     places: dict[str, int] = {}
     positions = np.empty(len(texts), dtype=np.intp)
     for index, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(
-                f"text {index} is {type(text).__name__}, not a string", "drop or convert it before encoding"
+                f"text {index} is a {type(text).__name__}, not a string",
+                "remove or convert it before encoding",
             )
         positions[index] = places.setdefault(text, len(places))
     return list(places), positions
@@ -105,6 +106,6 @@ def check_finite(vectors: Vectors, texts: Sequence[str], *, name: str) -> None:
     if len(bad):
         index = int(bad[0])
         raise NonFiniteError(
-            f"{name} gives NaN or infinity for text {index} ({texts[index][:40]!r}), {len(bad)} in all",
+            f"{name} returned NaN or infinity for text {index} ({texts[index][:40]!r}), {len(bad)} in total",
             "check the model's weights, or encode in float32",
         )

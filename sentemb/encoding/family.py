@@ -41,7 +41,7 @@ def encode_together(
         [(1, 256), (1, 256)]
     """
     if not models:
-        raise InputError("there is no model to encode with", "name one or more")
+        raise InputError("the list of models is empty", "pass at least one model")
     family = _Family(models, precision)
     return [_Member(family, number, name, model) for number, (name, model) in enumerate(models.items())]
 
@@ -55,13 +55,13 @@ class _Family:
         for name, model in models.items():
             if not is_plain_text_model(model) or model.truncate_dim is not None:
                 raise InputError(
-                    f"{name} is no plain text pipeline, and cannot be encoded together with others",
-                    "encode with it alone",
+                    f"{name} is not a plain text pipeline and cannot be encoded together with others",
+                    "encode with it separately",
                 )
             if _transformer_fingerprint(model) != wanted:
                 raise InputError(
-                    f"{name} has another transformer, tokenizer, length or prompt than {first}",
-                    "encode together only what was made of one model",
+                    f"{name} differs from {first} in its transformer, tokenizer, maximum length or prompt",
+                    "encode together only variants of the same model",
                 )
         all_states = any(
             getattr(model[0].model.config, "output_hidden_states", False) for model in models.values()

@@ -54,17 +54,18 @@ class FunctionEncoder:
             vectors = np.asarray(result, dtype=np.float32)
         except (TypeError, ValueError) as error:
             raise InputError(
-                f"{self.name} gives {type(result).__name__}, which is no array of numbers: {error}",
-                "return one vector per text, all of one length",
+                f"{self.name} returned a {type(result).__name__}, which is not an array of numbers: {error}",
+                "return one vector per text, all of the same length",
             ) from error
         if vectors.ndim != 2 or vectors.shape[0] != count or vectors.shape[1] == 0:
             raise InputError(
-                f"{self.name} gives an array of shape {vectors.shape} for {count} texts",
+                f"{self.name} returned an array of shape {vectors.shape} for {count} texts",
                 f"return an array of shape ({count}, dimension)",
             )
         if self._dimension is not None and vectors.shape[1] != self._dimension:
             raise InputError(
-                f"{self.name} gives vectors of length {vectors.shape[1]} after {self._dimension} before",
-                "return vectors of one length",
+                f"{self.name} returned vectors of {vectors.shape[1]} dimensions, after {self._dimension} "
+                "before",
+                "always return vectors of the same length",
             )
         return vectors

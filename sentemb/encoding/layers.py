@@ -37,8 +37,8 @@ class LayerEncoder:
             model = load(model, pooling="mean", device=device, max_length=max_length)
         if not isinstance(model[0], Transformer):
             raise InputError(
-                f"{name} starts with {type(model[0]).__name__}, which has no layers",
-                "give a transformer model",
+                f"{name} starts with {type(model[0]).__name__}, which does not have layers",
+                "pass a transformer model",
             )
         transformer = view_with_states(model[0])
         self.poolings = tuple(poolings)

@@ -78,8 +78,8 @@ def load_encoder(
         return encoder
     if isinstance(encoder, FunctionEncoder):
         raise InputError(
-            f"vectors of the function {encoder.name} cannot be kept: what it computes may change unseen",
-            "leave the cache folder out",
+            f"vectors of the function {encoder.name} cannot be cached, because its code may change",
+            "remove the cache folder (--cache-dir)",
         )
     return CachedEncoder(encoder, Path(cache_dir).expanduser())
 
@@ -88,9 +88,7 @@ def _refuse_options(model: Any, **options: Any) -> None:
     kind = f"the word vectors {model}" if isinstance(model, (str, Path)) else f"a {type(model).__name__}"
     for option, value in options.items():
         if value is not None:
-            raise InputError(
-                f"{option} does not apply to {kind}", f"leave {option} out, or name a model folder"
-            )
+            raise InputError(f"{option} does not apply to {kind}", f"remove {option}, or pass a model folder")
 
 
 def _wrap(model: Any, *, precision: Precision, data_dir: str | Path | None) -> TextEncoder:
@@ -106,7 +104,7 @@ def _wrap(model: Any, *, precision: Precision, data_dir: str | Path | None) -> T
         return FunctionEncoder(model)
     raise InputError(
         f"cannot encode with {type(model).__name__}",
-        "give a model folder, a hub id, a SentenceTransformer, a function or a word-vector file",
+        "pass a model folder, a hub id, a SentenceTransformer, a function or a word-vector file",
     )
 
 

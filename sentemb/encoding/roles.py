@@ -78,4 +78,9 @@ def similarity_of(encoder: TextEncoder) -> Similarity:
 
 @functools.cache
 def _warn_of_cosine(name: str, own: str) -> None:
-    logger.warning("%s was trained for the %s distance; its vectors are compared by the cosine", name, own)
+    logger.warning(
+        "%s was trained for the %s distance, which is not supported; its vectors are compared by "
+        "cosine similarity",
+        name,
+        own,
+    )

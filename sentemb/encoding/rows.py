@@ -167,7 +167,7 @@ class _TextRows:
 
 
 def _takes_no_ids(encoder: TextEncoder) -> InputError:
-    return InputError(f"{encoder.name} takes no token ids", "send texts")
+    return InputError(f"{encoder.name} does not accept token ids", "pass texts")
 
 
 def _vectors(ready: ReadyTexts) -> Vectors:

@@ -130,7 +130,7 @@ def encode_shards(
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        with held(folder / _LOCK, f"another process is encoding into {folder}", "wait for it to end"):
+        with held(folder / _LOCK, f"another process is encoding into {folder}", "wait until it has finished"):
             run = _begin(folder, settings)
             make = functools.partial(_load, _seen_anywhere(model), folder.resolve(), settings, run)
             say = say or logger.warning
@@ -174,7 +174,9 @@ def _encode(
         first = f"; {refused[0].location}: {refused[0].reason}" if refused else ""
         for path in folder.glob(SHARDS):
             path.unlink()
-        raise InputError(f"{source} has no row that can be encoded{first}", "give at least one text")
+        raise InputError(
+            f"{source} does not contain a row that can be encoded{first}", "pass at least one text"
+        )
     if refused:
         aside = [json.dumps(row._asdict(), ensure_ascii=False) + "\n" for row in refused]
         write_text(folder / SET_ASIDE, "".join(aside))
@@ -182,8 +184,8 @@ def _encode(
         path.unlink()  # of rows that are not there any more
     if len(processors) > 1:
         say(
-            f"the vectors were computed by several kinds of processors ({'; '.join(sorted(processors))}): "
-            "they agree to about 1e-5, and another run may give other bits"
+            f"the vectors were computed on different processors ({'; '.join(sorted(processors))}): "
+            "they agree to about 1e-5, so another run may not give identical files"
         )
     write_manifest(
         folder, settings, shards, set_aside=len(refused), source=source, processors=sorted(processors)
@@ -230,7 +232,7 @@ class _ShardWriter:
                 [self._encoded(rows, some, refused) for some in (numbers[:half], numbers[half:])]
             )
         for place in np.flatnonzero(~fits).tolist():
-            refused[numbers[place]] = f"its vector does not fit {self._settings.dtype}"
+            refused[numbers[place]] = f"its vector exceeds the range of {self._settings.dtype}"
         return stored[fits]
 
 
@@ -244,8 +246,8 @@ def _load(model: dict[str, Any], folder: Path, settings: Settings, run: str, thr
     encoder = for_role(load_encoder(**model), settings.role)
     if encoder.fingerprint != settings.fingerprint:
         raise InputError(
-            f"{settings.name} is another model where a worker loads it",
-            "give all of them the same, and encode again",
+            f"a worker loaded a different model as {settings.name}",
+            "copy the same model to all machines, and encode again",
         )
     return _ShardWriter(encoder, folder, settings)
 
@@ -259,8 +261,8 @@ def _check_seen(folder: Path, run: str) -> None:
         seen = False
     if not seen:
         raise InputError(
-            f"a worker on {socket.gethostname()} does not see {folder}, or cannot write to it",
-            "name an output on a file system that all machines share, by the same path",
+            f"a worker on {socket.gethostname()} cannot find {folder}, or cannot write to it",
+            "choose an output on a shared file system that has the same path on all machines",
         )
 
 
@@ -275,7 +277,7 @@ def _unfit(row: Row) -> str | None:
     if not row.text.strip():
         return "the text is blank"
     if any("\ud800" <= letter <= "\udfff" for letter in row.text):
-        return "the text holds half a surrogate pair, which is no character"
+        return "the text contains an unpaired surrogate, which is not a valid character"
     return None
 
 
@@ -300,13 +302,16 @@ def _check_output(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file", "choose another output folder")
     if (folder / MANIFEST).exists():
-        raise InputError(f"{folder} holds finished vectors", "choose another output, or remove it")
+        raise InputError(f"{folder} already contains finished vectors", "choose another output, or remove it")
     if (
         folder.exists()
         and not (folder / BEGUN).exists()
         and any(one.name != _LOCK for one in folder.iterdir())
     ):
-        raise InputError(f"{folder} is not empty, and holds no vectors", "choose another output folder")
+        raise InputError(
+            f"{folder} is not empty and not an output folder of `sentemb encode`",
+            "choose another output folder",
+        )
 
 
 def _begin(folder: Path, settings: Settings) -> str:
@@ -316,8 +321,8 @@ def _begin(folder: Path, settings: Settings) -> str:
         before = read_json(folder / BEGUN)
         if differing := [name for name, value in now.items() if before.get(name) != value]:
             raise InputError(
-                f"{folder} holds an interrupted run with another {', '.join(differing)}",
-                "use the same to resume it, or choose another output",
+                f"{folder} contains an interrupted run with a different {', '.join(differing)}",
+                "use the same settings to resume it, or choose another output",
             )
     run = secrets.token_hex(8)
     write_json(folder / BEGUN, now | {_RUN: run})

@@ -172,13 +172,15 @@ class ShardFolder:
         if not manifest.is_file():
             begun = (self.path / BEGUN).is_file()
             hint = (
-                "run the same `sentemb encode` again to finish it" if begun else "make it by `sentemb encode`"
+                "run the same `sentemb encode` command again to finish it"
+                if begun
+                else "create it with `sentemb encode`"
             )
-            raise InputError(f"{self.path} holds no finished vectors: {MANIFEST} is missing", hint)
+            raise InputError(f"{self.path} does not contain finished vectors: {MANIFEST} is missing", hint)
         values = read_json(manifest)
         try:
             if values["format"] != _FORMAT:
-                raise InputError(f"{manifest} has format {values['format']}", "update sentemb to read it")
+                raise InputError(f"{manifest} has the format {values['format']}", "update sentemb to read it")
             self.settings = Settings(**values["settings"])
             self.set_aside = int(values["set_aside"])
             self.source = str(values["source"])
@@ -195,9 +197,9 @@ class ShardFolder:
                 and isinstance(model.get("max_length"), int | None)
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(f"{manifest} is damaged: {error!r}", "encode again") from None
+            raise InputError(f"{manifest} is damaged: {error!r}", "run `sentemb encode` again") from None
         if not sound or any(Path(file).name != file for file, _, _ in self._shards):
-            raise InputError(f"{manifest} is damaged", "encode again")
+            raise InputError(f"{manifest} is damaged", "run `sentemb encode` again")
 
     def __len__(self) -> int:
         return sum(rows for _, rows, _ in self._shards)
@@ -232,7 +234,9 @@ class ShardFolder:
         for file, _, checksum in self._shards:
             path = self.path / file
             if not path.is_file() or sha256_of(path) != checksum:
-                raise InputError(f"{path} is missing or does not match its checksum", "encode again")
+                raise InputError(
+                    f"{path} is missing or does not match its checksum", "run `sentemb encode` again"
+                )
 
     def check_encoder(self, encoder: TextEncoder) -> None:
         """Refuse vectors that are not those which an encoder gives documents.
@@ -244,9 +248,9 @@ class ShardFolder:
             InputError: Another encoder made them, or they are not those of documents.
         """
         made, documents = self.settings.fingerprint, for_role(encoder, "document").fingerprint
-        again = "encode the documents again: sentemb encode --role document"
+        again = "encode the documents with `sentemb encode --role document`"
         if self.settings.role == "query":
-            raise InputError(f"{self.path} holds vectors of queries, not of documents", again)
+            raise InputError(f"{self.path} contains vectors of queries, not of documents", again)
         if made == documents:
             return
         if made == encoder.fingerprint:
@@ -255,8 +259,8 @@ class ShardFolder:
             )
         raise InputError(
             f"{self.path} was encoded with {self.settings.name} ({made[:12]}), "
-            f"the encoder given is {encoder.name} ({documents[:12]})",
-            "give the encoder of the vectors, with its pooling and length",
+            f"not with {encoder.name} ({documents[:12]})",
+            "pass the encoder of the vectors, with the same pooling and maximum length",
         )
 
     def batches(self, size: int = _AT_ONCE, *, shard: int | None = None) -> Iterator[Batch]:
@@ -354,9 +358,9 @@ def _read(path: Path, rows: int, settings: Settings) -> pa.Table:
             raise ValueError(f"{table.num_rows} rows")
         table.validate(full=True)
     except FileNotFoundError:
-        raise InputError(f"{path} is missing", "run the same `sentemb encode` again") from None
+        raise InputError(f"{path} is missing", "run the same `sentemb encode` command again") from None
     except (OSError, pa.ArrowInvalid, KeyError, ValueError) as error:
-        raise InputError(f"{path} is damaged: {error}", "remove it and encode again") from None
+        raise InputError(f"{path} is damaged: {error}", "remove it, and run `sentemb encode` again") from None
     return table
 
 

@@ -116,16 +116,16 @@ class Tasks:
             self._failed_starts += 1
             if self._failed_starts == _TRIES:
                 raise InputError(
-                    f"{_TRIES} workers ended while they loaded the model ({how})", "take fewer --workers"
+                    f"{_TRIES} workers stopped while they loaded the model ({how})", "use fewer --workers"
                 )
             return
         self._deaths[number] += 1
         if self._deaths[number] == _TRIES:
             raise InputError(
-                f"a worker ended {_TRIES} times on shard {number + 1} (the last time by {how})",
-                "give it more memory, or take fewer --workers or a smaller --shard-size",
+                f"a worker stopped {_TRIES} times on shard {number + 1} (the last time with {how})",
+                "provide more memory, or use fewer --workers or a smaller --shard-size",
             )
-        self._again(number, f"a worker ended ({how})")
+        self._again(number, f"a worker stopped ({how})")
 
     def lost(self, number: int | None, how: str) -> None:
         """Note that a worker went with its node: this hardly speaks against the task.
@@ -138,10 +138,10 @@ class Tasks:
         self._nodes[number] += 1
         if self._nodes[number] == _NODES:
             raise InputError(
-                f"{_NODES} nodes went while they worked on shard {number + 1} (the last time: {how})",
-                "see why they do, or take a smaller --shard-size",
+                f"{_NODES} nodes were lost while they worked on shard {number + 1} (the last time: {how})",
+                "check the nodes, or use a smaller --shard-size",
             )
-        self._again(number, f"a node went ({how})")
+        self._again(number, f"a node was lost ({how})")
 
     def results(self) -> Iterator[Any]:
         """The results whose turn it is."""
@@ -150,7 +150,7 @@ class Tasks:
             self._following += 1
 
     def _again(self, number: int, why: str) -> None:
-        self._say(f"{why}; shard {number + 1} is tried again")
+        self._say(f"{why}; retrying shard {number + 1}")
         self._waiting.appendleft(number)
 
 

@@ -18,7 +18,7 @@ from sentemb.errors import InputError
 logger = logging.getLogger(__name__)
 
 SUFFIXES = (".txt", ".vec", ".gz")
-_FORMAT = "expected lines of `word v1 v2 ...`, as GloVe and word2vec write them"
+_FORMAT = "write lines of `word v1 v2 ...`, as in the GloVe and word2vec text formats"
 
 # Runs of letters and digits, with inner apostrophes and hyphens, or single other signs: "don't",
 # "well-known", ",".
@@ -58,7 +58,10 @@ class WordVectorEncoder:
                 unknown += 1
         if unknown:
             logger.warning(
-                "%s: %d of %d texts hold no known word and are zero", self.name, unknown, len(unique)
+                "%s: %d of %d texts do not contain a known word; their vectors are zero",
+                self.name,
+                unknown,
+                len(unique),
             )
         return vectors[positions]
 
@@ -95,12 +98,12 @@ def _read(path: Path) -> tuple[dict[str, int], Vectors]:
         try:
             vector = np.array(numbers, dtype=np.float32)
         except ValueError:
-            raise InputError(f"{where}: not {dimension} numbers after the word", _FORMAT) from None
+            raise InputError(f"{where}: expected {dimension} numbers after the word", _FORMAT) from None
         if not word or not np.isfinite(vector).all():
-            raise InputError(f"{where}: no word, or a number that is not finite", _FORMAT)
+            raise InputError(f"{where}: the word is missing, or a number is not finite", _FORMAT)
         if word not in places:
             places[word] = len(rows)
             rows.append(vector)
     if not rows:
-        raise InputError(f"{path} holds no word vectors", _FORMAT)
+        raise InputError(f"{path} does not contain word vectors", _FORMAT)
     return places, np.stack(rows)

@@ -13,8 +13,9 @@ def check_plain(index: SearchIndex) -> SearchIndex:
     """Refuse an index that maps the vectors of queries, which frameworks compute by themselves."""
     if isinstance(index.encoder, AdaptedEncoder):
         raise InputError(
-            "the index was taken to another model by mapping its queries",
-            "upgrade it without --adapter to use it from here",
+            "the index uses an adapter (`sentemb index upgrade --adapter`), which this integration does not "
+            "support",
+            "upgrade the index without --adapter",
         )
     return index
 

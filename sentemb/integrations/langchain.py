@@ -166,13 +166,13 @@ class SentembVectorStore(VectorStore):
         for what, values in (("metadatas", metadatas), ("ids", ids)):
             if values is not None and len(values) != len(texts):
                 raise InputError(
-                    f"there are {len(texts)} texts and {len(values)} {what}", "pass one for each"
+                    f"there are {len(texts)} texts, but {len(values)} {what}", "pass one for each text"
                 )
         named = [key or str(uuid.uuid4()) for key in ids or repeat(None, len(texts))]
         rows = zip(own_ids(self.index, named), texts, metadatas or repeat({}), strict=False)
         changed = self.index.update(rows)
         if changed.left_out:
-            logger.warning("%d blank documents are left out", changed.left_out)
+            logger.warning("%d blank documents were skipped", changed.left_out)
         return named
 
     def add_documents(
@@ -304,7 +304,9 @@ class SentembVectorStore(VectorStore):
     def _select_relevance_score_fn(self) -> Any:
         """Cosines as LangChain's relevance from 0 to 1: what is below 0 is irrelevant."""
         if self.index.manifest.metric != "cosine":
-            raise InputError("inner products are no relevance from 0 to 1", "make the store with cosine")
+            raise InputError(
+                "dot products are not relevance scores from 0 to 1", "create the store with the metric cosine"
+            )
         return lambda score: min(1.0, max(0.0, score))
 
 

@@ -54,9 +54,13 @@ class Adapter:
         try:
             rows = np.load(path, allow_pickle=False)
         except (ValueError, EOFError) as error:
-            raise InputError(f"{path} cannot be read as a map", "upgrade the index again") from error
+            raise InputError(
+                f"the adapter {path} cannot be read", "run `sentemb index upgrade` again"
+            ) from error
         if rows.shape != (new + 1, old) or rows.dtype != np.float32:
-            raise InputError(f"{path} is not the map of its manifest", "upgrade the index again")
+            raise InputError(
+                f"the adapter {path} does not match the manifest", "run `sentemb index upgrade` again"
+            )
         return cls(rows[:-1], rows[-1])
 
 
@@ -130,7 +134,7 @@ def _candidates(new: _Matrix, old: _Matrix) -> Iterator[tuple[str, Adapter]]:
     # word vectors for MiniLM's with a ridge map; of eight, none went better with a map of lower rank.
     origin = np.zeros(new.shape[1]), np.zeros(old.shape[1])
     centres = new.mean(axis=0), old.mean(axis=0)
-    for method, (start, end) in (("procrustes", origin), ("centred procrustes", centres)):
+    for method, (start, end) in (("procrustes", origin), ("centered procrustes", centres)):
         left, _, right = np.linalg.svd((new - start).T @ (old - end), full_matrices=False)
         yield method, _affine(left @ right, start, end)
     start, end = centres

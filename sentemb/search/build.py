@@ -79,7 +79,7 @@ def build_in(
     counts = write_store(path, _counted(documents, progress))
     if counts.documents == 0 and not allow_empty:
         blank = f"; {counts.left_out} are blank" if counts.left_out else ""
-        raise InputError(f"there are no documents to index{blank}", "give at least one text")
+        raise InputError(f"there are no documents to index{blank}", "pass at least one document with a text")
     plan = plan_index(
         counts.texts,
         encoder.dimension,
@@ -147,8 +147,9 @@ def _check_disk(folder: Path, vectors: int, index: int) -> None:
     free = shutil.disk_usage(folder).free
     if wanted > free:
         raise InputError(
-            f"the build needs about {format_bytes(wanted)} of disk, {folder.parent} has {format_bytes(free)}",
-            "free some space or choose another output folder",
+            f"the build needs about {format_bytes(wanted)} of disk, but {folder.parent} has "
+            f"{format_bytes(free)} free",
+            "free some space, or choose another output folder",
         )
 
 

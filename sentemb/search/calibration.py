@@ -89,11 +89,11 @@ class Calibration:
             InputError: The percentile is none, or higher than the sample of pairs can tell.
         """
         if not 0 <= percentile <= 100:
-            raise InputError(f"min_score {percentile:g}% is no percentile", "choose 0% to 100%")
+            raise InputError(f"min_score {percentile:g}% is not a percentile", "choose 0% to 100%")
         if percentile > self.most:
             raise InputError(
-                f"min_score {percentile:g}% is finer than {self.pairs:,} random pairs can tell",
-                f"ask for {self.most:g}% at most, or give a score",
+                f"min_score {percentile:g}% cannot be resolved with {self.pairs:,} random pairs",
+                f"choose {self.most:g}% or less, or pass a score",
             )
         return _lowest(self, percentile)
 
@@ -147,11 +147,11 @@ def lowest_score(min_score: float | str | None, calibration: Calibration | None,
         return calibration.score(number)
     if texts < _FEWEST_TEXTS:
         raise InputError(
-            f"an index of {texts:,} texts has no percentiles; they need {_FEWEST_TEXTS}", "give a score"
+            f"percentiles need at least {_FEWEST_TEXTS} texts, but the index has {texts:,}", "pass a score"
         )
     raise InputError(
-        f"the index has no percentiles; min_score {written} needs them",
-        "make them with `sentemb index compact`, or give a score",
+        f"min_score {written} needs percentiles, which this index does not have",
+        "add them with `sentemb index compact`, or pass a score",
     )
 
 

@@ -89,7 +89,8 @@ def compact(
             return manifest if calibrated == manifest else place(path, calibrated, {})
         if not view.segments.base.keeps_vectors:
             raise InputError(
-                f"{path} is {manifest.factory}, which keeps too little of its vectors to be compacted",
+                f"{path} cannot be compacted: its {manifest.factory} index does not store enough of the "
+                "vectors",
                 "build the index again",
             )
         folder = path / WORK

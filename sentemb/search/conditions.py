@@ -78,10 +78,11 @@ Condition = Comparison | Junction
 def read_conditions(conditions: Any, depth: int = 0) -> Junction:
     """Read conditions that all hold, which are nested to a depth."""
     if depth > MOST_NESTED:
-        raise InputError(f"where: conditions are nested more than {MOST_NESTED} deep", "write them flatter")
+        raise InputError(f"where: conditions are nested more than {MOST_NESTED} levels deep", "flatten them")
     if not isinstance(conditions, Mapping) or not conditions:
         raise InputError(
-            f"where is {reprlib.repr(conditions)}", 'pass conditions such as {"year": {">=": 2020}}'
+            f"where must be a dict of conditions, not {reprlib.repr(conditions)}",
+            'pass conditions such as {"year": {">=": 2020}}',
         )
     parts: list[Condition] = []
     for name, wanted in conditions.items():
@@ -91,7 +92,7 @@ def read_conditions(conditions: Any, depth: int = 0) -> Junction:
             raise InputError(f"where: the field {name!r} is not a string")
         elif name.startswith("$"):
             raise InputError(
-                f"where: there is no operator {name!r}",
+                f"where: unknown operator {name!r}",
                 f"write {', '.join(_JUNCTIONS)}, or the name of a field",
             )
         else:
@@ -133,7 +134,8 @@ def _junction(name: str, wanted: Any, depth: int) -> Junction:
         return Junction(name, (read_conditions(wanted, depth),))
     if isinstance(wanted, (str, Mapping)) or not isinstance(wanted, Sequence) or not wanted:
         raise InputError(
-            f"where, {name}: {reprlib.repr(wanted)} is no list of conditions", "pass one condition or more"
+            f"where, {name}: {reprlib.repr(wanted)} is not a list of conditions",
+            "pass a list with at least one condition",
         )
     return Junction(name, tuple(read_conditions(one, depth) for one in wanted))
 
@@ -141,14 +143,14 @@ def _junction(name: str, wanted: Any, depth: int) -> Junction:
 def _comparisons(field: str, wanted: Any) -> Iterator[Comparison]:
     operations = wanted if isinstance(wanted, Mapping) else {"=": wanted}
     if not operations:
-        raise InputError(f"where, {field}: there is no condition", _HINT)
+        raise InputError(f"where, {field}: the condition is empty", _HINT)
     for name, value in operations.items():
         if name not in _OPERATORS:
-            raise InputError(f"where, {field}: there is no operator {name!r}", _HINT)
+            raise InputError(f"where, {field}: unknown operator {name!r}", _HINT)
         if name in _LISTED:
             if not isinstance(value, (list, tuple, set, frozenset)):
                 raise InputError(
-                    f"where, {field}: {name} {reprlib.repr(value)} is no list", "pass a list of values"
+                    f"where, {field}: {name} needs a list, not {reprlib.repr(value)}", "pass a list of values"
                 )
             yield Comparison(field, name, [_operand(field, name, one) for one in value])
         else:
@@ -161,7 +163,7 @@ def _operand(field: str, name: str, value: Any) -> Any:
     kind = type_of(value)
     ordered = name in ("<", "<=", ">", ">=")
     if kind is None or (kind is bool and ordered) or (name == "exists" and kind is not bool):
-        raise InputError(f"where, {field}: {name} {reprlib.repr(value)} compares nothing", _HINT)
+        raise InputError(f"where, {field}: {name} cannot compare with {reprlib.repr(value)}", _HINT)
     return value
 
 

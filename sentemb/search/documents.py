@@ -58,7 +58,7 @@ def as_documents(items: Iterable[Any], *, first: int | None = 0) -> Iterator[Doc
     if isinstance(items, (str, bytes, Path)):
         raise InputError(
             f"documents must be a collection of texts, not the single value {str(items)[:60]!r}",
-            "read a file with sentemb.search.read_documents(path), or pass a list",
+            "pass a list, or read a file with sentemb.search.read_documents(path)",
         )
     for position, item in enumerate(items):
         document = _as_document(item, position)
@@ -67,8 +67,8 @@ def as_documents(items: Iterable[Any], *, first: int | None = 0) -> Iterator[Doc
         if identifier is None:
             if first is None:
                 raise InputError(
-                    f"{location} has no id, by which an update finds what it replaces",
-                    "give every document its id, or add it",
+                    f"{location} does not have an id, which an update needs",
+                    "set the id of every document, or use add",
                 )
             identifier = first + position
         _check(document.text, identifier, location)
@@ -128,7 +128,9 @@ def read_documents(
             id_column = None if named is None and id_column == column else id_column
             require_columns([column, *([id_column] if id_column else ())], list(values), row.location)
         if column == id_column:
-            raise InputError(f"the column {column!r} is named for texts and for ids", "name one for each")
+            raise InputError(
+                f"the column {column!r} is used for both texts and ids", "name a different column for each"
+            )
         taken = [column] if id_column is None else [column, id_column]
         require_columns([column], list(values), row.location)
         identifier = None if id_column is None else _id_of(row, id_column)
@@ -143,14 +145,16 @@ def _id_of(row: Row, column: str) -> str | int:
     value = row.values.get(column)
     if column not in row.values:
         raise InputError(
-            f"{row.location} has no column {column!r}, which has the ids of other rows", IDS_HINT
+            f"{row.location} does not have the column {column!r}, which contains the ids of the other rows",
+            IDS_HINT,
         )
     if value is None or (isinstance(value, str) and not value.strip()):
         found = "null" if value is None else "blank"
         raise InputError(f"{row.location}: the id in column {column!r} is {found}", IDS_HINT)
     if not isinstance(value, (str, int)) or isinstance(value, bool):
         raise InputError(
-            f"{row.location}: the id {reprlib.repr(value)} in column {column!r} is not a text or an integer",
+            f"{row.location}: the id {reprlib.repr(value)} in column {column!r} is not a string or an "
+            "integer",
             IDS_HINT,
         )
     check_id(value, row.location)
@@ -214,7 +218,9 @@ def next_free_id(identifiers: Iterable[int], stored: int) -> int:
 def check_letters(what: str, value: str, location: str) -> None:
     """Refuse half a surrogate pair, which no file and no database can hold."""
     if _HALF.search(value):
-        raise InputError(f"{location}: the {what} holds half a surrogate pair, which is no character")
+        raise InputError(
+            f"{location}: the {what} contains an unpaired surrogate, which is not a valid character"
+        )
 
 
 def _plain(metadata: Mapping[str, Any], location: str) -> dict[str, Any]:
@@ -222,7 +228,7 @@ def _plain(metadata: Mapping[str, Any], location: str) -> dict[str, Any]:
     try:
         return {name: _as_json(value) for name, value in metadata.items()}
     except RecursionError:
-        raise InputError(f"{location}: the metadata are nested too deeply", "make them flatter") from None
+        raise InputError(f"{location}: the metadata are nested too deeply", "flatten them") from None
 
 
 def _as_json(value: Any) -> Any:

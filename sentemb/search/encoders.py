@@ -82,8 +82,9 @@ class AdaptedEncoder:
             return for_role(encoder_of(None, self._old, self._path), "document")
         except InputError as error:
             raise InputError(
-                f"{self._path} has vectors of {self._old.name}, which cannot be loaded: {error}",
-                "encode all of them with the new model: `sentemb index upgrade` without --adapter",
+                f"the documents of {self._path} were encoded with {self._old.name}, which cannot be loaded: "
+                f"{error}",
+                "encode them with the new model: run `sentemb index upgrade` without --adapter",
             ) from error
 
     def describe(self) -> dict[str, Any]:
@@ -139,8 +140,8 @@ def encoder_of(encoder: Any | None, wanted: EncoderFacts, path: Path | str) -> T
     if is_of_role(loaded, wanted):
         return loaded
     logger.warning(
-        "%s was built without the document prompt or route of %s, so its queries are encoded without theirs; "
-        "build it again",
+        "%s was built without the document prompt or route of %s, so queries are encoded without theirs too; "
+        "build it again to use them",
         path,
         loaded.name,
     )
@@ -191,11 +192,13 @@ def loaded_encoder(encoder: Any | None, wanted: EncoderFacts, path: Path | str) 
     elif encoder is not None:
         loaded = resolve(encoder)
     else:
-        raise InputError(f"{path} does not say where its encoder {wanted.name} is", "pass the encoder")
+        raise InputError(
+            f"the location of the encoder {wanted.name} of {path} is not known", "pass the encoder"
+        )
     if not has_built(loaded, wanted):
         raise InputError(
             f"{path} was built with {wanted.name} ({wanted.fingerprint[:12]}), "
-            f"the encoder given is {loaded.name} ({loaded.fingerprint[:12]})",
-            "search with the encoder of the build, or change to the other with `sentemb index upgrade`",
+            f"not with {loaded.name} ({loaded.fingerprint[:12]})",
+            "pass the encoder of the build, or change the encoder with `sentemb index upgrade`",
         )
     return loaded

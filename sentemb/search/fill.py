@@ -86,7 +86,7 @@ def fill_lancedb(
         metric=metric,
         kind="flat",
         factory="Flat",
-        reason="LanceDB chooses the kind of its index",
+        reason="LanceDB chooses the kind of its index itself",
         effort=0,
         recall=Recall(None, 0, 0, None),
         documents=len(shards),
@@ -165,7 +165,8 @@ def _fill(
                 report("index", done, len(shards))
     if _missing(filling, ends):
         raise InputError(
-            f"other processes write to {filler.address}", "let one fill it, and give its command again"
+            f"other processes write to {filler.address}",
+            "let a single process build it, and run its command again",
         )
 
 
@@ -226,7 +227,7 @@ def _alone(address: str) -> Iterator[None]:
         yield
         return
     lock, made = Path(place) / _LOCK, not Path(place).exists()
-    with held(lock, f"another process is filling {address}", "wait for it to end"):
+    with held(lock, f"another process is building {address}", "wait until it has finished"):
         try:
             yield
         finally:

@@ -38,11 +38,14 @@ def weight_by_judged(
     texts, judged = check_queries(queries, blank=False), [_grades(one) for one in relevant]
     if len(texts) != len(judged):
         raise InputError(
-            f"{len(texts)} queries and the documents of {len(judged)}", "give the relevant documents of each"
+            f"there are {len(texts)} queries, but relevant documents for {len(judged)}",
+            "pass the relevant documents of each query",
         )
     kept = [place for place, grades in enumerate(judged) if grades]
     if not kept:
-        raise InputError("no query has a relevant document", "give some, or fit without queries")
+        raise InputError(
+            "none of the queries has a relevant document", "add relevant documents, or fit without queries"
+        )
     texts, judged = [texts[place] for place in kept], [judged[place] for place in kept]
     wanted = Wanted(FUSED, "hybrid", None, None)
     encoded = for_role(encoder, "query").encode(texts)
@@ -57,11 +60,12 @@ def weight_by_judged(
     absent = sum(key not in numbers for key in ids)
     if absent == len(ids):
         raise InputError(
-            f"the index has none of the relevant documents, such as {ids[0]!r}", "1 and '1' are different ids"
+            f"the index does not contain any of the relevant documents, such as {ids[0]!r}",
+            "check their ids; 1 and '1' are different",
         )
     if absent:
         logger.warning(
-            "%d of %d relevant documents are not in the index and count as never found", absent, len(ids)
+            "%d of %d relevant documents are not in the index and count as not retrieved", absent, len(ids)
         )
     rows = zip(dense, keyword, judged, strict=True)
     return HybridWeight.of(
@@ -81,12 +85,15 @@ def weight_by_judged(
 
 def _grades(relevant: Iterable[str | int] | Grades) -> dict[str | int, float]:
     if isinstance(relevant, (str, bytes, int)):
-        raise InputError(f"the relevant documents are {relevant!r}", "give a list of ids for each query")
+        raise InputError(
+            f"the relevant documents of a query must be a list of ids or a dict of grades, not {relevant!r}",
+            "pass one for each query",
+        )
     grades = dict(relevant) if isinstance(relevant, Mapping) else dict.fromkeys(relevant, 1.0)
     for key, grade in grades.items():
         check_id(key, "relevant documents")
         if not isinstance(grade, (int, float)) or not np.isfinite(grade):
-            raise InputError(f"the grade of document {key!r} is {grade!r}", "give a number")
+            raise InputError(f"the grade of document {key!r} is {grade!r}", "use a number of 0 or more")
     return {key: float(grade) for key, grade in grades.items() if grade > 0}
 
 

@@ -49,10 +49,11 @@ def check_output(path: Path, *, overwrite: bool) -> None:
         raise InputError(f"{path} is a file", "choose another output folder")
     if (path / NAME).exists():
         if not overwrite:
-            raise InputError(f"{path} already holds an index", "pass --overwrite to replace it")
+            raise InputError(f"{path} already contains an index", "pass --overwrite to replace it")
     elif path.exists() and (strangers := [child.name for child in path.iterdir() if not _is_ours(child)]):
         raise InputError(
-            f"{path} is no index and not empty: it holds {strangers[0]}", "choose another output folder"
+            f"{path} is not empty and not an index: it contains {strangers[0]}",
+            "choose another output folder",
         )
     check_writable(path)
 
@@ -77,7 +78,7 @@ def save_folder(path: Path, manifest: Manifest, writers: Writers, *, overwrite: 
 def changing(path: Path) -> Iterator[None]:
     """Be the only writer of a folder; afterwards nothing is left of what failed or was killed."""
     if not os.access(path, os.W_OK | os.X_OK):
-        raise InputError(f"{path} cannot be written to", "change its permissions or copy it")
+        raise InputError(f"{path} is not writable", "change its permissions, or copy the index")
     with FileLock(path / _LOCK):
         try:
             yield
@@ -127,7 +128,9 @@ def _check_files(path: Path, manifest: Manifest, *, verify: bool) -> None:
             raise InputError(f"{file} is missing", "build the index again")
         size = file.stat().st_size
         if size != stored.bytes:
-            raise InputError(f"{file} has {size:,} bytes, not {stored.bytes:,}", "build the index again")
+            raise InputError(
+                f"{file} has {size:,} bytes instead of {stored.bytes:,}", "build the index again"
+            )
         if verify and sha256_of(file) != stored.sha256:
             raise InputError(f"{file} does not match its checksum", "build the index again")
 

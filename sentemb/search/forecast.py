@@ -128,12 +128,12 @@ def forecast(
     texts = list(dict.fromkeys(text for text in texts if text.strip()))
     if len(texts) < FEWEST:
         raise InputError(
-            f"a forecast takes {FEWEST:,} different texts, there are {len(texts):,}", "give more of them"
+            f"an estimate needs at least {FEWEST:,} different texts; got {len(texts):,}", "pass more texts"
         )
     if count <= len(texts):
         raise InputError(
-            f"{count:,} texts are no more than the {len(texts):,} that would be measured",
-            "build the index, or measure fewer",
+            f"{count:,} texts are not more than the {len(texts):,} texts to measure with",
+            "build the index directly, or lower --sample",
         )
     rescored = rescores("auto", load_encoder(**model).describe())
     runs: list[_Run] = []
@@ -162,7 +162,10 @@ def _planned(
             return machines, plan_index(count, dimension, rescored=rescored)
         plan = plan_index(count, dimension, kind="ivfpq", rescored=rescored)
         default, size = format_bytes(DEFAULT_MEMORY_BUDGET), format_bytes(plan.bytes)
-        reason = f"ivfpq, whose vectors take about {size}, because no index fits the default of {default}"
+        reason = (
+            f"ivfpq, whose vectors take about {size}, because every index exceeds the default budget of "
+            f"{default}"
+        )
         return machines, replace(plan, reason=reason)
     while True:
         try:

@@ -49,5 +49,5 @@ class HybridWeight:
     def reason(self) -> str:
         """Say which way hybrid search leans, and why."""
         values = asdict(self)
-        queries = "judged queries" if values.pop("judged") else "queries cut from documents"
+        queries = "queries with qrels" if values.pop("judged") else "generated queries"
         return f"hybrid search {Fit(**values).reason(queries)}"

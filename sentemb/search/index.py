@@ -256,7 +256,7 @@ class SearchIndex(OpenIndex):
         if queries is None and relevant is None:
             weight = weight_by_cutting(self._current, self._encoder)
         elif queries is None or relevant is None:
-            raise InputError("queries and relevant documents belong together", "give both or neither")
+            raise InputError("queries and relevant documents need each other", "pass both or neither")
         else:
             weight = weight_by_judged(self._current, self._encoder, queries, relevant)
         self._keep(weight)

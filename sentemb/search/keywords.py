@@ -63,7 +63,8 @@ def check_language(language: str) -> str:
     """Refuse what is no code of a language, before any work is done."""
     if language != AUTO and not re.fullmatch(r"[a-z]{2,3}", language):
         raise InputError(
-            f"the language {language!r} is no code of two or three letters", "pass one such as en, or auto"
+            f"the language {language!r} is not an ISO 639 code of two or three letters",
+            "pass a code such as en, or auto",
         )
     return language
 
@@ -161,7 +162,9 @@ class Keywords:
             documents = _integers(numbers)
             lengths = varints(bytes.fromhex(sizes or ""))
             if len(lengths) != len(documents):
-                raise InputError(f"{self._store.path} has damaged keywords", "build the index again")
+                raise InputError(
+                    f"the keyword index in {self._store.path} is damaged", "build the index again"
+                )
             self._documents = len(documents)
             self._shares = np.ones(int(documents.max(initial=-1)) + 1)
             mean = max(float(lengths.mean()), 1e-12) if len(lengths) else 1.0
@@ -174,7 +177,7 @@ class Keywords:
         documents = instances[starts]
         counts = np.diff(starts, append=len(instances)).astype(np.float64)
         if len(documents) and documents[-1] >= len(shares):
-            raise InputError(f"{self._store.path} has damaged keywords", "build the index again")
+            raise InputError(f"the keyword index in {self._store.path} is damaged", "build the index again")
         holding = len(documents)
         weights = counts * (K1 + 1) / (counts + K1 * shares[documents]) * bm25_idf(self._documents, holding)
         if self._kept + holding > _KEPT:

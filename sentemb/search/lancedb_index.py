@@ -34,7 +34,7 @@ from sentemb.search.where import Where
 from sentemb.search.writer import Changed
 
 _CHUNK = 1024
-_NOT_HERE = "move it to a folder with `sentemb index move`, and do it there"
+_NOT_HERE = "copy the index to a folder with `sentemb index move`, and run this there"
 
 
 class LanceIndex(SearchIndex):
@@ -73,14 +73,17 @@ class LanceIndex(SearchIndex):
         return self.table.stats() | {
             "documents": len(self),
             "not_promised": [
-                "keyword scores without deleted documents before compact",
-                "one document per id with several writers at once",
+                "keyword scores ignore deleted documents only after compact",
+                "ids are unique only with a single writer at a time",
             ],
         }
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Refuse: the table is where the index lives."""
-        raise InputError(f"{self.table.address} is saved with every change", _NOT_HERE)
+        raise InputError(
+            f"{self.table.address} cannot be saved to another place: a LanceDB index saves every change",
+            _NOT_HERE,
+        )
 
     def delete(self, ids: Iterable[str | int]) -> int:
         """Delete documents, as `SearchIndex.delete` does."""
@@ -110,7 +113,7 @@ class LanceIndex(SearchIndex):
 
     def fields(self) -> tuple[Field, ...]:
         """Refuse: the types of metadata are not kept."""
-        raise InputError(f"{self.table.address} does not know the fields of its metadata", _NOT_HERE)
+        raise InputError(f"{self.table.address} cannot list the fields of its metadata", _NOT_HERE)
 
     def compact(
         self,
@@ -121,7 +124,7 @@ class LanceIndex(SearchIndex):
     ) -> None:
         """Index what was written and give the space of deleted documents back; LanceDB chooses the kind."""
         if kind is not None or memory_budget is not None:
-            raise InputError("LanceDB chooses the kind of its index", "leave kind and memory budget out")
+            raise InputError("LanceDB chooses the kind of its index itself", "remove kind and memory_budget")
         self.table.optimise()
 
     def _keep(self, weight: HybridWeight | None) -> None:
@@ -191,7 +194,7 @@ class LanceIndex(SearchIndex):
             if key_of(one.document.id) in there:
                 raise InputError(
                     f"{one.document.location}: the id {one.document.id!r} is already in the index",
-                    "update the document instead of adding it",
+                    "use update to replace the document",
                 )
 
     def _next(self) -> tuple[int, int]:

@@ -56,11 +56,12 @@ class LanceTable:
         there = _tables(self._database)
         if _NOTE in there:
             raise InputError(
-                f"the index at {address} is not finished", "give the command that was writing it again"
+                f"the index at {address} is not complete", "run the command that was writing it again"
             )
         if _NAME not in there:
             raise InputError(
-                f"no index at {address}", "`sentemb index move FOLDER --to lancedb:URI` makes one of a folder"
+                f"no index at {address}",
+                "copy an index folder to it with `sentemb index move FOLDER --to lancedb:URI`",
             )
         self._table = self._database.open_table(_NAME)
         try:
@@ -68,7 +69,7 @@ class LanceTable:
             self.facts: Manifest = _MANIFEST.validate_python(facts)
         except (KeyError, TypeError, ValueError, ValidationError):
             raise InputError(
-                f"the table at {address} is no index of sentemb", "move the index again"
+                f"the table at {address} is not a sentemb index", "check the address, or copy the index again"
             ) from None
 
     @property
@@ -174,12 +175,14 @@ class Filling:
         self._facts = facts
         there = _tables(self._database)
         if _NAME in there and _NOTE not in there:
-            raise InputError(f"{address} already holds an index", "move to another place, or remove it first")
+            raise InputError(
+                f"{address} already contains an index", "choose another place, or remove it first"
+            )
         begun = _noted(self._database) if _NOTE in there else None
         if begun not in (None, what):
             raise InputError(
-                f"{address} holds an unfinished index of something else",
-                "finish it by the command that began it, or remove it and choose again",
+                f"{address} contains an incomplete index of other data",
+                "complete it with the command that started it, or remove it",
             )
         self.resumed = begun is not None and _NAME in there
         if begun is None:
@@ -363,7 +366,7 @@ def _connect(address: str) -> Any:
     place = address.removeprefix(SCHEME)
     if not in_lancedb(address) or not place:
         raise InputError(
-            f"{address} is no place of LanceDB", "write it like lancedb:FOLDER or lancedb:s3://B/P"
+            f"{address} is not a LanceDB address", "write it like lancedb:FOLDER or lancedb:s3://BUCKET/PATH"
         )
     import lancedb
 

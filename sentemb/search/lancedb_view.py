@@ -148,7 +148,7 @@ class LanceView:
         places = {key: place for place, key in enumerate(found["key"].to_pylist())}
         for identifier, key in zip(ids, keys, strict=True):
             if key not in places:
-                raise InputError(f"the index has no document with the id {identifier!r}")
+                raise InputError(f"the index does not contain a document with the id {identifier!r}")
         return _matrix(found["vector"], self.manifest.dimension)[[places[key] for key in keys]]
 
     def numbers_of(self, ids: Iterable[str | int]) -> dict[str | int, int] | None:

@@ -119,7 +119,7 @@ class LivingStore(DocumentStore):
         with self.reading() as connection:
             connection.execute("PRAGMA query_only=1")
             if connection.execute("SELECT COUNT(*) FROM state").fetchone() != (1,):
-                raise InputError(f"{path} is not the store of an index", "build the index again")
+                raise InputError(f"{path} is not the database of an index", "build the index again")
 
     def version(self) -> int:
         """The number of changes so far."""
@@ -145,7 +145,7 @@ class LivingStore(DocumentStore):
             rows = connection.execute(query, (number,)).fetchall()
         stored = [unsealed(vector, dimension) for _, vector in rows]
         if None in stored:
-            raise InputError(f"{self.path} has damaged vectors", "build the index again")
+            raise InputError(f"the vectors in {self.path} are damaged", "build the index again")
         return Changes(
             version,
             documents,

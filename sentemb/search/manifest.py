@@ -209,10 +209,10 @@ class Manifest:
         """
         if self.language is not None and self.has_keywords:
             return self.language
-        made = "before there was keyword search" if self.language is None else "with other keyword rules"
+        made = "does not have keywords" if self.language is None else "has keywords of an older version"
         in_table = isinstance(place, str)
-        hint = "build it again" if in_table else f"build it again, or run `sentemb index compact {place}`"
-        raise InputError(f"{place} was built {made}", hint)
+        hint = "build it again" if in_table else f"run `sentemb index compact {place}`, or build it again"
+        raise InputError(f"{place} {made}", hint)
 
     @property
     def long(self) -> int:
@@ -280,8 +280,9 @@ class Manifest:
             raise InputError(f"{path} is not the manifest of an index", "build the index again") from None
         if found not in _READABLE:
             raise InputError(
-                f"{path} has format {found!r}, this sentemb reads 1 to {_READABLE[-1]}",
-                "update sentemb or rebuild",
+                f"{path} has the format {found!r}, but this version of sentemb reads formats 1 to "
+                f"{_READABLE[-1]}",
+                "update sentemb, or build the index again",
             )
         if checksum is None or not _is_sealed(value, found, text):
             raise InputError(f"{path} does not match its checksum", "build the index again")
@@ -293,9 +294,9 @@ class Manifest:
             raise InputError(f"{path}, {place}: {first['msg']}", "build the index again") from None
         wanted = {"vectors": True, "documents": not manifest.living, "adapter": manifest.adapter is not None}
         if {*manifest.files} != {role for role, there in wanted.items() if there}:
-            raise InputError(f"{path} does not name its files", "build the index again")
+            raise InputError(f"{path} does not list its files", "build the index again")
         if any(Path(name).name != name for name in manifest.names):
-            raise InputError(f"{path} names a file outside its folder", "build the index again")
+            raise InputError(f"{path} lists a file outside its folder", "build the index again")
         return manifest._with_source(lambda source: source.located(folder))
 
 
@@ -326,7 +327,7 @@ def _read(path: Path) -> str:
         return path.read_bytes().decode("ascii")
     except FileNotFoundError:
         raise InputError(
-            f"no index at {path.parent}: {path.name} is missing", "build one with `sentemb index build`"
+            f"{path.parent} is not an index: {path.name} is missing", "build one with `sentemb index build`"
         ) from None
     except NotADirectoryError:
         raise InputError(f"{path.parent} is a file, not an index folder") from None

@@ -56,7 +56,10 @@ def move(source: str, target: str, *, progress: Progress | None = None) -> Manif
     """
     report = progress or (lambda stage, done, total: None)
     if in_lancedb(source) == in_lancedb(target):
-        raise InputError(f"{source} and {target} are of one kind", "copy it, or move from or to lancedb:URI")
+        raise InputError(
+            f"{source} and {target} are both {'in LanceDB' if in_lancedb(source) else 'folders'}",
+            "use a folder and lancedb:URI, or copy the files",
+        )
     if in_lancedb(target):
         return _to_lancedb(Path(source), target, report)
     return _to_folder(source, Path(target), report)
@@ -66,11 +69,13 @@ def _to_lancedb(source: Path, target: str, report: Progress) -> Manifest:
     view = open_view(source, verify=True)
     if view.adapter is not None:
         raise InputError(
-            f"{source} maps queries to the vectors of another encoder",
-            "encode its documents with the new one first: `sentemb index upgrade` without --adapter",
+            f"{source} uses an adapter, which cannot be moved",
+            "encode its documents with the new encoder first: run `sentemb index upgrade` without --adapter",
         )
     if not view.segments.base.keeps_vectors:
-        raise InputError(f"{source} is {view.manifest.factory}, which keeps no vectors", "build it again")
+        raise InputError(
+            f"the {view.manifest.factory} index in {source} does not store the vectors", "build it again"
+        )
     facts = replace(view.manifest, files={}, living=None, lineage="", rescored=0, keyword_rules=RULES)
     facts = replace(facts, language=view.manifest.language or UNKNOWN)
     with _leaving_nothing(target):

@@ -41,8 +41,9 @@ class MinedCounts:
 
     def __str__(self) -> str:
         return (
-            f"{self.triples:,} triples of {self.pairs:,} pairs; {self.without:,} pairs have no negative, "
-            f"{self.known:,} candidates were left out as known positives"
+            f"{self.triples:,} triples from {self.pairs:,} pairs; {self.without:,} pairs without a hard "
+            "negative, "
+            f"{self.known:,} candidates skipped as known positives"
         )
 
 
@@ -94,7 +95,7 @@ def mine_negatives(
     wanted = _candidates(texts, {*positives})
     total = len(positives) + int(wanted.sum())
     if skip >= total:
-        raise InputError(f"skip is {skip:,}, and there are {total:,} candidates", "lower it")
+        raise InputError(f"skip is {skip:,}, but there are only {total:,} candidates", "lower skip")
     component = _Components([(anchor, one) for anchor, own in positives_of.items() for one in own])
     # An anchor and its own positive are no candidates.
     spare = min(max(0, component.largest - 2), _SPARE)
@@ -188,11 +189,11 @@ def _check(pairs: Sequence[tuple[str, str]], *, count: int, margin: float, skip:
         raise InputError("there are no pairs to mine negatives for")
     for row, pair in enumerate(pairs, start=1):
         if not all(text.strip() for text in pair):
-            raise InputError(f"pair {row} has a blank text", "remove the pair or fill it in")
+            raise InputError(f"pair {row} has a blank text", "remove the pair, or fill in the text")
     if count < 1:
-        raise InputError(f"count is {count}", "ask for one negative or more")
+        raise InputError(f"count is {count}", "choose 1 or more")
     refuse_above("negatives", count, f"count={count:,}")
     if not 0 <= margin < 1:
-        raise InputError(f"margin is {margin:g}", "give a share from 0 to below 1")
+        raise InputError(f"margin is {margin:g}", "choose a value from 0 to below 1")
     if skip < 0:
-        raise InputError(f"skip is {skip}", "give 0 or more")
+        raise InputError(f"skip is {skip}", "choose 0 or more")

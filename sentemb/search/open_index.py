@@ -315,7 +315,7 @@ class OpenIndex:
         with changing(path):
             manifest = Manifest.read(path)
             if manifest.line != line:
-                raise InputError(f"{path} holds another index than the one that was opened", "open it again")
+                raise InputError(f"{path} was replaced by another index after it was opened", "open it again")
             if manifest.hybrid != weight:
                 replace(manifest, hybrid=weight).write(path)
 

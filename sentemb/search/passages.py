@@ -68,8 +68,8 @@ def split(text: str, tokens: Tokens, overlap: float) -> list[Span]:
             return spans
         room = min(room - 1, room * tokens.room // longest)
     raise InputError(
-        f"the model reads {tokens.room} tokens of a text, and one character has more",
-        "raise the maximum length, or let texts be cut with truncate='warn' (--truncate warn)",
+        f"the model's maximum length of {tokens.room} tokens is too short for a single character",
+        "raise the maximum length, or truncate texts with truncate='warn' (--truncate warn)",
     )
 
 

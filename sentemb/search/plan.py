@@ -93,7 +93,7 @@ def plan_index(
     if kind != "auto" and kind not in KINDS:
         raise InputError(f"unknown index kind {kind!r}", f"choose one of auto, {', '.join(KINDS)}")
     if memory_budget is not None and memory_budget <= 0:
-        raise InputError(f"a memory budget of {memory_budget} bytes holds no index", "give a positive size")
+        raise InputError(f"the memory budget is {memory_budget} bytes", "pass a positive size")
     budget = DEFAULT_MEMORY_BUDGET if kind == "auto" and memory_budget is None else memory_budget
     if kind == "auto":
         candidates = _automatic(count, dimension, rescored)
@@ -109,7 +109,8 @@ def plan_index(
             return IndexPlan(chosen, factory, size, reason)
     smallest = min(estimate_bytes(factory, count, dimension) for factory in candidates)
     raise InputError(
-        f"{count:,} vectors of length {dimension} do not fit a memory budget of {format_bytes(budget or 0)}",
+        f"{count:,} vectors of {dimension} dimensions do not fit a memory budget of "
+        f"{format_bytes(budget or 0)}",
         f"the smallest index needs {format_bytes(smallest)}; raise the memory budget (--memory-budget)",
     )
 
@@ -161,7 +162,7 @@ def parse_bytes(text: str) -> int:
     """Read a size such as `500MB`, `1.5 GiB` or `2000000`."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmg]i?)?b?\s*", text, flags=re.IGNORECASE | re.ASCII)
     if match is None:
-        raise InputError(f"{text!r} is no size", "write it like 500MB or 2GiB")
+        raise InputError(f"{text!r} is not a size", "write it like 500MB or 2GiB")
     return int(float(match[1]) * _UNITS[(match[2] or "").lower()])
 
 
@@ -202,9 +203,9 @@ def _variants(kind: Kind, count: int, dimension: int, rescored: bool) -> list[st
         return [f"HNSW{HNSW_NEIGHBOURS}"]
     if not suits_ivfpq(count, dimension):
         raise InputError(
-            f"ivfpq needs {IVFPQ_MINIMUM} vectors of {IVFPQ_DIMENSIONS} dimensions, "
-            f"there are {count:,} of {dimension}",
-            "use the kind flat or hnsw",
+            f"ivfpq needs at least {IVFPQ_MINIMUM} vectors of {IVFPQ_DIMENSIONS} dimensions; "
+            f"got {count:,} of {dimension}",
+            "choose flat or hnsw",
         )
     shares = _FEW if rescored else [(_COARSE, fine) for fine in _FINE]
     plans = (
@@ -223,7 +224,7 @@ def _earlier_parameters(factory: str) -> tuple[int, int, int]:
 def _reason(kind: Kind, count: int, size: int, budget: int | None, *, asked: bool, first: bool) -> str:
     estimate = f"{count:,} vectors take about {format_bytes(size)}"
     if asked:
-        return f"{kind} because it was asked for; {estimate}"
+        return f"{kind}, as requested; {estimate}"
     limit = format_bytes(budget or 0)
     if kind == "flat":
         return f"flat because exact search is fast up to {FLAT_LIMIT:,} vectors; {estimate}"

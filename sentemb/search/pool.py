@@ -125,7 +125,10 @@ class _Index:
         self._path = path
         self._view: View = open_view(path, verify=True)
         if not self._view.segments.base.keeps_vectors:
-            raise InputError(f"{path} is {self._view.manifest.factory}, which keeps no vectors", "encode it")
+            raise InputError(
+                f"the {self._view.manifest.factory} index in {path} does not store the vectors",
+                "pass the texts, or an output folder of `sentemb encode`",
+            )
 
     def texts(self) -> Iterator[str]:
         return (text for one in self._view.store.prepared() for text in one.texts)

@@ -22,17 +22,19 @@ class ReadyVectors:
             given = np.asarray(vectors)
             self._rows: Vectors = given.real.astype(np.float32, copy=False)
         except (TypeError, ValueError) as error:
-            raise InputError(f"the vectors are no matrix of numbers: {error}") from None
+            raise InputError(
+                f"vectors must be a 2-D array of numbers; got a {type(vectors).__name__}: {error}"
+            ) from None
         if np.iscomplexobj(given):
-            raise InputError("the vectors are complex numbers", "pass real ones")
+            raise InputError("vectors must be real numbers, not complex", "pass real numbers")
         if self._rows.ndim != 2 or self._rows.shape[1] != dimension:
             raise InputError(
-                f"the vectors have the shape {self._rows.shape}, the index has {dimension} dimensions",
+                f"the vectors have the shape {self._rows.shape}, but the index has {dimension} dimensions",
                 f"pass one row of {dimension} numbers for each {what}",
             )
         bad = np.flatnonzero(~np.isfinite(self._rows).all(axis=1))
         if len(bad):
-            raise InputError(f"vector {bad[0]} holds NaN or infinity, {len(bad)} in all")
+            raise InputError(f"vector {bad[0]} contains NaN or infinity ({len(bad)} such vectors in total)")
 
     def at(self, positions: Sequence[int]) -> Vectors:
         """The vectors (n, dim) of the documents at some places."""
@@ -44,6 +46,6 @@ class ReadyVectors:
         if count > len(self._rows) or (count < len(self._rows) and not at_least):
             given = f"{count:,}{' or more' * at_least} {_SEVERAL[self._what]}"
             raise InputError(
-                f"there are {len(self._rows):,} vectors and {given}",
+                f"there are {len(self._rows):,} vectors for {given}",
                 f"pass one vector for each {self._what}",
             )

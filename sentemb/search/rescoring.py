@@ -42,7 +42,7 @@ def metric_of(encoder: TextEncoder) -> Metric:
     own = getattr(encoder, "similarity", "cosine")
     if own not in get_args(Metric):
         raise InputError(
-            f"{encoder.name} was trained for the {own} distance, which an index does not have",
+            f"{encoder.name} was trained for the {own} distance, which an index does not support",
             "build the index with --metric cosine, or --metric dot",
         )
     return "dot" if own == "dot" else "cosine"

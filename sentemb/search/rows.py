@@ -93,16 +93,18 @@ def metadata_json(document: Document) -> str | None:
     if not document.metadata:
         return None
     if odd := [name for name in document.metadata if not isinstance(name, str)]:
-        raise InputError(f"{document.location}: the metadata key {odd[0]!r} is not a string", "make it one")
+        raise InputError(
+            f"{document.location}: the metadata key {odd[0]!r} is not a string", "convert it to a string"
+        )
     try:
         return json.dumps(dict(document.metadata), ensure_ascii=True, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"{document.location}: metadata that JSON cannot hold: {error}") from None
+        raise InputError(f"{document.location}: the metadata cannot be written as JSON: {error}") from None
 
 
 def given_twice(document: Document, before: str) -> InputError:
     """The error of an id that two documents have."""
     return InputError(
-        f"the id {document.id!r} occurs twice: {before} and {document.location}",
+        f"the id {document.id!r} occurs twice: in {before} and {document.location}",
         IDS_HINT,
     )

@@ -41,13 +41,13 @@ class Wanted(NamedTuple):
     def checked(cls, k: Any, mode: Any, min_score: float | str | None, where: Any) -> Wanted:
         """Refuse what cannot be asked for."""
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-            raise InputError(f"k must be a positive integer, not {k!r}", "ask for at least one hit")
+            raise InputError(f"k must be a positive integer, not {k!r}", "choose 1 or more")
         if mode not in get_args(Mode):
-            raise InputError(f"unknown mode {mode!r}", f"choose {', '.join(get_args(Mode))}")
+            raise InputError(f"unknown mode {mode!r}", f"choose one of {', '.join(get_args(Mode))}")
         if mode != "dense" and isinstance(min_score, str) and "%" in min_score:
             raise InputError(
-                f"min_score {min_score} is a percentile, which only scores of vectors have",
-                "give a score, or search dense",
+                f"min_score {min_score} is a percentile, which works only in dense search",
+                "pass a score, or use dense mode",
             )
         return cls(int(k), mode, min_score, None if where is None else Where(where))
 
@@ -56,13 +56,13 @@ def check_queries(queries: Any, *, blank: bool) -> list[str]:
     """Return one or several queries as a list; blank texts are fine where vectors are given for them."""
     if isinstance(queries, (Mapping, Set, bytes)) or not isinstance(queries, Iterable):
         raise InputError(
-            f"the queries are a {type(queries).__name__}, not texts in an order",
-            "pass a text, or a list of texts",
+            f"queries must be a string or a list of strings, not a {type(queries).__name__}",
+            "convert them to a list",
         )
     texts = [queries] if isinstance(queries, str) else list(queries)
     for position, text in enumerate(texts):
         if not isinstance(text, str):
-            raise InputError(f"query {position} is no string")
+            raise InputError(f"query {position} is not a string")
         if not (blank or text.strip()):
             raise InputError(f"query {position} is blank")
         check_letters("text", text, f"query {position}")
@@ -141,7 +141,7 @@ def find(current: Callable[[], View], rank: Rank, queries: Sequence[str], wanted
             break
     part = None if wanted.where is None else view.part(wanted.where)
     if part is not None and part.reason is not None:
-        logger.warning("where: %s", part.reason)
+        logger.warning("the conditions cannot match any document: %s", part.reason)
     if wanted.mode == "dense":
         return _by_meaning(view, ranked, found)
     return [_with_words(query, row, found, view.language) for query, row in zip(queries, ranked, strict=True)]

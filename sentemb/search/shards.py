@@ -95,8 +95,8 @@ def encode_checked(encoder: TextEncoder, texts: Sequence[str]) -> Vectors:
     vectors = np.ascontiguousarray(encoder.encode(texts), dtype=np.float32)
     if vectors.shape != (len(texts), encoder.dimension):
         raise InputError(
-            f"{encoder.name} gives vectors of shape {vectors.shape} for {len(texts)} texts",
-            f"an encoder must give ({len(texts)}, {encoder.dimension})",
+            f"{encoder.name} returned an array of shape {vectors.shape} for {len(texts)} texts",
+            f"an encoder must return the shape ({len(texts)}, {encoder.dimension})",
         )
     check_finite(vectors, texts, name=encoder.name)
     return vectors

@@ -119,7 +119,9 @@ def readable(path: Path) -> Iterator[None]:
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter where it cannot say why
         if getattr(error, "sqlite_errorname", None) in _NO_SPACE:  # reading a living store writes beside it
             raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} ({error})", str(path)) from error
-        raise InputError(f"{path} cannot be read as documents: {error}", "build the index again") from None
+        raise InputError(
+            f"the document database {path} cannot be read: {error}", "build the index again"
+        ) from None
 
 
 class DocumentStore:
@@ -140,7 +142,10 @@ class DocumentStore:
             self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False, timeout=60)
             strange = self._connection.execute(_STRANGE).fetchone()
             if strange is not None:
-                raise InputError(f"{path} holds the {strange[0]} {strange[1]}, which no index has", _REBUILD)
+                raise InputError(
+                    f"{path} contains the {strange[0]} {strange[1]}, which does not belong to an index",
+                    _REBUILD,
+                )
             self._connection.execute("SELECT 1 FROM texts, documents LIMIT 1").fetchone()
             self._connection.execute(VOCABULARY)
             self._before_passages = not self._has_passages()
@@ -225,7 +230,7 @@ class DocumentStore:
             for identifier in identifiers:
                 row = connection.execute("SELECT text FROM documents WHERE id = ?", (identifier,)).fetchone()
                 if row is None:
-                    raise InputError(f"the index has no document with the id {identifier!r}")
+                    raise InputError(f"the index does not contain a document with the id {identifier!r}")
                 found.append(row[0])
         return found
 
@@ -291,7 +296,7 @@ class DocumentStore:
         try:
             return dict(json.loads(extra)) if extra else {}
         except (ValueError, TypeError, RecursionError):
-            raise InputError(f"{self.path} has damaged metadata", "build the index again") from None
+            raise InputError(f"the metadata in {self.path} are damaged", "build the index again") from None
 
     def copy_to(self, path: Path) -> None:
         """Copy the store to a new file, also when its own has been removed in the meantime."""

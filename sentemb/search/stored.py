@@ -118,7 +118,9 @@ class StoredVectors:
                 if known == text:
                     return vector
             self._rows = _rows(self._shards)
-        raise InputError(f"{self._shards.path} has no vector of {text[:40]!r}", "encode again")
+        raise InputError(
+            f"{self._shards.path} does not contain a vector of {text[:40]!r}", "run `sentemb encode` again"
+        )
 
 
 def stored_documents(shards: ShardFolder) -> Iterator[Document]:

@@ -22,9 +22,9 @@ _MOST_OVERLAP = 0.5
 def check_truncation(truncate: str, overlap: float) -> None:
     """Refuse what is no way to treat long texts, before any work is done."""
     if truncate not in get_args(Truncate):
-        raise InputError(f"unknown truncate {truncate!r}", f"choose {', '.join(get_args(Truncate))}")
+        raise InputError(f"unknown truncate {truncate!r}", f"choose one of {', '.join(get_args(Truncate))}")
     if not isinstance(overlap, (int, float)) or not 0 <= overlap <= _MOST_OVERLAP:
-        raise InputError(f"overlap is {overlap!r}", f"give a share from 0 to {_MOST_OVERLAP}")
+        raise InputError(f"overlap is {overlap!r}", f"choose a share from 0 to {_MOST_OVERLAP}")
 
 
 class Truncation:
@@ -55,8 +55,8 @@ class Truncation:
                 yield prepared
         if cut:
             logger.warning(
-                "%d of %d documents are longer than the %d tokens that %s reads: only their beginning can be "
-                "found; truncate='split' (--truncate split) indexes all of them",
+                "%d of %d documents are longer than the %d tokens of %s and were truncated; truncate='split' "
+                "(--truncate split) splits them into chunks instead",
                 cut,
                 count,
                 tokens.room,
@@ -67,9 +67,9 @@ class Truncation:
         text = document.text
         if self._truncate == "error":
             raise InputError(
-                f"{document.location}: the text has {length:,} tokens or more, {self._encoder.name} reads "
-                f"{tokens.room:,}",
-                "truncate='split' (--truncate split) indexes it in passages, 'warn' its beginning",
+                f"{document.location}: the text has at least {length:,} tokens, but the maximum of "
+                f"{self._encoder.name} is {tokens.room:,}",
+                "split it into chunks with truncate='split' (--truncate split), or truncate it with 'warn'",
             )
         if self._truncate == "split":
             return Prepared(document, tuple(split(text, tokens, self._overlap)))

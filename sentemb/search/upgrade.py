@@ -56,7 +56,7 @@ def upgrade(
 ) -> Upgraded:
     """Change the encoder of an index folder; see `SearchIndex.upgrade`."""
     if sample < FEWEST_TEXTS:
-        raise InputError(f"a sample of {sample:,} texts is too small", f"take {FEWEST_TEXTS} at least")
+        raise InputError(f"a sample of {sample:,} texts is too small", f"choose at least {FEWEST_TEXTS}")
     Manifest.read(path)  # a place without an index gets no lock
     with locked(work), changing(path):
         manifest = Manifest.read(path)
@@ -114,14 +114,15 @@ def _adapted(
     view = open_view(path, verify=False)
     if not view.segments.base.keeps_vectors:
         raise InputError(
-            f"{path} is {manifest.factory}, which keeps too little of its vectors to learn a map to them",
-            "encode the documents again: leave --adapter out",
+            f"the {manifest.factory} index in {path} does not store enough of the vectors to learn an "
+            "adapter",
+            "run the command without --adapter to encode the documents again",
         )
     alive = view.segments.alive
     if len(alive) < FEWEST_TEXTS:
         raise InputError(
-            f"{path} has {len(alive):,} texts, a map is learned from {FEWEST_TEXTS} at least",
-            "encode the documents again: leave --adapter out",
+            f"an adapter needs at least {FEWEST_TEXTS} texts, but {path} has {len(alive):,}",
+            "run the command without --adapter to encode the documents again",
         )
     drawn = np.sort(np.random.default_rng(4).choice(alive, min(sample, len(alive)), replace=False))
     new = comparable(_encoded(view, drawn, for_role(encoder, "document"), progress), manifest.metric)

@@ -93,7 +93,9 @@ class VectorIndex:
         while True:
             scores, numbers = self._search(queries, k, effort)
             if self._whole and (numbers >= len(self)).any():
-                raise InputError("the file of vectors has numbers of no text", "build the index again")
+                raise InputError(
+                    "the vector file contains rows that do not belong to a text", "build the index again"
+                )
             if (numbers >= 0).all() or effort >= most:
                 return scores, numbers
             effort = min(most, 4 * effort)
@@ -167,7 +169,9 @@ class VectorIndex:
             raise InputError(f"{path} cannot be read as a faiss index", "build the index again") from error
         found = Codes.of(index) or index
         if not _is_kind(found, kind):
-            raise InputError(f"{path} is not the {kind} index of its manifest", "build the index again")
+            raise InputError(
+                f"{path} is not the {kind} index that the manifest describes", "build the index again"
+            )
         read = cls(found, kind, effort, texts)
         read._whole = True
         return read

@@ -120,7 +120,9 @@ class View:
         new = store.changes(number=number, place=self.place, dimension=self.manifest.dimension)
         segments = self.segments.changed(new.dead, new.numbers, new.vectors)
         if len(segments) != new.texts:
-            raise InputError(f"{store.path} has not one vector for each text", "build the index again")
+            raise InputError(
+                f"{store.path} does not have exactly one vector per text", "build the index again"
+            )
         manifest = replace(
             self.manifest,
             documents=new.documents,
@@ -259,7 +261,8 @@ class View:
             numbers = self.store.texts_by_id(ids)
         if not self.segments.base.keeps_vectors:
             raise InputError(
-                f"the index is {self.manifest.factory}, which keeps no vectors", "build it of another kind"
+                f"the index is {self.manifest.factory}, which does not store the vectors",
+                "build the index with another kind",
             )
         unique, places = np.unique(np.array(numbers, dtype=np.int64), return_inverse=True)
         found = self.exact(unique, encode)
@@ -318,7 +321,7 @@ def open_view(path: Path, *, verify: bool) -> View:
             if verify:
                 store.verify()
         if not fits:
-            raise InputError(f"the vectors of {path} are not those of its manifest", "build it again")
+            raise InputError(f"the vectors of {path} do not match the manifest", "build it again")
         facts, adapter = manifest.adapter, None
         if facts is not None:
             map_file = path / manifest.files["adapter"].name

@@ -12,10 +12,10 @@ from sentemb.errors import InputError
 from sentemb.search.conditions import number, read_conditions, required, type_of, value_of
 
 _NAMES: dict[type | None, str] = {
-    str: "a text",
+    str: "a string",
     float: "a number",
-    bool: "a truth value",
-    None: "nothing to compare",
+    bool: "a boolean",
+    None: "not comparable",
 }
 
 
@@ -66,10 +66,10 @@ class Where:
         for test in self._required:
             met, wanted = self._met[test.field], test.needs()
             if wanted and not met:
-                return f"no document has the field {test.field!r}"
+                return f"none of the documents has the field {test.field!r}"
             if wanted and not met & wanted:
                 kinds, needed = (" or ".join(sorted(_NAMES[one] for one in some)) for some in (met, wanted))
-                return f"{test.field} is {kinds} in every document, and the condition asks for {needed}"
+                return f"{test.field} is {kinds} in every document, but the condition needs {needed}"
         return None
 
 
@@ -79,10 +79,10 @@ def read_where(conditions: Sequence[str]) -> dict[str, dict[str, Any]]:
     for condition in conditions:
         match = re.fullmatch(r"([^<>=!]+)(>=|<=|!=|=|<|>)(.+)", condition, flags=re.DOTALL)
         if match is None:
-            raise InputError(f"--where {condition} is no condition", "write it like year>=2020 or lang=en")
+            raise InputError(f"--where {condition} is not a condition", "write it like year>=2020 or lang=en")
         field, name, text = match.groups()
         if name in where.setdefault(field, {}):
-            raise InputError(f"--where {condition}: {field}{name} was given twice", "give it once")
+            raise InputError(f"--where {condition}: {field}{name} occurs twice", "remove one of them")
         where[field][name] = _value(text)
     return where
 

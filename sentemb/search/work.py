@@ -17,7 +17,7 @@ SHARDS = "shard-*.npy"
 def locked(folder: Path) -> AbstractContextManager[None]:
     """Keep other processes out of a work folder; the same thread may enter it again."""
     busy = f"another process is building in {folder}"
-    return held(folder / "lock", busy, "wait for it to end", reentrant=True)
+    return held(folder / "lock", busy, "wait until it has finished", reentrant=True)
 
 
 @contextlib.contextmanager
@@ -32,7 +32,7 @@ def work_folder(path: Path, announce: Callable[[str], None], *, output: Path | N
             yield path
         except BaseException:
             if any(path.glob(SHARDS)) and _written(output) == before:
-                announce(f"what is encoded stays in {path}; the same command resumes the build")
+                announce(f"encoded texts are kept in {path}; run the same command again to resume the build")
             else:
                 shutil.rmtree(path, ignore_errors=True)
             raise

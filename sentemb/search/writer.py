@@ -83,7 +83,7 @@ def change(path: Path, line: str | None, work: Callable[[Writer], Done]) -> Done
     with changing(path):
         manifest = Manifest.read(path)
         if line is not None and manifest.line != line:
-            raise InputError(f"{path} holds another index than the one that was opened", "open it again")
+            raise InputError(f"{path} was replaced by another index after it was opened", "open it again")
         if manifest.living is not None:
             return _transact(path / manifest.living, manifest, work, published=True)
         done = []
@@ -116,7 +116,8 @@ def _transact(path: Path, manifest: Manifest, work: Callable[[Writer], Done], *,
                 raise
             # The change is on the disk. Reporting it as failed would make the caller repeat it.
             logger.warning(
-                "%s: the change is saved, but its log could not be merged (%s); the next change tries again",
+                "%s: the change is saved, but its write-ahead log could not be merged (%s); the next change "
+                "retries this",
                 path,
                 error,
             )
@@ -197,7 +198,7 @@ class Writer:
             document = prepared.document
             raise InputError(
                 f"{document.location}: the id {document.id!r} is already in the index",
-                "update the document instead of adding it",
+                "use update to replace the document",
             ) from None
         self._next_text += len(new)
         if self._has_keywords:

@@ -26,7 +26,7 @@ from sentemb.serving.settings import Settings
 
 # What any request may be answered, whatever its route, before the route or in it.
 _ANY_ROUTE = (400, 403, 404, 405, 408, 409, 413, 415, 421, 422, 429, 431, 500, 503, 507)
-_SUMMARY = "The vectors of sentemb over HTTP: embeddings, reranking, classification and search"
+_SUMMARY = "Embeddings, reranking, classification and search with sentemb over HTTP"
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -84,19 +84,21 @@ def create_app(settings: Settings) -> FastAPI:
 def _router(metrics: Metrics) -> APIRouter:
     router = APIRouter(route_class=JsonRoute, tags=["server"])
 
-    @router.get("/health", summary="Whether the process is alive")
+    @router.get("/health", summary="Report that the process is alive")
     async def health() -> dict[str, str]:
         return {"status": "ok", "version": __version__}
 
-    @router.get("/ready", summary="Whether requests are answered")
+    @router.get("/ready", summary="Report whether the server is ready for requests")
     async def ready(request: Request) -> dict[str, str]:
         if not request.app.state.ready:
-            raise Problem(503, "the server is starting or stopping", headers={"Retry-After": "1"})
+            raise Problem(
+                503, "the server is starting or stopping; try again in 1 s", headers={"Retry-After": "1"}
+            )
         return {"status": "ready"}
 
     @router.get(
         "/metrics",
-        summary="Counters for Prometheus",
+        summary="Metrics for Prometheus",
         response_class=PlainTextResponse,
     )
     async def counters() -> Response:

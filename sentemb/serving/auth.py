@@ -14,7 +14,7 @@ from sentemb.serving.settings import Settings
 SCHEME = "bearer"
 OPEN_PATHS = frozenset({"/", "/health", "/ready", "/openapi.json"})
 """Paths that need no key: they show nothing of the documents."""
-_REMEDY = "send the header `Authorization: Bearer KEY` with one of the server's keys"
+_REMEDY = "send the header `Authorization: Bearer KEY` with a key of this server"
 
 
 def check_key(path: str, headers: Headers, keys: frozenset[str] | None) -> None:
@@ -27,7 +27,7 @@ def check_key(path: str, headers: Headers, keys: frozenset[str] | None) -> None:
         return
     scheme, _, given = headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not _is_one_of(given.strip(), keys):
-        wrong = "the key is none of the server's" if given else "a key is needed"
+        wrong = "the API key is not valid" if given else "an API key is required"
         raise Problem(401, f"{wrong}; {_REMEDY}", headers={"WWW-Authenticate": "Bearer"})
 
 
@@ -35,10 +35,12 @@ async def writer(request: Request) -> None:
     """Let those in who may change indexes; a dependency of every route that does."""
     settings = settings_of(request)
     if settings.read_only:
-        raise Problem(403, "the server was started with --read-only; change the index with `sentemb index`")
+        raise Problem(
+            403, "the server was started with --read-only; change the index with `sentemb index` instead"
+        )
     if not settings.writable:
         raise Problem(
-            403, "without keys nothing can be changed from other machines; start the server with --keys FILE"
+            403, "other machines cannot change an index without an API key; start the server with --keys FILE"
         )
 
 

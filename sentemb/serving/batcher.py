@@ -195,11 +195,11 @@ class ServedEncoder:
 
     def _too_long(self, index: int) -> Problem:
         tokens = tokens_of(self.encoder)
-        room = f"{tokens.room:,} tokens" if tokens else "as much"
+        room = f"{tokens.room:,} tokens" if tokens else "maximum length"
         return Problem(
             409,
-            f"text {index} is longer than the {room} that {self.name} reads; shorten it, or send "
-            '"truncate": "truncate" to encode its beginning',
+            f"text {index} is longer than the {room} of {self.name}; shorten it, or send "
+            '"truncate": "truncate" to truncate it',
             field=f"input.{index}",
         )
 

@@ -51,7 +51,7 @@ class ClassifierRows:
 
     def prepare_ids(self, ids: Sequence[Sequence[int]]) -> ReadyTexts:
         """Refuse."""
-        raise InputError("a classifier takes no token ids", "send texts")
+        raise InputError("a classifier does not accept token ids", "send texts")
 
     @torch.inference_mode()
     def compute(self, rows: Rows) -> Vectors:
@@ -75,7 +75,7 @@ _Pair = Annotated[list[StrictStr], Field(min_length=2, max_length=2)]
 
 
 class ClassifyRequest(BaseModel):
-    """Texts, or pairs of texts for a classifier of pairs."""
+    """Texts to classify, or pairs of texts for a classifier of pairs."""
 
     model_config = ConfigDict(strict=True)
 
@@ -85,11 +85,15 @@ class ClassifyRequest(BaseModel):
         | Annotated[list[StrictStr], Field(min_length=1, max_length=MOST_INPUTS)]
         | Annotated[list[_Pair], Field(min_length=1, max_length=MOST_INPUTS)]
     )
-    truncate: Truncate | None = Field(default=None, description="As for embeddings.")
+    truncate: Truncate | None = Field(
+        default=None,
+        description="Texts longer than the model's maximum "
+        "length: answer with an error, or truncate and count them.",
+    )
 
 
 class Classified(BaseModel):
-    """The class of one input."""
+    """The predicted class of an input."""
 
     index: int
     label: str
@@ -97,13 +101,13 @@ class Classified(BaseModel):
 
 
 class ClassifyUsage(BaseModel):
-    """Tokens that the model has read."""
+    """Number of tokens that the model processed."""
 
     total_tokens: int
 
 
 class ClassifyResponse(BaseModel):
-    """The classes in the order of the inputs."""
+    """Predicted classes, in the order of the inputs."""
 
     model: str
     data: list[Classified]
@@ -120,7 +124,7 @@ def classification_router() -> APIRouter:
     """The route."""
     router = APIRouter(route_class=JsonRoute, prefix="/v1", tags=["classify"])
 
-    @router.post("/classify", response_model=ClassifyResponse, summary="Name the class of texts")
+    @router.post("/classify", response_model=ClassifyResponse, summary="Classify texts")
     async def classify(request: Request, wanted: ClassifyRequest) -> Response:
         models = request.app.state.models
         scorer: ScoredTexts = named(models.classifiers, wanted.model, "classifier")
@@ -128,7 +132,7 @@ def classification_router() -> APIRouter:
         inputs: list[Any] = [wanted.input] if isinstance(wanted.input, str) else list(wanted.input)
         if isinstance(inputs[0], list) != pairs:
             kind = "pairs of texts" if pairs else "texts"
-            raise Problem(409, f"{wanted.model} classifies {kind}; send those", field="input")
+            raise Problem(409, f"{wanted.model} classifies {kind}; send {kind}", field="input")
         scored = await scorer.score(
             [tuple(one) if pairs else one for one in inputs], truncate=wanted.truncate, field="input"
         )

@@ -26,9 +26,10 @@ async def check_dimensions(served: ServedEncoder, dimensions: int) -> None:
     agreement = await _agreement(served, dimensions)
     raise Problem(
         409,
-        f"{served.name} was not trained for fewer than {served.dimension} dimensions: the first {dimensions} "
-        f"rank pairs of {_SENTENCES} sentences like all of them with a Spearman correlation of "
-        f'{agreement:.3f}; send "force_dimensions": true if that will do',
+        f"{served.name} was not trained to be shortened from {served.dimension} to {dimensions} dimensions: "
+        f"the similarities of {_SENTENCES} sentences then have a Spearman correlation of {agreement:.3f} "
+        "with the "
+        f'original ones; send "force_dimensions": true to accept this',
         field="dimensions",
     )
 

@@ -22,7 +22,7 @@ from sentemb.serving.settings import Truncate
 from sentemb.serving.shapes import AS_INTEGER, MOST_INPUTS
 
 _REMEDY = (
-    "token ids of another vocabulary would give wrong vectors: send texts (in LangChain "
+    "token ids of another tokenizer would give wrong vectors: send texts (in LangChain "
     'check_embedding_ctx_length=False), or send "token_ids": "model" with ids of the model\'s own tokenizer'
 )
 Tokens = Annotated[list[Annotated[StrictInt, Field(ge=0, lt=2**31), AS_INTEGER]], Field(min_length=1)]
@@ -54,40 +54,48 @@ _ROLES: dict[str, Role] = {
 
 
 class EmbeddingsRequest(BaseModel):
-    """What OpenAI's clients send, and fields of other servers' clients."""
+    """A request of OpenAI's API, with the fields of other APIs."""
 
     model_config = ConfigDict(strict=True, extra="ignore", json_schema_extra=_BY_KIND)
 
-    model: str = Field(description="A model; `MODEL:query` and `MODEL:document` give the text its prompt.")
+    model: str = Field(description="Name of the model. `MODEL:query` and `MODEL:document` also set the role.")
     input: (
         StrictStr
         | Annotated[list[StrictStr], Field(min_length=1, max_length=MOST_INPUTS)]
         | Tokens
         | Annotated[list[Tokens], Field(min_length=1, max_length=MOST_INPUTS)]
-    ) = Field(description="A text, texts, or token ids of the model's own tokenizer.")
+    ) = Field(description="A text, a list of texts, or token ids of the model's tokenizer (see `token_ids`).")
     encoding_format: Literal["float", "base64"] = Field(
-        default="float", description="Numbers, or float32 little-endian in base64."
+        default="float", description="`float`: numbers. `base64`: little-endian float32 values in base64."
     )
     dimensions: Annotated[StrictInt, Field(ge=1), AS_INTEGER] | None = Field(
-        default=None, description="Keep the first dimensions, and scale to length 1."
+        default=None, description="Keep only the first dimensions, and normalize the vectors to length 1."
     )
     force_dimensions: bool = Field(
-        default=False, description="Cut the vectors of models, too, that were not trained for it."
+        default=False,
+        description="Allow `dimensions` for a model that was not trained for shortened vectors.",
     )
-    role: Role | None = Field(default=None, description="The same as the suffix of the model's name.")
-    input_type: InputType | None = Field(default=None, description="The role, as clients of Cohere name it.")
-    prompt_name: PromptName | None = Field(default=None, description="The role, as clients of TEI name it.")
+    role: Role | None = Field(
+        default=None, description="Role of the texts, which selects the model's prompt: query or document."
+    )
+    input_type: InputType | None = Field(default=None, description="The role, as in Cohere's API.")
+    prompt_name: PromptName | None = Field(
+        default=None, description="The role, as in the API of text-embeddings-inference."
+    )
     truncate: Truncate | None = Field(
-        default=None, description="Refuse long texts, or encode their beginning and count them."
+        default=None,
+        description="Texts longer than the model's maximum length: answer with an error, or "
+        "truncate and count them.",
     )
     token_ids: Literal["model"] | None = Field(
-        default=None, description="Whose the token ids are; special tokens are among them."
+        default=None,
+        description="`model`: the input is token ids of the model's own tokenizer, with special tokens.",
     )
     user: str | None = Field(default=None, description="Ignored.")
 
 
 class Embedding(BaseModel):
-    """The vector of a text."""
+    """The embedding of a text."""
 
     object: Literal["embedding"]
     index: int
@@ -95,36 +103,36 @@ class Embedding(BaseModel):
 
 
 class Usage(BaseModel):
-    """Tokens that the model has read, prompt and special tokens included."""
+    """Number of tokens that the model processed, with prompts and special tokens."""
 
     prompt_tokens: int
     total_tokens: int
 
 
 class EmbeddingsResponse(BaseModel):
-    """The vectors in the order of the texts."""
+    """Embeddings, in the order of the texts."""
 
     object: Literal["list"]
     data: list[Embedding]
     model: str
     usage: Usage
-    truncated: int = Field(description="Texts of which only the beginning was read.")
+    truncated: int = Field(description="Number of texts that were truncated.")
 
 
 class ModelCard(BaseModel):
-    """A model that is served."""
+    """A served model."""
 
     id: str
     object: Literal["model"]
     created: int
     owned_by: str
     dimension: int
-    max_tokens: int | None = Field(description="Tokens of a text that the model reads.")
+    max_tokens: int | None = Field(description="Maximum length of a text in tokens.")
     fingerprint: str
 
 
 class ModelList(BaseModel):
-    """All models that are served."""
+    """The served models."""
 
     object: Literal["list"]
     data: list[ModelCard]
@@ -169,7 +177,11 @@ def resolve_model(request: Request, model: str, role: Role | None) -> tuple[Serv
     stem, _, suffix = model.rpartition(":")
     if model not in encoders and stem in encoders and suffix in ("query", "document"):
         if role is not None and role != suffix:
-            raise Problem(409, f"the model's name says {suffix}, the role {role}", field="role")
+            raise Problem(
+                409,
+                f"the model name sets the role {suffix}, but the role is {role}; send one of them",
+                field="role",
+            )
         return encoders[stem], "query" if suffix == "query" else "document"
     found: ServedEncoder = named(encoders, model, "model")
     return found, role
@@ -184,8 +196,10 @@ def _role_of(wanted: EmbeddingsRequest) -> Role | None:
     fields = {"role": wanted.role, "input_type": wanted.input_type, "prompt_name": wanted.prompt_name}
     named = {field: value for field, value in fields.items() if value is not None}
     if len({_ROLES[value] for value in named.values()}) > 1:
-        said = " and ".join(f"{field} says {value}" for field, value in named.items())
-        raise Problem(409, f"{said}; send one of them", field=next(reversed(named)))
+        said = " and ".join(f"{field} is {value}" for field, value in named.items())
+        raise Problem(
+            409, f"{said}, which are different roles; send one of them", field=next(reversed(named))
+        )
     return next((_ROLES[value] for value in named.values()), None)
 
 
@@ -195,12 +209,16 @@ async def _encode(served: ServedEncoder, wanted: EmbeddingsRequest, role: Role |
         given = [given]
     if isinstance(given[0], str):
         if wanted.token_ids is not None:
-            raise Problem(422, "texts were sent and token ids announced; leave it out", field="token_ids")
+            raise Problem(
+                422, "token_ids was sent, but the input is text; remove token_ids", field="token_ids"
+            )
         return await served.encode(given, role=role, truncate=wanted.truncate)
     if wanted.token_ids is None:
         raise Problem(400, _REMEDY, field="input")
     if role is not None:
-        raise Problem(422, "token ids have no prompt; leave the role out", field="role")
+        raise Problem(
+            422, "a role adds a prompt, which does not work with token ids; remove the role", field="role"
+        )
     try:
         return await served.encode_ids(given)
     except InputError as error:

@@ -77,7 +77,11 @@ async def similar_to(served: ServedIndex, wanted: SimilarRequest) -> dict[str, A
     def search() -> dict[str, Any]:
         document = index.get([wanted.id])[0] if fits(wanted.id) else None
         if document is None:
-            raise Problem(404, f"the index {served.name} has no document {wanted.id!r}", field="id")
+            raise Problem(
+                404,
+                f"the index {served.name} does not contain a document with the id {wanted.id!r}",
+                field="id",
+            )
         if where is not None and (reason := index.explain_no_match(where)):
             return _no_match(index, reason, cut=False)
         vectors = _vectors_of(served, document)
@@ -102,13 +106,19 @@ def _check_state(index: SearchIndex, wanted: SearchRequest) -> None:
     """Refuse what this index cannot do, though others can."""
     if isinstance(wanted.min_score, str):
         if wanted.mode != "dense":
-            raise Problem(422, "min_score in percent needs mode dense; give a score", field="min_score")
+            raise Problem(
+                422, "min_score in percent works only in dense mode; send a score", field="min_score"
+            )
         try:
             lowest_score(wanted.min_score, index.manifest.calibration, index.manifest.vectors)
         except InputError as error:
             raise Problem(409, str(error), field="min_score") from None
     if wanted.mode != "dense" and not index.manifest.has_keywords:
-        raise Problem(409, "the index was built with other keyword rules, or none; compact it", field="mode")
+        raise Problem(
+            409,
+            "the index does not have keywords, or has those of an older version; run `sentemb index compact`",
+            field="mode",
+        )
 
 
 def _answer(index: SearchIndex, query: str, hits: list[Hit], *, with_text: bool, cut: bool) -> dict[str, Any]:
@@ -122,7 +132,12 @@ def _answer(index: SearchIndex, query: str, hits: list[Hit], *, with_text: bool,
 
 def _no_match(index: SearchIndex, reason: str, *, cut: bool) -> dict[str, Any]:
     """Answer a search whose conditions cannot match; a search would log the client's field names."""
-    return {"hits": [], "documents": len(index), "query_cut": cut, "warnings": [f"where: {reason}"]}
+    return {
+        "hits": [],
+        "documents": len(index),
+        "query_cut": cut,
+        "warnings": [f"the conditions cannot match any document: {reason}"],
+    }
 
 
 def _with_snippets(index: SearchIndex, query: str, hits: list[Hit]) -> list[tuple[Hit, Any]]:

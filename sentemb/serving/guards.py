@@ -26,7 +26,7 @@ from sentemb.serving.settings import Settings
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _BYTES_PER_SECOND = 64 * 1024  # the slowest body that is waited for
 LARGEST_HEAD = 64 * 1024
-TOO_LARGE_HEAD = f"the head of the request is larger than {LARGEST_HEAD:,} bytes"
+TOO_LARGE_HEAD = f"the request header is larger than {LARGEST_HEAD:,} bytes; send a shorter one"
 _AROUND = 4  # bytes around a header: a colon, a space and the end of the line
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]*)?")
 _METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
@@ -114,16 +114,22 @@ class Guard:
             raise Problem(431, TOO_LARGE_HEAD, headers={"Connection": "close"})
         if settings.loopback and not is_loopback(_host_of(headers.get("host", ""))):
             # A web page whose name was made to point to this machine would read what only it may.
-            raise Problem(421, "a server on this machine alone answers to localhost and 127.0.0.1")
+            raise Problem(
+                421,
+                "this server accepts only the host names localhost and 127.0.0.1; start it "
+                "with --host to use others",
+            )
         # Before the body: nobody without a key makes the server read or parse one.
         check_key(path, headers, settings.keys)
         if self._open > settings.max_requests:
-            raise Problem(429, "too many requests are open; try again in 1 s", headers={"Retry-After": "1"})
+            raise Problem(429, "too many open requests; try again in 1 s", headers={"Retry-After": "1"})
 
     async def _body(self, headers: Headers, receive: Receive) -> bytes:
         most = self._settings.max_body
         too_large = Problem(
-            413, f"the body is larger than {most:,} bytes; send it in parts", headers={"Connection": "close"}
+            413,
+            f"the body is larger than {most:,} bytes; split it into several requests",
+            headers={"Connection": "close"},
         )
         declared = headers.get("content-length", "0")
         if declared.isdigit() and int(declared) > most:
@@ -136,10 +142,12 @@ class Guard:
                 message = await asyncio.wait_for(receive(), timeout=max(0.0, left))
             except TimeoutError:
                 raise Problem(
-                    408, "the body took too long; send it faster", headers={"Connection": "close"}
+                    408,
+                    "the body did not arrive in time; send it faster, or in smaller requests",
+                    headers={"Connection": "close"},
                 ) from None
             if message["type"] == "http.disconnect":
-                raise Problem(408, "the client has gone")
+                raise Problem(408, "the client closed the connection")
             chunks.append(message.get("body", b""))
             size += len(chunks[-1])
             if size > most:
@@ -150,7 +158,7 @@ class Guard:
         if size and kind != "application/json":
             raise Problem(415, "send the body as JSON, with the header `Content-Type: application/json`")
         if size and headers.get("content-encoding", "identity").lower() != "identity":
-            raise Problem(415, "the body is compressed; send it as it is")
+            raise Problem(415, "the body is compressed; send it uncompressed")
         return b"".join(chunks)
 
     def _note(self, scope: Scope, request: _Answered) -> None:

@@ -73,11 +73,14 @@ class ServedIndex:
             Problem: 429 where too many wait, 403 where the folder cannot be written to.
         """
         if not self.writable:
-            raise Problem(403, f"the folder of the index {self.name} is read-only; change it elsewhere")
+            raise Problem(
+                403,
+                f"the folder of the index {self.name} is not writable by the server; change its permissions",
+            )
         if self._waiting >= _MOST_WAITING:
             raise Problem(
                 429,
-                f"{self._waiting} changes of {self.name} wait already; try again in 1 s",
+                f"{self._waiting} changes of {self.name} are already waiting; try again in 1 s",
                 headers={"Retry-After": "1"},
             )
         self._waiting += 1
@@ -165,5 +168,5 @@ def _encoder_of(path: Path, encoders: Mapping[str, ServedEncoder]) -> ServedEnco
             return encoder
     raise InputError(
         f"{path} was built with {wanted.name} ({wanted.fingerprint[:12]}), which is not served",
-        "name its model too: sentemb serve MODEL --index FOLDER",
+        "serve its model too: sentemb serve MODEL --index FOLDER",
     )

@@ -15,36 +15,38 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
         self.requests = Counter(
-            "sentemb_requests", "Requests answered.", ["route", "method", "status"], registry=registry
+            "sentemb_requests", "Answered requests.", ["route", "method", "status"], registry=registry
         )
         self.seconds = Histogram(
             "sentemb_request_seconds",
-            "Time from the head of a request to its answer.",
+            "Seconds from the header of a request to its answer.",
             ["route"],
             buckets=_SECONDS,
             registry=registry,
         )
-        self.open = Gauge("sentemb_requests_open", "Requests that are worked on.", registry=registry)
-        self.texts = Counter("sentemb_texts", "Texts encoded.", ["model"], registry=registry)
-        self.tokens = Counter("sentemb_tokens", "Tokens read.", ["model"], registry=registry)
-        self.cut = Counter(
-            "sentemb_texts_cut", "Texts of which only the beginning was read.", ["model"], registry=registry
-        )
+        self.open = Gauge("sentemb_requests_open", "Requests in progress.", registry=registry)
+        self.texts = Counter("sentemb_texts", "Encoded texts.", ["model"], registry=registry)
+        self.tokens = Counter("sentemb_tokens", "Processed tokens.", ["model"], registry=registry)
+        self.cut = Counter("sentemb_texts_cut", "Truncated texts.", ["model"], registry=registry)
         self.waiting = Gauge(
-            "sentemb_tokens_waiting", "Tokens (estimated) of unanswered requests.", registry=registry
+            "sentemb_tokens_waiting", "Estimated tokens of waiting requests.", registry=registry
         )
         self.refused = Counter(
-            "sentemb_requests_refused", "Requests answered 429 for want of room.", registry=registry
+            "sentemb_requests_refused",
+            "Requests rejected with status 429 because the queue was full.",
+            registry=registry,
         )
         self.dropped = Counter(
-            "sentemb_texts_dropped", "Texts not computed because their client had gone.", registry=registry
+            "sentemb_texts_dropped",
+            "Texts that were not computed because the client closed the connection.",
+            registry=registry,
         )
         self._batches = Histogram(
-            "sentemb_batch_tokens", "Tokens in a batch.", ["queue"], buckets=_TOKENS, registry=registry
+            "sentemb_batch_tokens", "Tokens per batch.", ["queue"], buckets=_TOKENS, registry=registry
         )
-        self._batch_texts = Counter("sentemb_batch_texts", "Texts computed.", ["queue"], registry=registry)
+        self._batch_texts = Counter("sentemb_batch_texts", "Computed texts.", ["queue"], registry=registry)
         self._busy = Counter(
-            "sentemb_model_seconds", "Time in which a model thread computed.", ["queue"], registry=registry
+            "sentemb_model_seconds", "Seconds of computation in model threads.", ["queue"], registry=registry
         )
 
     def batch(self, queue: str, tokens: int, texts: int, seconds: float) -> None:

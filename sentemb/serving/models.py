@@ -71,7 +71,7 @@ class Models:
     def _add(self, encoder: TextEncoder, *, matryoshka: bool = False) -> None:
         name = encoder.name
         if name in self.encoders:
-            raise InputError(f"two models are called {name}", "give their folders different names")
+            raise InputError(f"two models are called {name}", "rename one of their folders")
         self.encoders[name] = ServedEncoder(
             name,
             encoder,
@@ -84,7 +84,7 @@ class Models:
     def _add_scored(self, kind: dict[str, ScoredTexts], address: str, rows: RowEncoder) -> str:
         name = name_of(address)
         if name in kind:
-            raise InputError(f"two folders are called {name}", "give them different names")
+            raise InputError(f"two folders are called {name}", "rename one of them")
         kind[name] = ScoredTexts(name, rows, self.scheduler, self._metrics, truncate=self._settings.truncate)
         return name
 

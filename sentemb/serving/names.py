@@ -17,5 +17,5 @@ def named(encoders: Mapping[str, Any], name: str, what: str, field: str = "model
     found = encoders.get(name)
     if found is None:
         known = ", ".join(sorted(encoders)) or "none"
-        raise Problem(404, f"there is no {what} {name[:100]!r}; there are: {known}", field=field)
+        raise Problem(404, f"unknown {what} {name[:100]!r}; this server has: {known}", field=field)
     return found

@@ -18,18 +18,18 @@ from sentemb.errors import InputError
 MEDIA_TYPE = "application/problem+json"
 _TITLES = {
     400: "Bad request",
-    401: "Key needed",
-    403: "Not allowed",
+    401: "API key required",
+    403: "Forbidden",
     404: "Not found",
     405: "Method not allowed",
-    408: "Request took too long",
+    408: "Request timeout",
     409: "Conflict",
-    413: "Too large",
-    415: "Not JSON",
-    421: "Wrong host",
-    422: "Not valid",
+    413: "Body too large",
+    415: "Unsupported content type",
+    421: "Unknown host name",
+    422: "Invalid request",
     429: "Too many requests",
-    431: "Head too large",
+    431: "Header too large",
     500: "Server error",
     503: "Not ready",
     507: "Disk full",
@@ -41,24 +41,24 @@ _LENGTHS = ("too_long", "too_short")
 
 
 class ErrorObject(BaseModel):
-    """The error as OpenAI's API describes it, since its clients show nothing else."""
+    """The error in the format of OpenAI's API, because its clients show only this."""
 
     message: str = Field(description="The same as `detail`.")
     type: str = Field(description="Kind of error, such as `invalid_request_error`.")
     param: str | None = Field(description="The same as `field`.")
-    code: str = Field(description="The status in words, such as `not_found`.")
+    code: str = Field(description="Name of the status, such as `not_found`.")
 
 
 class ProblemDocument(BaseModel):
-    """The body of every answer that reports an error."""
+    """The body of every error response (RFC 9457)."""
 
-    type: str = Field(default="about:blank", description="Kind of problem.")
-    title: str = Field(description="The kind in words.")
+    type: str = Field(default="about:blank", description="URI of the kind of problem.")
+    title: str = Field(description="Short name of the problem.")
     status: int = Field(description="The HTTP status.")
-    detail: str = Field(description="What is wrong, and the next step.")
-    field: str | None = Field(default=None, description="The field that is wrong, such as `input.3`.")
-    request_id: str = Field(description="The request's id in the server's log.")
-    error: ErrorObject = Field(description="The same for clients of OpenAI's API.")
+    detail: str = Field(description="What is wrong, and what to do next.")
+    field: str | None = Field(default=None, description="The invalid field, such as `input.3`.")
+    request_id: str = Field(description="Id of the request in the server log.")
+    error: ErrorObject = Field(description="The same error for clients of OpenAI's API.")
 
 
 class Problem(HTTPException):
@@ -117,14 +117,14 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, InputError):
         return Problem(422, str(error))
     if isinstance(error, OSError) and error.errno in _NO_SPACE:
-        return Problem(507, "the disk of the server is full; free space there, and send the request again")
+        return Problem(507, "the server's disk is full; free some space, and send the request again")
     if isinstance(error, RequestValidationError):
         return _invalid(error)
     if isinstance(error, HTTPException) and error.status_code == 404:
-        return Problem(404, "there is no such route; GET /openapi.json describes all routes")
+        return Problem(404, "unknown route; GET /openapi.json lists all routes")
     if isinstance(error, HTTPException):
         return Problem(error.status_code, str(error.detail), headers=error.headers)
-    return Problem(500, "the server failed; its log has the request's id and the reason")
+    return Problem(500, "internal server error; the server log has the reason under the request id")
 
 
 def handle_problems(app: FastAPI) -> None:
@@ -176,7 +176,7 @@ def _invalid(error: RequestValidationError) -> Problem:
     errors = error.errors()
     if errors[0]["type"] == "json_invalid":
         reason = errors[0].get("ctx", {}).get("error", errors[0]["msg"])
-        return Problem(400, f"the body is no valid JSON: {reason}; send UTF-8 JSON")
+        return Problem(400, f"the body is not valid JSON: {reason}; send JSON in UTF-8")
     # Of a union, the member that was meant is the one that reads all but its length, or else the furthest.
     faults = [(one["type"] in _LENGTHS, _place_of(one, error.body), one["msg"]) for one in errors]
     _, place, message = max(faults, key=lambda fault: (fault[0], len(fault[1])))

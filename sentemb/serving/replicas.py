@@ -51,8 +51,8 @@ def served(settings: Settings, *, address: str, replicas: int) -> Iterator[str]:
         if ray_serve.status().proxies:
             # Its proxies would keep their own address, which may let in whom the settings keep out.
             raise InputError(
-                f"Ray Serve runs on the cluster {address} already",
-                "end it with `serve shutdown`, or name another",
+                f"Ray Serve is already running on the cluster {address}",
+                "stop it with `serve shutdown`, or choose another cluster",
             )
         try:
             ray_serve.start(
@@ -70,7 +70,7 @@ def served(settings: Settings, *, address: str, replicas: int) -> Iterator[str]:
             yield f"http://{host}:{settings.port}"
         except RuntimeError as error:
             raise InputError(
-                f"the replicas cannot begin: {_reason(error)}", "see the logs of the cluster"
+                f"the replicas failed to start: {_reason(error)}", "see the logs of the Ray cluster"
             ) from None
         finally:
             ray_serve.shutdown()
@@ -93,11 +93,15 @@ def _checked(settings: Settings) -> Settings:
     """Refuse what replicas cannot serve, before a cluster is joined."""
     settings = settings.checked()
     if settings.indexes:
-        raise InputError("--index is for one server, and --ray for several", "serve the index without --ray")
+        raise InputError("--index does not work with --ray", "serve the index without --ray")
     if settings.port == 0:
-        raise InputError("--port 0 is for one server", "name the --port that the cluster shall listen on")
+        raise InputError(
+            "--port 0 does not work with --ray", "choose the --port on which the cluster listens"
+        )
     if settings.device not in (None, "cpu"):
-        raise InputError(f"--device {settings.device}: replicas compute on CPUs", "leave --device out")
+        raise InputError(
+            f"--device {settings.device} does not work with --ray, which computes on CPUs", "remove --device"
+        )
     for model in settings.models:
         check_address(model)
     return settings
@@ -123,4 +127,4 @@ def _application(settings: Settings, replicas: int) -> Any:
 def _reason(error: RuntimeError) -> str:
     """The last line that says something."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return next((line for line in lines if "InputError: " in line), lines[-1] if lines else "no reason given")
+    return next((line for line in lines if "InputError: " in line), lines[-1] if lines else "unknown reason")

@@ -51,7 +51,7 @@ class PairRows:
 
     def prepare_ids(self, ids: Sequence[Sequence[int]]) -> ReadyTexts:
         """Refuse."""
-        raise InputError(f"{self._name} takes no token ids", "send texts")
+        raise InputError(f"{self._name} does not accept token ids", "send texts")
 
     @torch.inference_mode()
     def compute(self, rows: Rows) -> Vectors:
@@ -79,7 +79,7 @@ def load_reranker(folder: str, *, device: str | None) -> PairRows:
     """
     path = Path(folder).expanduser()
     if not path.is_dir():
-        raise InputError(f"no such folder: {folder}", "give the folder of a saved cross-encoder")
+        raise InputError(f"no such folder: {folder}", "name the folder of a saved cross-encoder")
     source = find_source(str(path))
     if source.has_modules or source.architecture:  # without either it can be anything
         check_kind(source, "cross-encoder")
@@ -88,19 +88,19 @@ def load_reranker(folder: str, *, device: str | None) -> PairRows:
     if [type(module) for module in model] != [Transformer] or model.default_prompt_name is not None:
         parts = ", ".join(type(module).__name__ for module in model)
         raise InputError(
-            f"{folder} scores pairs by {parts} and its own prompt, which are not served",
-            "give a cross-encoder whose transformer gives the score",
+            f"{folder} scores pairs with {parts} and its own prompt, which cannot be served",
+            "choose a cross-encoder whose transformer computes the score",
         )
     if model.num_labels != 1 or model.model is None:
         raise InputError(
-            f"{folder} gives {model.num_labels} scores for a pair, not one",
-            "give a cross-encoder for ranking",
+            f"{folder} computes {model.num_labels} scores for a pair, not one",
+            "choose a cross-encoder for ranking",
         )
     return PairRows(model, name=path.name)
 
 
 class RerankDocument(BaseModel):
-    """A document as an object, as some clients send it."""
+    """A document as an object with a text."""
 
     model_config = ConfigDict(strict=True)
 
@@ -108,7 +108,7 @@ class RerankDocument(BaseModel):
 
 
 class RerankRequest(BaseModel):
-    """What Jina's and Cohere's clients send."""
+    """A request of Jina's and Cohere's rerank APIs."""
 
     model_config = ConfigDict(strict=True)
 
@@ -116,14 +116,18 @@ class RerankRequest(BaseModel):
     query: str
     documents: Annotated[list[StrictStr | RerankDocument], Field(min_length=1, max_length=MOST_INPUTS)]
     top_n: Annotated[StrictInt, Field(ge=1), AS_INTEGER] | None = Field(
-        default=None, description="How many of the best; all by default."
+        default=None, description="Number of documents to return. The default is all."
     )
     return_documents: bool = False
-    truncate: Truncate | None = Field(default=None, description="As for embeddings.")
+    truncate: Truncate | None = Field(
+        default=None,
+        description="Texts longer than the model's maximum "
+        "length: answer with an error, or truncate and count them.",
+    )
 
 
 class Ranked(BaseModel):
-    """A document's place."""
+    """A ranked document."""
 
     index: int
     relevance_score: float
@@ -131,13 +135,13 @@ class Ranked(BaseModel):
 
 
 class RerankUsage(BaseModel):
-    """Tokens that the model has read."""
+    """Number of tokens that the model processed."""
 
     total_tokens: int
 
 
 class RerankResponse(BaseModel):
-    """The documents, best first; of equal ones the first given."""
+    """The documents, best first. Documents with equal scores keep their order."""
 
     model: str
     results: list[Ranked]
@@ -149,7 +153,7 @@ def rerank_router() -> APIRouter:
     """The route."""
     router = APIRouter(route_class=JsonRoute, prefix="/v1", tags=["rerank"])
 
-    @router.post("/rerank", response_model=RerankResponse, summary="Rank documents for a query")
+    @router.post("/rerank", response_model=RerankResponse, summary="Rerank documents for a query")
     async def rerank(request: Request, wanted: RerankRequest) -> Response:
         rerankers: dict[str, ScoredTexts] = request.app.state.models.rerankers
         scorer: ScoredTexts = named(rerankers, wanted.model, "reranker")

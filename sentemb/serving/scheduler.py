@@ -78,7 +78,7 @@ class Scheduler:
                 self._metrics.refused.inc()
                 raise Problem(
                     429,
-                    f"{self._waiting:,} tokens wait already; try again in {seconds} s",
+                    f"{self._waiting:,} tokens are already waiting; try again in {seconds} s",
                     headers={"Retry-After": str(seconds)},
                 )
             self._waiting += tokens
@@ -101,7 +101,7 @@ class Scheduler:
         job = Job(source, ready, priority, time.monotonic())
         with self._changed:
             if self._closing:
-                raise Problem(503, "the server is stopping", headers={"Retry-After": "5"})
+                raise Problem(503, "the server is stopping; try again later", headers={"Retry-After": "5"})
             self._done[job] = loop, future
             self._queues.add(job)
             self._changed.notify_all()

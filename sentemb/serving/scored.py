@@ -65,8 +65,9 @@ class ScoredTexts:
                     if len(ready.cut) and (truncate or self._truncate) == "error":
                         raise Problem(
                             409,
-                            f"input {start + ready.cut[0]} is longer than {self.name} reads; shorten it, or "
-                            'send "truncate": "truncate"',
+                            f"input {start + ready.cut[0]} is longer than the maximum length of {self.name}; "
+                            "shorten it, or "
+                            'send "truncate": "truncate" to truncate it',
                             field=f"{field}.{start + ready.cut[0]}",
                         )
                     readied.append(ready)

@@ -30,13 +30,14 @@ from sentemb.serving.search_shapes import (
 from sentemb.serving.shapes import MOST_INPUTS
 from sentemb.serving.writing import check_new, deleted, written
 
-_Name = Annotated[str, Path(description="The index, by the name of its folder.")]
+_Name = Annotated[str, Path(description="Name of the index, which is the name of its folder.")]
 _Ids = Annotated[
     list[str],
     Query(
         min_length=1,
         max_length=MOST_INPUTS,
-        description='An id, as JSON where it is a number or looks like one: id=3 is a number, id="3" a text.',
+        description="Id of a document. Quote a string that looks like a number: id=3 is a number, "
+        'id="3" a string.',
     ),
 ]
 
@@ -55,7 +56,7 @@ def search_router() -> APIRouter:
 
 
 def _add_reading(router: APIRouter) -> None:
-    @router.get("", response_model=IndexesAnswer, summary="The indexes that are served.")
+    @router.get("", response_model=IndexesAnswer, summary="List the indexes")
     async def indexes(request: Request) -> Any:
         served = [one for one in _indexes(request)]
         return {"indexes": [await to_thread.run_sync(_short, request, one) for one in served]}
@@ -64,7 +65,7 @@ def _add_reading(router: APIRouter) -> None:
         "/{name}/search",
         response_model=SearchAnswer,
         responses=problem_responses(409),
-        summary="Search by meaning, by words or by both.",
+        summary="Search by vectors, by keywords or by both",
     )
     async def search(request: Request, name: _Name, wanted: SearchRequest) -> Response:
         return _json(await found(_indexes(request).get(name), wanted))
@@ -72,18 +73,18 @@ def _add_reading(router: APIRouter) -> None:
     @router.post(
         "/{name}/similar",
         response_model=SearchAnswer,
-        summary="Search for more like a document of the index.",
+        summary="Search for documents similar to a document of the index",
     )
     async def similar(request: Request, name: _Name, wanted: SimilarRequest) -> Response:
         return _json(await similar_to(_indexes(request).get(name), wanted))
 
-    @router.get("/{name}/documents", response_model=DocumentsAnswer, summary="Documents by their ids.")
+    @router.get("/{name}/documents", response_model=DocumentsAnswer, summary="Get documents by their ids")
     async def documents(request: Request, name: _Name, id: _Ids) -> Response:
         index = _indexes(request).get(name).index
         stored = await to_thread.run_sync(index.get, [_id(text) for text in id])
         return _json({"documents": [None if one is None else _document(one) for one in stored]})
 
-    @router.get("/{name}/stats", response_model=StatsAnswer, summary="What is known of an index.")
+    @router.get("/{name}/stats", response_model=StatsAnswer, summary="Describe an index")
     async def stats(request: Request, name: _Name) -> Any:
         served = _indexes(request).get(name)
         fields = await served.fields()
@@ -98,7 +99,7 @@ def _add_writing(router: APIRouter) -> None:
         response_model=ChangedAnswer,
         dependencies=[Depends(writer)],
         responses=refusals,
-        summary="Add documents, all or none.",
+        summary="Add documents, all or none",
     )
     async def add(request: Request, name: _Name, given: WriteRequest) -> Any:
         return await _write(request, name, given, replacing=False)
@@ -108,7 +109,7 @@ def _add_writing(router: APIRouter) -> None:
         response_model=ChangedAnswer,
         dependencies=[Depends(writer)],
         responses=refusals,
-        summary="Put documents in the place of those with their ids, all or none.",
+        summary="Replace documents by their ids, or add them, all or none",
     )
     async def update(request: Request, name: _Name, given: WriteRequest) -> Any:
         return await _write(request, name, given, replacing=True)
@@ -118,7 +119,7 @@ def _add_writing(router: APIRouter) -> None:
         response_model=DeletedAnswer,
         dependencies=[Depends(writer)],
         responses=problem_responses(403),
-        summary="Delete documents, all at once; ids that are not there are passed over.",
+        summary="Delete documents by their ids, in one step; unknown ids are skipped",
     )
     async def delete(request: Request, name: _Name, given: DeleteRequest) -> Any:
         return {"deleted": await deleted(_indexes(request).get(name), given)}

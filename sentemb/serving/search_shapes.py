@@ -46,13 +46,13 @@ def _saying(message: str) -> WrapValidator:
 
 
 Number = StrictInt | Annotated[float, Field(strict=True, allow_inf_nan=False)]
-Id = Annotated[Annotated[StrictInt, AS_INTEGER] | StrictStr, _saying("an id is a text or a whole number")]
+Id = Annotated[Annotated[StrictInt, AS_INTEGER] | StrictStr, _saying("an id is a string or an integer")]
 Scalar = StrictBool | Number | StrictStr
 Ordered = Number | StrictStr
 _PERCENT = r"^(100(\.0{1,9})?|[0-9]{1,2}(\.[0-9]{1,9})?)%$"
 Score = Annotated[
     Number | Annotated[StrictStr, Field(pattern=_PERCENT)],
-    _saying("write a score such as 0.5, or a percentile such as 99%"),
+    _saying("send a score such as 0.5, or a percentile such as 99%"),
 ]
 
 
@@ -118,7 +118,7 @@ class Operators(_Request):
 
 
 class Conditions(BaseModel):
-    """Conditions that all hold: by field a value or operators, `$and`, `$or` and `$not`."""
+    """Conditions that must all hold: a value or operators per field, and `$and`, `$or`, `$not`."""
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"minProperties": 1}, serialize_by_alias=True)
     __pydantic_extra__: dict[str, Scalar | Operators]
@@ -134,16 +134,16 @@ class Conditions(BaseModel):
 
 class _Wanted(_Request):
     k: Annotated[StrictInt, Field(ge=1, le=MOST_HITS), AS_INTEGER] = Field(
-        default=10, description="How many hits."
+        default=10, description="Number of hits."
     )
     where: Annotated[Conditions, BeforeValidator(_readable)] | None = Field(
-        default=None, description="Conditions on the metadata."
+        default=None, description="Conditions on the metadata of documents."
     )
-    text: StrictBool = Field(default=True, description="Whether hits have the document's whole text.")
+    text: StrictBool = Field(default=True, description="Whether to return the full text of each document.")
 
 
 class SearchRequest(_Wanted):
-    """A search."""
+    """A search for a query."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -155,98 +155,107 @@ class SearchRequest(_Wanted):
     query: Annotated[StrictStr, AfterValidator(_asked)] = Field(
         min_length=1,
         max_length=_LONGEST_QUERY,
-        description="What is asked.",
+        description="The query.",
         json_schema_extra={"pattern": r"\S"},
     )
-    mode: Mode = Field(default="dense", description="By meaning, by words, or by both.")
+    mode: Mode = Field(
+        default="dense", description="Search by vectors (dense), by keywords (BM25) or by both (hybrid)."
+    )
     min_score: Score | None = Field(
-        default=None, description="The lowest score, or percentile such as `99.2%` in dense search."
+        default=None, description="Minimum score of a hit. In dense mode also a percentile such as `99.2%`."
     )
 
 
 class SimilarRequest(_Wanted):
-    """A search for documents that are like one of the index."""
+    """A search for documents similar to a document of the index."""
 
-    id: Id = Field(description="The document's id.")
+    id: Id = Field(description="Id of the document.")
 
 
 class NewDocument(_Request):
-    """A document to be written."""
+    """A document to add or replace."""
 
-    text: StrictStr = Field(description="What is encoded; a blank document is left out and counted.")
+    text: StrictStr = Field(description="Text to encode. A blank document is skipped and counted.")
     id: Id | None = Field(
         default=None,
-        description="1 and `1` as a text differ. POST gives a document without one the next integer.",
+        description="Id: the integer 1 and the string `1` are different. POST assigns the next integer if it "
+        "is missing.",
     )
     metadata: Annotated[dict[str, Any], AfterValidator(_shallow)] = Field(
-        default_factory=dict, description="Anything; fields are filtered by."
+        default_factory=dict, description="Any JSON object. Searches can filter by its fields."
     )
 
 
 class WriteRequest(_Request):
-    """Documents to be written, all or none."""
+    """Documents to add or replace, all or none."""
 
     documents: list[NewDocument] = Field(min_length=1, max_length=MOST_INPUTS)
     truncate: Truncate | None = Field(
-        default=None, description="Texts longer than the model reads; as the index was built."
+        default=None,
+        description="Texts longer than the model's maximum length: split, truncate (warn) or "
+        "reject (error). The default is the setting of the build.",
     )
 
 
 class DeleteRequest(_Request):
-    """Documents to be deleted, all at once."""
+    """Documents to delete, in one step."""
 
     ids: list[Id] = Field(min_length=1, max_length=MOST_INPUTS)
 
 
 class SpanOut(BaseModel):
-    """A part of a text, in characters of Unicode."""
+    """A part of a text, as offsets in Unicode characters."""
 
     start: int
     stop: int
 
 
 class SnippetOut(BaseModel):
-    """The place of a document that has the most words of the query."""
+    """The part of a document with the most words of the query."""
 
     text: str
-    start: int = Field(description="Where it begins in the document's text, in characters of Unicode.")
-    spans: list[tuple[int, int]] = Field(description="Where words of the query are in it.")
+    start: int = Field(description="Offset in the document's text, in Unicode characters.")
+    spans: list[tuple[int, int]] = Field(description="Offsets of the query's words in the snippet.")
 
 
 class HitOut(BaseModel):
-    """A document that was found."""
+    """A hit."""
 
     id: int | str
-    score: float = Field(description="Cosine or inner product, BM25, or the sum of both in standard units.")
-    percentile: float | None = Field(description="Percent of random pairs of texts that are less alike.")
-    length: int = Field(description="Characters of the document's text.")
-    text: str | None = Field(description="The document's text, where it was asked for.")
+    score: float = Field(
+        description="Cosine or dot product (dense), BM25 (keyword), or the fused score (hybrid)."
+    )
+    percentile: float | None = Field(description="Percentage of random pairs of texts that are less similar.")
+    length: int = Field(description="Length of the document's text in Unicode characters.")
+    text: str | None = Field(description="Full text of the document, if requested.")
     metadata: dict[str, Any]
     snippet: SnippetOut | None
-    passage: SpanOut | None = Field(description="The part that has the score, where it is not the whole.")
+    passage: SpanOut | None = Field(
+        description="The chunk that matched, if the document was split into chunks."
+    )
 
 
 class SearchAnswer(BaseModel):
     """Hits, best first."""
 
     hits: list[HitOut]
-    documents: int = Field(description="How many documents the index has.")
-    query_cut: bool = Field(description="Whether the query is longer than the model reads.")
-    warnings: list[str] = Field(description="Why the conditions cannot match any document.")
+    documents: int = Field(description="Number of documents in the index.")
+    query_cut: bool = Field(description="Whether the query was truncated.")
+    warnings: list[str] = Field(description="Reasons why the conditions cannot match any document.")
 
 
 class ChangedAnswer(BaseModel):
-    """What a change has done."""
+    """Result of a change."""
 
     added: int
     replaced: int
-    left_out: int = Field(description="Blank documents.")
-    split: int = Field(description="Documents that are indexed in passages.")
-    cut: int = Field(description="Documents of which the model reads no more than the beginning.")
+    left_out: int = Field(description="Blank documents that were skipped.")
+    split: int = Field(description="Documents that were split into chunks.")
+    cut: int = Field(description="Documents that were truncated.")
 
 
 class DeletedAnswer(BaseModel):
-    """How many documents were deleted."""
+    """Number of deleted documents."""
 
     deleted: int
 
@@ -260,7 +269,7 @@ class StoredDocument(BaseModel):
 
 
 class DocumentsAnswer(BaseModel):
-    """Documents in the order of their ids in the request; null for one that is not there."""
+    """Documents in the order of the requested ids; null for an unknown id."""
 
     documents: list[StoredDocument | None]
 
@@ -279,41 +288,39 @@ class FieldOut(BaseModel):
     type: FieldType
     documents: int
     values: list[ValueOut]
-    complete: bool = Field(description="Whether these are all values.")
+    complete: bool = Field(description="Whether `values` lists all values of the field.")
     least: int | float | str | None
     most: int | float | str | None
 
 
 class IndexAnswer(BaseModel):
-    """An index in short."""
+    """Summary of an index."""
 
     name: str
-    model: str = Field(description="The model that encodes its queries, as /v1/models has it.")
+    model: str = Field(description="Name of the model that encodes its queries, as in /v1/models.")
     documents: int
     writable: bool
 
 
 class IndexesAnswer(BaseModel):
-    """The indexes that are served."""
+    """The served indexes."""
 
     indexes: list[IndexAnswer]
 
 
 class StatsAnswer(IndexAnswer):
-    """What is known of an index."""
+    """Contents and settings of an index."""
 
-    vectors: int = Field(description="Different texts and passages.")
+    vectors: int = Field(description="Number of different texts and chunks.")
     left_out: int
     split: int
     cut: int
     dimension: int
     kind: Kind
     metric: Metric
-    language: str | None = Field(description="By whose rules texts are cut to words.")
+    language: str | None = Field(description="Language of the keywords.")
     created: str
-    fingerprint: str = Field(description="Of the model of its documents.")
-    hybrid_weight: float | None = Field(
-        description="The share of vectors in hybrid search, where it is known."
-    )
-    most_percentile: float | None = Field(description="The highest percentile that can be told.")
+    fingerprint: str = Field(description="Fingerprint of the model that encoded the documents.")
+    hybrid_weight: float | None = Field(description="Dense weight in hybrid search, from 0 to 1, if fitted.")
+    most_percentile: float | None = Field(description="Highest percentile that min_score can use.")
     fields: list[FieldOut]

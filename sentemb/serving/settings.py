@@ -85,19 +85,19 @@ class Settings:
             InputError: Nothing is to be served, or other machines would need no key and nobody said so.
         """
         if not (self.models or self.indexes or self.rerankers or self.classifiers):
-            raise InputError("nothing to serve", "name a model, or an index with --index FOLDER")
+            raise InputError("there is nothing to serve", "name a model, or an index with --index FOLDER")
         cores = os.cpu_count() or 1
         if self.workers is not None and self.workers > cores:
             raise InputError(
-                f"--workers {self.workers}: this machine has {cores} cores", f"give at most {cores}"
+                f"--workers {self.workers}: this machine has {cores} cores", f"choose {cores} or fewer"
             )
         if self.keys is None and not self.loopback and not self.no_auth:
             raise InputError(
-                f"--host {self.host} is reached by other machines, and there is no key",
-                f"give --keys FILE, set {KEYS_VARIABLE}, or say --no-auth to let everyone read",
+                f"--host {self.host} accepts requests from other machines, but no API key is set",
+                f"pass --keys FILE, set {KEYS_VARIABLE}, or pass --no-auth to let everyone read",
             )
         if self.keys is not None and self.no_auth:
-            raise InputError("keys and --no-auth were given", "give one of them")
+            raise InputError("API keys and --no-auth cannot be combined", "remove one of them")
         return self
 
 
@@ -117,20 +117,22 @@ def read_keys(file: Path | None) -> frozenset[str] | None:
         try:
             lines, place = file.read_text(encoding="utf-8-sig").splitlines(), str(file)
         except UnicodeDecodeError:
-            raise InputError(f"{file} is not UTF-8", "write one key a line") from None
+            raise InputError(f"{file} is not UTF-8", "write one key per line") from None
         except OSError as error:
-            raise InputError(f"cannot read {file}: {error.strerror}", "name a file with keys") from None
+            raise InputError(
+                f"cannot read {file}: {error.strerror}", "name a file with one key per line"
+            ) from None
     elif given := os.environ.get(KEYS_VARIABLE):
         lines, place = given.split(","), KEYS_VARIABLE
     else:
         return None
     keys = [key for key in map(str.strip, lines) if key]
     if not keys:
-        raise InputError(f"{place} holds no key", "write one key a line")
+        raise InputError(f"{place} does not contain a key", "write one key per line")
     for number, key in enumerate(keys, start=1):
         if len(key) < _SHORTEST_KEY or not key.isascii() or not key.isprintable() or " " in key:
             raise InputError(
-                f"key {number} of {place} is no string of {_SHORTEST_KEY} or more printable ASCII characters",
+                f"key {number} of {place} is not {_SHORTEST_KEY} or more printable ASCII characters",
                 "make one with `openssl rand -hex 32`",
             )
     return frozenset(keys)

@@ -26,13 +26,13 @@ def check_new(given: WriteRequest) -> None:
         if document.id is not None and not fits(document.id):
             raise Problem(
                 409,
-                f"the id {document.id} has more than 64 bits; send it as a text",
+                f"the id {document.id} has more than 64 bits; send it as a string",
                 field=f"documents.{place}.id",
             )
         if document.id is not None and (before := places.setdefault(document.id, place)) != place:
             raise Problem(
                 409,
-                f"documents {before} and {place} have the same id {document.id!r}; ids are unique",
+                f"documents {before} and {place} have the same id {document.id!r}; send each id once",
                 field=f"documents.{place}.id",
             )
 
@@ -94,6 +94,6 @@ def _refuse_known(index: SearchIndex, documents: Sequence[Document]) -> None:
         if there is not None:
             raise Problem(
                 409,
-                f"documents.{place}: the id {key!r} is already in the index; PUT replaces it",
+                f"documents.{place}: the id {key!r} is already in the index; replace the document with PUT",
                 field=f"documents.{place}.id",
             )

@@ -171,7 +171,10 @@ def test_the_verb_names_classes(
     header, *rows = csv.reader(table.open(newline=""))
     assert header == ["label", "p(animal)", "p(person)", "p(thing)"]
     assert [row[0] for row in rows] == ["animal", "person"]
-    assert "1 of 2 rows are longer than the classifier reads, and were cut there" in capsys.readouterr().err
+    assert (
+        "1 of 2 rows are longer than the maximum length of the classifier and were truncated"
+        in capsys.readouterr().err
+    )
     assert all(abs(sum(map(float, row[1:])) - 1) < 1e-5 for row in rows)
 
 

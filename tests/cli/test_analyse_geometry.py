@@ -54,7 +54,10 @@ def test_records_of_a_run_and_its_base_become_figures(
     other = make_run(tmp_path / "other", [entry(0, 0.5, -0.2)], dev="stsb")
     code, _, err = sentemb("analyse", "geometry", records, "--run", other, "-o", output)
     assert code == 2
-    assert "no record of the geometry of other on stsb, its dev set; sentemb eval geometry" in err
+    assert (
+        "other does not have a geometry record on its dev set, stsb; write one with `sentemb eval geometry"
+        in err
+    )
 
 
 def test_the_way_of_seeds_is_their_mean(tmp_path: Path) -> None:
@@ -80,7 +83,7 @@ def test_pairs_are_mapped(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--data", "{dev}", "-o", "map.pdf"), "no .png"),
+        (("--data", "{dev}", "-o", "map.pdf"), "is not a .png file"),
         (("--data", "{dev}", "--pairs", "19", "-o", "map.png"), "19 positive"),
     ],
 )

@@ -98,7 +98,7 @@ def test_an_interrupt_keeps_what_is_translated(
             run(["data", *arguments])
     assert left.value.code == 130
     kept = tmp_path / ".back.csv.translating"
-    assert f"stays in {kept}" in capsys.readouterr().err
+    assert f"kept in {kept}" in capsys.readouterr().err
     assert len(list(kept.glob("*.jsonl"))) == 2
     assert sentemb("data", *arguments)[0] == 0
     assert not kept.exists()
@@ -121,8 +121,8 @@ def test_noisy_copies(
     for wrong, words in (
         ([], "name them with --columns"),
         (["--columns", "lable"], "lable"),
-        (["--columns", "text", "--temperatures", "hot"], "no list of unique numbers"),
-        (["--columns", "text", "--temperatures", "0.3,0.3"], "no list of unique numbers"),
+        (["--columns", "text", "--temperatures", "hot"], "not a list of unique numbers"),
+        (["--columns", "text", "--temperatures", "0.3,0.3"], "not a list of unique numbers"),
         (["--columns", "text", "--temperatures", "0"], "temperature is 0.0"),
     ):
         code, _, error = sentemb("data", *common, *wrong)
@@ -156,7 +156,7 @@ def test_only_the_rows_that_the_experiment_draws(
     ("arguments", "words"),
     [
         (["absent.txt", "-o", "{tmp}/b.csv"], "no such file"),
-        (["{tmp}/t.csv", "-o", "{tmp}/b.tsv"], "name it .csv, .jsonl, .parquet"),
+        (["{tmp}/t.csv", "-o", "{tmp}/b.tsv"], "use one of .csv, .jsonl, .parquet"),
         (["{tmp}/t.csv", "-o", "{tmp}/t.csv"], "would replace the input"),
         (["{tmp}/t.csv", "-o", "{tmp}/b.csv", "--cache-dir", "{tmp}/b.csv"], "would replace the cache"),
         (["{tmp}/t.csv", "-o", "{tmp}/b.csv"], "has the columns a, b"),

@@ -45,7 +45,7 @@ def test_records_may_lie_in_several_folders_but_each_in_one(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["bert-mini-cls"], "one system cannot be compared"),
+        (["bert-mini-cls"], "a comparison needs at least two models; got one"),
         (["bert-mini-cls", "gpt"], "no record of gpt"),
         (["bert-mini-cls", "bert-mini-mean", "--draws", "9"], "9 draws say nothing"),
         (["bert-mini-cls", "bert-mini-mean", "--confidence", "95"], "confidence is 95"),

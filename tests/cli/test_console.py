@@ -28,7 +28,7 @@ def test_the_next_command_is_the_last_line(capsys: pytest.CaptureFixture[str]) -
         load_encoder("sg-bert-mini", max_length=10).encode(["word " * 9])
         next_command("serve", "mine")
     cut, step = capsys.readouterr().err.splitlines()
-    assert cut.startswith("1 text is longer than the 8 tokens") and step == "next: sentemb serve mine"
+    assert cut.startswith("1 text is longer than the 8 tokens of") and step == "next: sentemb serve mine"
 
 
 def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(

@@ -94,8 +94,8 @@ def test_verify_names_what_differs(tmp_path: Path, shared_data: Path, sentemb: C
         (folder / name).write_bytes(b"\n".join(real[: len(real) - 1 - lost]) + b"\n")
     code, out, err = sentemb("data", "verify", "--data-dir", str(tmp_path))
     assert code == 2
-    assert "1,497 of 1,500 rows: 3 missing" in out
-    assert "17,250 of 17,256 rows: 6 missing" in out  # the sentences made from it
+    assert "has 1,497 rows instead of 1,500: 3 missing" in out
+    assert "has 17,250 rows instead of 17,256: 6 missing" in out  # the sentences made from it
     assert "stsb test: 1,379 rows" in out
     assert "stsb, stsb-sentences" in err
     assert len(err.splitlines()) == 1
@@ -105,14 +105,17 @@ def test_verify_names_what_differs(tmp_path: Path, shared_data: Path, sentemb: C
     ("arguments", "fragment"),
     [
         (["info", "stbs"], "did you mean 'stsb'?"),
-        (["verify"], "verify needs a folder with data; give --data-dir or set SENTEMB_DATA"),
-        (["fetch", "stsb"], "fetch needs a folder"),
-        (["fetch", "nothing", "--data-dir", "."], "no data set is called 'nothing'"),
+        (["verify"], "the data folder is not set; pass --data-dir FOLDER or set SENTEMB_DATA"),
+        (["fetch", "stsb"], "the data folder is not set"),
+        (["fetch", "nothing", "--data-dir", "."], "unknown data set 'nothing'"),
         (["fetch", "nli-triples", "--data-dir", "."], "nli-triples is not on the hub"),
-        (["fetch", "sts12", "--data-dir", "."], "which is switched off; unset HF_HUB_OFFLINE"),
+        (["fetch", "sts12", "--data-dir", "."], "but HF_HUB_OFFLINE is set; unset HF_HUB_OFFLINE"),
         (["verify", "--data-dir", "missing"], "no such data folder: missing"),
-        (["verify", "--data-dir", "."], "holds none of the catalogue's data sets"),
-        (["verify", "stsb", "--data-dir", "."], "holds no stsb (looked for senteval/downstream/STS"),
+        (["verify", "--data-dir", "."], "does not contain any data set of the catalogue"),
+        (
+            ["verify", "stsb", "--data-dir", "."],
+            "does not contain stsb (searched for senteval/downstream/STS",
+        ),
         (["list", "--data-dir", "missing"], "no such data folder: missing"),
     ],
 )
@@ -154,7 +157,7 @@ def test_fetch_puts_sets_where_the_readers_find_them(hub: Any, tmp_path: Path, s
 
     refused = process("fetch", "sts14", environment=environment)
     assert refused.returncode == 2
-    assert "3,700 of 3,750 rows: 50 missing" in refused.stderr
+    assert "has 3,700 rows instead of 3,750: 50 missing" in refused.stderr
     assert not (data / "sts14").exists()
     assert len(list(data.iterdir())) == 3  # nothing half-fetched stays
 
@@ -166,7 +169,7 @@ def test_fetch_puts_sets_where_the_readers_find_them(hub: Any, tmp_path: Path, s
     assert verified.returncode == 0, verified.stderr
     assert "sts13 test: 1,500 rows" in verified.stdout
     assert "sickr-mteb test: 9,927 rows" in verified.stdout
-    assert "simcse-wiki train: 2 rows, not counted in the catalogue" in verified.stdout
+    assert "simcse-wiki train: 2 rows (the catalogue does not state a count)" in verified.stdout
 
 
 def test_help_loads_nothing_heavy() -> None:

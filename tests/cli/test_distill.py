@@ -87,7 +87,7 @@ def test_help_shows_the_defaults_that_hold(sentemb: Command) -> None:
     # The command says defaults by itself, since it starts without what knows them.
     assert f"[default:({static.dimension});" in told and f"[default:({static.vocabulary});" in told
     assert f"[default:({static.dtype})]" in told and f"[default:({MOST_TEXTS});" in told
-    assert f"[default:({static.steps};alltextsonce);" in told
+    assert f"[default:({static.steps};with--layersoneepoch);" in told
 
 
 def test_layers_are_distilled_by_the_same_verb(tmp_path: Path, tiny_bert: Path, sentemb: Command) -> None:
@@ -95,8 +95,8 @@ def test_layers_are_distilled_by_the_same_verb(tmp_path: Path, tiny_bert: Path, 
     texts.write_text("\n".join(make_sentences(900, seed=3)))
     arguments = [tiny_bert, "--texts", texts, "-o", tmp_path / "out", "--layers", 1, "--pooling", "mean"]
     for wrong, said in (
-        (["--dimension", 64], "--dimension is for static"),
-        (["--cache-dir", tmp_path / "kept"], "--cache-dir is for static"),
+        (["--dimension", 64], "--dimension does not work with --layers"),
+        (["--cache-dir", tmp_path / "kept"], "--cache-dir does not work with --layers"),
         (["--precision", "reduced"], "--precision is for static"),
     ):
         code, _, err = sentemb("distill", *arguments, *wrong)
@@ -110,7 +110,7 @@ def test_layers_are_distilled_by_the_same_verb(tmp_path: Path, tiny_bert: Path, 
     code, _, err = sentemb("distill", *arguments, "--steps", 4)
     assert (code, "finished run" in err) == (2, True)
     code, _, err = sentemb("distill", tiny_bert, "--texts", texts, "-o", tmp_path / "new", "--resume")
-    assert (code, "--resume is for --layers" in err) == (2, True)
+    assert (code, "--resume works only with --layers" in err) == (2, True)
 
 
 def test_too_few_documents_are_refused_in_a_line(tmp_path: Path, sentemb: Command) -> None:

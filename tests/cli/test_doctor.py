@@ -16,7 +16,7 @@ def test_a_machine_that_keeps_the_bits(sentemb: Command) -> None:
     code, out, _ = sentemb("doctor", "sg-bert-mini", "--markdown")
     assert code == 0
     assert f"arithmetic {arithmetic()}" in out and "torch 2" in out
-    assert out.count("same bits alone and in a batch (62 texts)") == 2
+    assert out.count("identical alone and in a batch (62 texts)") == 2
 
 
 def test_a_kernel_that_does_not_keep_them_is_found(sentemb: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,7 +24,7 @@ def test_a_kernel_that_does_not_keep_them_is_found(sentemb: Command, monkeypatch
     monkeypatch.setattr(linear, "row_plan", lambda kernel, shape: linear.RowPlan(linear._TRIED))
     code, out, err = sentemb("doctor", "sg-bert-mini", "--markdown")
     assert code == 1
-    assert "texts change with the batch, by up to" in out and "results agree to rounding" in err
+    assert "texts depend on the batch, by up to" in out and "results agree only up to rounding" in err
 
 
 def test_every_way_of_batching_is_compared() -> None:
@@ -34,4 +34,4 @@ def test_every_way_of_batching_is_compared() -> None:
     found = compare_batches(load_encoder(numbered), ["a", "bb", "ccc"])
     assert (found.texts, found.changed) == (3, 3)
     assert found.largest == pytest.approx(2e-6, rel=0.1)
-    assert found.verdict == "3 of 3 texts change with the batch, by up to 2e-06"
+    assert found.verdict == "3 of 3 texts depend on the batch, by up to 2e-06"

@@ -29,8 +29,8 @@ def test_a_corpus_becomes_vectors_and_an_index(documents: Path, tmp_path: Path, 
         "encode", documents, "-o", output, *columns, "--dtype", "float16", "--shard-size", 8
     )
     assert code == 0
-    assert "30 vectors of 256 numbers (float16)" in out
-    assert "1 have no vector, see set-aside.jsonl" in out
+    assert "30 vectors of 256 dimensions (float16)" in out
+    assert "1 skipped (see set-aside.jsonl)" in out
     assert f"next: sentemb index build {output} --output index" in err
     assert len(ShardFolder(output).files) == 4
     assert str(tmp_path) not in (output / "shards.json").read_text()
@@ -60,10 +60,13 @@ def test_an_id_that_comes_again_ends_the_encoding(
         (["documents.csv", "-o", "documents.csv", "--text-column", "text"], "would replace the input"),
         (["documents.csv", "-o", "out", "--text-column", "text", "-m", "absent/model/x"], "absent/model/x"),
         (["documents.csv", "-o", "out", "--text-column", "text", "--cache-dir", "out"], "replace the cache"),
-        ([*_ON_RAY, "nonsense"], "--ray nonsense is no address; give local, auto, "),
-        ([*_ON_RAY, "127.0.0.1:1"], "no Ray cluster answers at 127.0.0.1:1: Connection refused"),
-        ([*_ON_RAY, "local", "--device", "cuda"], "--device cuda: with --ray vectors are made on CPUs"),
-        ([*_ON_RAY, "local", "--cache-dir", "cache"], "--cache-dir is for one machine"),
+        ([*_ON_RAY, "nonsense"], "--ray nonsense is not an address; pass local, auto, "),
+        ([*_ON_RAY, "127.0.0.1:1"], "cannot reach a Ray cluster at 127.0.0.1:1: Connection refused"),
+        (
+            [*_ON_RAY, "local", "--device", "cuda"],
+            "--device cuda does not work with --ray, which encodes on CPUs",
+        ),
+        ([*_ON_RAY, "local", "--cache-dir", "cache"], "--cache-dir does not work with --ray"),
     ],
 )
 def test_what_cannot_be_encoded_leaves_nothing(
@@ -93,7 +96,10 @@ def test_without_ray_one_line_names_the_extra(
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "ray", None)
     code, _, err = sentemb(*arguments, "--ray", "local")
-    assert (code, err) == (2, "sentemb: error: this needs ray; pip install 'sentemb[scale]'\n")
+    assert (code, err) == (
+        2,
+        "sentemb: error: this command needs the package ray; pip install 'sentemb[scale]'\n",
+    )
     if arguments[0] == "encode":
         assert sentemb(*arguments)[0] == 0
 
@@ -106,7 +112,7 @@ def test_a_corpus_that_a_uri_names(tmp_path: Path, sentemb: Command) -> None:
     code, out, _ = sentemb("encode", uri, "-o", output)
     memory.store.clear()
     assert code == 0
-    assert "2 vectors of 256 numbers" in out
+    assert "2 vectors of 256 dimensions" in out
     assert ShardFolder(output).source == "memory://corpus/docs.jsonl"
     assert '"memory://corpus/docs.jsonl:3"' in (output / "set-aside.jsonl").read_text()
     code, out, _ = sentemb("index", "build", output.as_uri(), "-o", tmp_path / "index")

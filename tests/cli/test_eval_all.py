@@ -45,7 +45,7 @@ def test_from_data_to_a_card(sentemb: Command, data: Path, model: Path, tmp_path
     command = ("eval", "all", model, "--data-dir", data, "-o", tmp_path / "out", *OPTIONS)
     code, out, err = sentemb(*command)
     assert (code, out) == (2, "")
-    assert "holds no sts12" in err
+    assert "does not contain sts12" in err
     assert "nor sts13, sts14, sts15, sts16, sickr, sickr-mteb; add --allow-missing" in err
     assert not (tmp_path / "out").exists()
     code, out, err = sentemb(*command, "--allow-missing")
@@ -53,12 +53,12 @@ def test_from_data_to_a_card(sentemb: Command, data: Path, model: Path, tmp_path
     assert "| tiny | " in out
     for title in ("**STS, Spearman x 100", "**Geometry on stsb dev**"):
         assert out.count(title) == 1
-    assert "skipped, since they are missing: sts12, sts13," in err
+    assert "skipped, because they are not available: sts12, sts13," in err
     assert "unique sentences; encode" in err
     assert "encoded" in err
     assert err.splitlines()[-1] == f"next: sentemb report {tmp_path / 'out'}"
     code, out, err = sentemb(*command, "--allow-missing")
-    assert "tiny: sts, geometry recorded already, not evaluated again" in err
+    assert "tiny: sts, geometry already recorded, skipped" in err
     assert "encoded" not in err
     readme = model / "README.md"
     readme.write_text("# Mine\n\nWords.\n")

@@ -136,7 +136,7 @@ def test_experiments_are_listed_and_explained(tmp_path: Path, capsys: pytest.Cap
         (tmp_path / "same.toml").write_text(capsys.readouterr().out)
         assert load_experiment(tmp_path / "same.toml") == load_experiment(name)
     assert command("experiment", "imbalance") == 2
-    assert "name one with --output" in capsys.readouterr().err
+    assert "pass --output FOLDER" in capsys.readouterr().err
 
 
 def test_a_map_of_a_classifier(
@@ -174,7 +174,7 @@ def test_a_map_of_a_classifier(
         (("full", "ce", "--base-for", "cola"), "--base-for cola sets nothing"),
         (("few-sho", "ce"), "did you mean few-shot"),
         (("few-shot", "ce", "--data", "test_row=20"), "did you mean test_rows"),
-        (("few-shot", "ce", "--values", "1,x"), "--values 1,x is no list"),
+        (("few-shot", "ce", "--values", "1,x"), "--values 1,x is not a list"),
         (("few-shot", "ce", "--seeds", "1,2"), "2 seeds have no best 3"),
         (("noise", "ce", "--data", "copies"), "--data copies sets nothing"),
         (("full", "ce", "--data", "dev=absent.csv"), "give train and test"),

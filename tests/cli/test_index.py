@@ -90,7 +90,7 @@ def test_keywords_are_searched_without_the_model(
     assert {hit["id"] for hit in json.loads(out)["hits"]} == {2, 3}
     code, out, _ = sentemb("index", "search", index, "?!", "--mode", "keyword", "--json")
     assert code == 0 and json.loads(out)["hits"] == []
-    assert "by the words of" in sentemb("index", "info", index)[1]
+    assert "words, with" in sentemb("index", "info", index)[1]
 
 
 def test_a_terminal_shows_the_words_of_the_query_in_bold(
@@ -114,7 +114,8 @@ def test_hybrid_is_fitted_on_judged_queries(sentemb: Command, tiny_bert: Path, t
     assert sentemb(*build(tmp_path / "c.txt", tiny_bert))[0] == 0
     index = tmp_path / "index"
     assert sentemb("index", "fit", index)[1] == (
-        "hybrid search weighs both alike: there are too few documents to cut queries from\n"
+        "hybrid search weights keyword and dense search equally: there are too few documents to generate "
+        "queries from\n"
     )
     rows = [{"_id": f"q{n}", "text": text} for n, text in enumerate(SENTENCES)]
     (tmp_path / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -122,7 +123,7 @@ def test_hybrid_is_fitted_on_judged_queries(sentemb: Command, tiny_bert: Path, t
     (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
     judged = ("--queries", tmp_path / "queries.jsonl", "--qrels", tmp_path / "qrels.tsv")
     code, out, _ = sentemb("index", "fit", index, *judged)
-    assert code == 0 and "on 5 judged queries NDCG@10 is 100.0 for the encoder alone, 100.0" in out
+    assert code == 0 and "NDCG@10 on 5 queries with qrels is 100.0 for dense search, 100.0" in out
     assert out.strip() in sentemb("index", "info", index)[1]
     code, out, _ = sentemb("index", "search", index, SENTENCES[2], "--mode", "hybrid", "--json")
     assert code == 0 and json.loads(out)["hits"][0]["id"] == 2
@@ -132,7 +133,7 @@ def test_a_language_is_a_code(sentemb: Command, tiny_bert: Path, tmp_path: Path)
     (tmp_path / "corpus.txt").write_text("the cats sleep\na dog\n")
     command = build(tmp_path / "corpus.txt", tiny_bert)
     code, _, error = sentemb(*command, "--language", "English")
-    assert code == 2 and "'English' is no code" in error and not (tmp_path / "index").exists()
+    assert code == 2 and "'English' is not an ISO 639 code" in error and not (tmp_path / "index").exists()
     assert sentemb(*command, "--language", "en")[0] == 0
     _, out, _ = sentemb("index", "search", tmp_path / "index", "cat", "--mode", "keyword", "--json")
     assert [hit["text"] for hit in json.loads(out)["hits"]] == ["the cats sleep"]
@@ -142,7 +143,7 @@ def test_info_prints_the_manifest(sentemb: Command, index: Path) -> None:
     code, out, _ = sentemb("index", "info", index, "--json")
     assert code == 0 and json.loads(out)["documents"] == 5
     code, out, _ = sentemb("index", "info", index)
-    assert code == 0 and "5, 0 blank ones left out" in out
+    assert code == 0 and "5; 0 blank ones were skipped" in out
 
 
 def test_overwrite_replaces(sentemb: Command, tiny_bert: Path, tmp_path: Path) -> None:
@@ -169,15 +170,15 @@ def test_documents_are_added_updated_deleted_and_compacted(
 
     sentemb(*build(tmp_path / "c.csv", tiny_bert), *ids)
     assert (
-        said("add", folder, tmp_path / "more.csv", *ids) == "added 1, left out 1 blank; 4 documents in all\n"
+        said("add", folder, tmp_path / "more.csv", *ids) == "added 1, skipped 1 blank; 4 documents in total\n"
     )
-    assert said("update", folder, tmp_path / "new.csv", *ids) == "added 1, replaced 1; 5 documents in all\n"
+    assert said("update", folder, tmp_path / "new.csv", *ids) == "added 1, replaced 1; 5 documents in total\n"
     assert "| 1.0000 | k1 |" in said("search", folder, "a woman is sleeping", "-k", 1)
     assert said("delete", folder, "--ids", tmp_path / "ids.txt") == (
-        "deleted 1, 1 not there; 4 documents are left\n"
+        "deleted 1, 1 not in the index; 4 documents remain\n"
     )
-    assert said("delete", folder, "7", "7") == "deleted 1; 3 documents are left\n"
-    assert "since then 2 vectors were written and 2 died" in said("info", folder)
+    assert said("delete", folder, "7", "7") == "deleted 1; 3 documents remain\n"
+    assert "since then 2 vectors were added and 2 deleted" in said("info", folder)
     facts = json.loads(said("info", folder, "--json"))
     assert (facts["documents"], facts["written"], facts["tombstones"]) == (3, 2, 2)
     assert facts["compaction_pays"]  # two of three have died
@@ -210,19 +211,19 @@ def test_long_texts_are_split_or_cut(
     command = (*build(tmp_path / "c.jsonl", tiny_bert), "--max-length", 10, "--overlap", 0)
     folder, more = tmp_path / "index", tmp_path / "more.jsonl"
     code, out, _ = sentemb(*command)
-    assert code == 0 and "1 document in passages; new ones are split into passages" in out
+    assert code == 0 and "1 document in chunks; new long texts are split into chunks" in out
     code, out, _ = sentemb("index", "search", folder, SENTENCES[2], "-k", 1)
     assert code == 0 and f"…{SENTENCES[2]}.…" in out
     code, out, _ = sentemb("index", "search", folder, SENTENCES[2], "-k", 1, "--json")
     (hit,) = json.loads(out)["hits"]
     assert hit["text"] == text and text[slice(*hit["passage"])] == f"{SENTENCES[2]}."
     code, out, _ = sentemb("index", "add", folder, more, "--truncate", "warn")
-    assert code == 0 and "added 1, 1 by their beginning only; 3 documents" in out
+    assert code == 0 and "added 1, truncated 1; 3 documents" in out
     assert "1 of 1 documents are longer than the 8 tokens" in caplog.text
     facts = json.loads(sentemb("index", "info", folder, "--json")[1])
     assert (facts["split"], facts["cut"], facts["truncate"]) == (1, 1, "split")
     code, out, _ = sentemb(*command, "--truncate", "warn", "--overwrite")
-    assert code == 0 and "1 document of which only the beginning is found; of new ones the" in out
+    assert code == 0 and "1 document truncated; new long texts are truncated" in out
 
 
 def test_a_filter_leaves_out_what_does_not_meet_it(sentemb: Command, tiny_bert: Path, tmp_path: Path) -> None:
@@ -238,58 +239,58 @@ def test_integers_are_deleted_too(sentemb: Command, tiny_bert: Path, tmp_path: P
     (tmp_path / "c.txt").write_text("\n".join(SENTENCES))
     sentemb(*build(tmp_path / "c.txt", tiny_bert))
     code, out, _ = sentemb("index", "delete", tmp_path / "index", "3", "03", "x")
-    assert code == 0 and out == "deleted 1, 2 not there; 4 documents are left\n"
+    assert code == 0 and out == "deleted 1, 2 not in the index; 4 documents remain\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["add", "{tmp}/none", "{tmp}/c.txt"], "no index at {tmp}/none"),
+        (["add", "{tmp}/none", "{tmp}/c.txt"], "{tmp}/none is not an index"),
         (["add", "{index}", "{tmp}/none.txt"], "no such file: {tmp}/none.txt"),
-        (["add", "{index}", "{tmp}/c.csv"], "which of the columns a, b holds the text"),
-        (["add", "{index}", "{tmp}/blank.txt"], "it holds no text"),
+        (["add", "{index}", "{tmp}/c.csv"], "the text could be in any of the columns a, b"),
+        (["add", "{index}", "{tmp}/blank.txt"], "is empty"),
         (["add", "{index}", "{index}"], "would replace the input"),
         (["add", "{index}", "{tmp}/c.txt", "-m", "{tmp}/none"], "{tmp}/none"),
         (["add", "{index}", "{tmp}/twice.csv", "--id-column", "b"], "'2' occurs twice"),
-        (["update", "{index}", "{tmp}/c.csv", "--text-column", "a", "--id-column", "x"], "no column 'x'"),
-        (["delete", "{tmp}/none", "1"], "no index at {tmp}/none"),
-        (["delete", "{index}", "1", "--ids", "{tmp}/c.txt"], "ids and --ids were given"),
-        (["delete", "{index}", "--ids", "{tmp}/blank.txt"], "holds no id"),
+        (["update", "{index}", "{tmp}/c.csv", "--text-column", "a", "--id-column", "x"], "have a column 'x'"),
+        (["delete", "{tmp}/none", "1"], "{tmp}/none is not an index"),
+        (["delete", "{index}", "1", "--ids", "{tmp}/c.txt"], "ids and --ids cannot be combined"),
+        (["delete", "{index}", "--ids", "{tmp}/blank.txt"], "is empty; write one id per line"),
         (["delete", "{index}", "--ids", "{tmp}/none.txt"], "{tmp}/none.txt: No such file"),
-        (["compact", "{tmp}/none"], "no index at {tmp}/none"),
-        (["compact", "{index}", "--kind", "ivfpq"], "use the kind flat or hnsw"),
-        (["compact", "{index}", "--memory-budget", "lots"], "'lots' is no size"),
-        (["fit", "{tmp}/none"], "no index at {tmp}/none"),
-        (["fit", "{index}", "--queries", "{tmp}/c.txt"], "--queries and --qrels belong together"),
+        (["compact", "{tmp}/none"], "{tmp}/none is not an index"),
+        (["compact", "{index}", "--kind", "ivfpq"], "choose flat or hnsw"),
+        (["compact", "{index}", "--memory-budget", "lots"], "'lots' is not a size"),
+        (["fit", "{tmp}/none"], "{tmp}/none is not an index"),
+        (["fit", "{index}", "--queries", "{tmp}/c.txt"], "--queries and --qrels need each other"),
         (["fit", "{index}", "--queries", "{tmp}/no.jsonl", "--qrels", "x"], "no such file: {tmp}/no.jsonl"),
-        (["search", "{tmp}/none", "x"], "no index at {tmp}/none"),
-        (["info", "{tmp}/none"], "no index at {tmp}/none"),
+        (["search", "{tmp}/none", "x"], "{tmp}/none is not an index"),
+        (["info", "{tmp}/none"], "{tmp}/none is not an index"),
         (["info", "{tmp}/c.txt"], "is a file, not an index folder"),
         (["search", "{index}", " "], "query 0 is blank"),
-        (["search", "{index}", "x", "--where", "year"], "--where year is no condition; write it like"),
-        (["search", "{index}", "x", "--where", "a<true"], "where, a: < True compares nothing"),
+        (["search", "{index}", "x", "--where", "year"], "--where year is not a condition; write it like"),
+        (["search", "{index}", "x", "--where", "a<true"], "where, a: < cannot compare with True"),
         (["search", "{index}", "x", "-k", "0"], "k must be a positive integer, not 0"),
-        (["search", "{index}", "x", "--queries", "{tmp}/c.txt"], "a query and --queries were given"),
-        (["search", "{index}", "--queries", "{tmp}/blank.txt"], "holds no query"),
+        (["search", "{index}", "x", "--queries", "{tmp}/c.txt"], "a query and --queries cannot be combined"),
+        (["search", "{index}", "--queries", "{tmp}/blank.txt"], "is empty; write one query per line"),
         (["search", "{index}", "--queries", "{tmp}/latin.txt"], "is not UTF-8"),
         (["search", "{index}", "--queries", "{tmp}/none.txt"], "{tmp}/none.txt: No such file"),
         (["search", "{index}", "x", "--model", "{tmp}/none"], "{tmp}/none"),
         (["build", "{tmp}/none.txt", "-m", "{bert}", "-o", "{out}"], "no such file: {tmp}/none.txt"),
-        (["build", "{tmp}/c.csv", *MEAN, "-o", "{out}"], "which of the columns a, b holds the text"),
-        (["build", "{tmp}/c.csv", "--text-column", "x", "-m", "{bert}", "-o", "{out}"], "no column 'x'"),
-        (["build", "{tmp}/blank.txt", *MEAN, "-o", "{out}"], "it holds no text"),
-        (["build", "{tmp}/c.txt", *MEAN, "-o", "{index}"], "already holds an index; pass --overwrite"),
+        (["build", "{tmp}/c.csv", *MEAN, "-o", "{out}"], "the text could be in any of the columns a, b"),
+        (["build", "{tmp}/c.csv", "--text-column", "x", "-m", "{bert}", "-o", "{out}"], "have a column 'x'"),
+        (["build", "{tmp}/blank.txt", *MEAN, "-o", "{out}"], "is empty"),
+        (["build", "{tmp}/c.txt", *MEAN, "-o", "{index}"], "already contains an index; pass --overwrite"),
         (["build", "{tmp}/c.txt", *MEAN, "-o", "{tmp}/c.txt"], "{tmp}/c.txt is a file"),
-        (["build", "{tmp}/c.txt", *MEAN, "-o", "{tmp}"], "is no index and not empty"),
+        (["build", "{tmp}/c.txt", *MEAN, "-o", "{tmp}"], "is not empty and not an index"),
         (["build", "{tmp}/c.txt", *MEAN, "-o", "{tmp}/c.txt/out"], "{tmp}/c.txt"),
         (["build", "{tmp}/c.txt", "-m", "{bert}", "--pooling", "sum", "-o", "{out}"], "sum"),
         (["build", "{tmp}/c.txt", "-m", "{tmp}/none", "-o", "{out}"], "{tmp}/none"),
-        (["build", "{tmp}/c.txt", *MEAN, "--memory-budget", "lots", "-o", "{out}"], "'lots' is no size"),
+        (["build", "{tmp}/c.txt", *MEAN, "--memory-budget", "lots", "-o", "{out}"], "'lots' is not a size"),
         (["build", "{tmp}/c.txt", *MEAN, "--memory-budget", "10", "-o", "{out}"], "raise the memory budget"),
-        (["build", "{tmp}/c.txt", *MEAN, "--kind", "ivfpq", "-o", "{out}"], "use the kind flat or hnsw"),
-        (["build", "{tmp}/c.txt", *MEAN, "--overlap", "nan", "-o", "{out}"], "overlap is nan; give a share"),
+        (["build", "{tmp}/c.txt", *MEAN, "--kind", "ivfpq", "-o", "{out}"], "choose flat or hnsw"),
+        (["build", "{tmp}/c.txt", *MEAN, "--overlap", "nan", "-o", "{out}"], "overlap is nan; choose"),
         (["build", "{tmp}/c.csv", "--text-column", "a", *MEAN, "--max-length", "3", "--truncate", "error",
-          "-o", "{out}"], "{tmp}/c.csv:2: the text has 3 tokens"),
+          "-o", "{out}"], "{tmp}/c.csv:2: the text has at least 3 tokens"),
         (["build", "{tmp}/twice.csv", "--id-column", "b", *MEAN, "-o", "{out}"], "'2' occurs twice"),
     ],
 )  # fmt: skip
@@ -355,7 +356,7 @@ def test_an_interrupted_command_resumes(
     process.join()
     err = log.read_text()
     assert process.exitcode == code
-    assert f"what is encoded stays in {work}" in err and "Traceback" not in err
+    assert f"encoded texts are kept in {work}" in err and "Traceback" not in err
     assert not (tmp_path / "index").exists()
     code, _, err = sentemb(*arguments)
     assert code == 0, err

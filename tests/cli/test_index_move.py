@@ -37,17 +37,17 @@ def test_an_index_lives_in_lancedb(sentemb: Any, folder: Path, tmp_path: Path) -
     code, out, _ = sentemb("index", "search", address, "dog", "--mode", "keyword", "--json")
     assert [hit["id"] for hit in json.loads(out)["hits"]] == ["b"]
     assert sentemb("index", "delete", address, "b", "3", "9")[1] == (
-        "deleted 2, 1 not there; 1 documents are left\n"
+        "deleted 2, 1 not in the index; 1 documents remain\n"
     )
     assert sentemb("index", "compact", address)[0] == 0
     assert json.loads(sentemb("index", "info", address, "--json")[1])["documents"] == 1
     assert sentemb("index", "move", address, "--to", tmp_path / "back")[0] == 0
     assert [one.id for one in SearchIndex.load(tmp_path / "back", BagOfWords()).documents()] == ["a"]
     for arguments, message in (
-        (("move", folder, "--to", address), f"{address} already holds an index"),
-        (("move", folder, "--to", tmp_path / "new"), "are of one kind"),
+        (("move", folder, "--to", address), f"{address} already contains an index"),
+        (("move", folder, "--to", tmp_path / "new"), "are both folders"),
         (("info", f"lancedb:{tmp_path / 'none'}"), "no index at lancedb:"),
-        (("info", "lancedb:"), "lancedb: is no place of LanceDB"),
+        (("info", "lancedb:"), "lancedb: is not a LanceDB address"),
         (("compact", address, "--kind", "flat"), "LanceDB chooses the kind"),
     ):
         code, _, err = sentemb("index", *arguments)
@@ -63,14 +63,14 @@ def test_lancedb_is_filled_from_vectors(sentemb: Any, tmp_path: Path) -> None:
     unfinished.mkdir()
     (unfinished / "begun.json").write_text("{}")
     for arguments, message in (
-        ((texts,), f"{texts} is no folder of vectors, which LanceDB is filled from"),
-        ((tmp_path / "none",), "none is no folder of vectors"),
-        ((unfinished,), "holds no finished vectors"),
+        ((texts,), f"{texts} is not an output folder of `sentemb encode`"),
+        ((tmp_path / "none",), "none is not an output folder of `sentemb encode`"),
+        ((unfinished,), "does not contain finished vectors"),
         ((vectors, "--model", "bert-mini"), "was encoded with static-mini"),
-        ((vectors, "--kind", "flat"), "--kind is not for LanceDB"),
-        ((vectors, "--memory-budget", "1GB"), "--memory-budget is not for LanceDB"),
-        ((vectors, "--overwrite"), "--overwrite is not for LanceDB"),
-        ((vectors, "--id-column", "x"), "--id-column is for documents"),
+        ((vectors, "--kind", "flat"), "--kind does not apply to a LanceDB index"),
+        ((vectors, "--memory-budget", "1GB"), "--memory-budget does not apply to a LanceDB index"),
+        ((vectors, "--overwrite"), "--overwrite does not apply to a LanceDB index"),
+        ((vectors, "--id-column", "x"), "--id-column applies to documents"),
     ):
         code, _, err = sentemb("index", "build", *arguments, "-o", address)
         assert code == 2 and message in err and err.count("\n") == 1
@@ -80,9 +80,9 @@ def test_lancedb_is_filled_from_vectors(sentemb: Any, tmp_path: Path) -> None:
     assert f"next: sentemb index search {address}" in err
     assert '"id": 1' in sentemb("index", "search", address, "dogs", "-k", 1, "--json")[1]
     code, _, err = sentemb("index", "build", vectors, "--output", address)
-    assert (code, f"{address} already holds an index" in err) == (2, True)
+    assert (code, f"{address} already contains an index" in err) == (2, True)
     code, _, err = sentemb("index", "build", vectors, "--output", tmp_path / "index", "--workers", 2)
-    assert (code, "--workers is for LanceDB" in err) == (2, True)
+    assert (code, "--workers works only with a LanceDB index" in err) == (2, True)
     with (next(vectors.glob("*.arrow"))).open("r+b") as file:
         file.write(b"damaged")
     code, _, err = sentemb("index", "build", vectors, "--output", f"{address}-2")
@@ -97,7 +97,9 @@ def test_without_lancedb_one_line_names_the_extra(folder: Path, tmp_path: Path) 
         if arguments[-1] == str(folder):
             assert done.returncode == 0, done.stderr
         else:
-            expected = "sentemb: error: this needs lancedb; pip install 'sentemb[lancedb]'\n"
+            expected = (
+                "sentemb: error: this command needs the package lancedb; pip install 'sentemb[lancedb]'\n"
+            )
             assert (done.returncode, done.stderr) == (2, expected)
 
 

@@ -99,7 +99,7 @@ def test_no_verb_replaces_a_file_unasked(verb: str, tmp_path: Path, sentemb: Com
     there.write_text("of another day\n")
     code, _, err = sentemb(*words)
     assert code == 2
-    assert f"{there} is there already; name another output, or add --overwrite" in err.splitlines()[-1]
+    assert f"{there} already exists; choose another output, or add --overwrite" in err.splitlines()[-1]
     assert there.read_text() == "of another day\n"
 
 
@@ -165,5 +165,5 @@ def test_no_output_is_a_uri(
     (tmp_path / "texts.txt").write_text("one\n")
     code, _, err = sentemb(*arguments.split())
     assert code == 2
-    assert "is no path of this machine, and nothing else is written to; name one, and" in err.splitlines()[-1]
+    assert ": outputs must be local paths; write to a local path, and" in err.splitlines()[-1]
     assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]

@@ -23,7 +23,7 @@ def test_table_examples_and_json(write_file: WriteFile, tmp_path: Path, sentemb:
     assert line.strip("| ").split(" | ")[-7:] == ["2", "1", "0", "1", "100.0%", "1", "1"]
     assert f"{test}, exact, {train}:2: A man sat." in out
     assert f"{test}, near 0.93, {train}:3: Two birds fly over the old red house" in out
-    assert "    there: two birds fly over the red house" in out
+    assert "    training text: two birds fly over the red house" in out
     assert "3 texts read" in err
     assert f"next: sentemb train sg-opt --data {train}" in err
     values = json.loads(output.read_text())
@@ -64,7 +64,7 @@ def test_the_training_text_may_be_encoded_or_indexed(
         code, out, _ = sentemb("data", "overlap", folder, "--sets", test)
         assert code == 0 and f"{test}, exact, {place}: A man sat." in out
         code, _, err = sentemb("data", "overlap", folder, "--sets", test, "--columns", "text")
-        assert (code, err.count("\n")) == (2, 1) and "--columns is for files" in err
+        assert (code, err.count("\n")) == (2, 1) and "--columns applies to files" in err
     pairs = write_file("pairs.csv", "sent0,sent1\na man sat,the man sat down\n")
     for number, folder in enumerate((vectors, index)):
         mined = ("data", "mine-negatives", pairs, "--corpus", folder)
@@ -75,7 +75,7 @@ def test_the_training_text_may_be_encoded_or_indexed(
     unfinished.mkdir()
     (unfinished / "begun.json").write_text("{}")
     for folder, problem in (
-        (unfinished, "holds no finished vectors"),
+        (unfinished, "does not contain finished vectors"),
         (vectors, "does not match its checksum"),
         (tmp_path / "none", "no such file"),
     ):
@@ -88,11 +88,11 @@ def test_the_training_text_may_be_encoded_or_indexed(
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["train.txt", "--nearness", "0.3"], "nearness 0.3 is not above 0.5"),
-        (["train.txt", "--columns", "txt"], "has no column 'txt'"),
+        (["train.txt", "--nearness", "0.3"], "nearness is 0.3; choose a value above 0.5"),
+        (["train.txt", "--columns", "txt"], "does not have a column 'txt'"),
         (["none.txt"], "no such file: none.txt"),
-        (["train.txt", "--sets", "mine.tsv", "--set-column", "three"], "has no column 'three'"),
-        (["train.txt", "--sets", "none"], "no data set is called 'none'"),
+        (["train.txt", "--sets", "mine.tsv", "--set-column", "three"], "does not have a column 'three'"),
+        (["train.txt", "--sets", "none"], "unknown data set 'none'"),
     ],
 )
 def test_user_errors_are_one_line(

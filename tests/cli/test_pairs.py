@@ -30,7 +30,7 @@ def test_split_pairs(write_file, tmp_path, sentemb) -> None:
     columns = ["--columns", "one,two", "--label", "same"]
     code, out, _ = sentemb("data", "split-pairs", str(source), *columns, "--output", str(tmp_path / "parts"))
     assert code == 0
-    assert out.startswith("9 of 10 pairs are left") and "train.jsonl: 7 pairs" in out
+    assert out.startswith("kept 9 of 10 pairs") and "train.jsonl: 7 pairs" in out
     parts = {name: rows_of(tmp_path / "parts" / f"{name}.jsonl") for name in ("train", "dev", "test")}
     assert {name: len(rows) for name, rows in parts.items()} == {"train": 7, "dev": 1, "test": 1}
     assert parts["train"][0].keys() == {"sentence1", "sentence2", "label"}
@@ -41,13 +41,13 @@ def test_nli_triples(write_file, tmp_path, sentemb) -> None:
     columns = ["--columns", "p,h,l"]
     source, output = str(write_file("nli.csv", table)), tmp_path / "triples.jsonl"
     code, out, _ = sentemb("data", "nli-triples", source, *columns, "--only", "part=train", "-o", str(output))
-    assert code == 0 and "1 triples of 2 rows" in out
+    assert code == 0 and "1 triples from 2 rows" in out
     assert rows_of(output) == [{"sent0": "A", "sent1": "B", "hard_neg": "C"}]
     other = ("-o", str(tmp_path / "other.jsonl"))
     code, _, error = sentemb("data", "nli-triples", source, *columns, "--only", "train", *other)
     assert (code, "--only train sets nothing; write --only COLUMN=VALUE" in error) == (2, True)
     code, _, error = sentemb("data", "nli-triples", source, *columns, "-o", str(tmp_path / "triples.txt"))
-    assert (code, "name it .csv, .jsonl" in error) == (2, True)
+    assert (code, "use one of .csv, .jsonl" in error) == (2, True)
 
 
 def test_mine_negatives_makes_triples_that_train(write_file, tiny_bert, tmp_path, sentemb) -> None:
@@ -57,14 +57,18 @@ def test_mine_negatives_makes_triples_that_train(write_file, tiny_bert, tmp_path
     mining = ["data", "mine-negatives", source, "--model", tiny_bert, "--pooling", "mean"]
     named = ["--columns", "one,two", "--corpus", corpus.as_uri(), "--margin", "0.01"]
     code, out, error = sentemb(*mining, *named, "-o", output)
-    assert code == 0 and "triples of 10 pairs" in out
+    assert code == 0 and "triples from 10 pairs" in out
     assert load_columns(output, ["one", "two", "negative"]).num_rows == len(rows_of(output)) > 0
     command = (
         f"sentemb train pairs --data {output} --columns one,two,negative --base {tiny_bert} --output mine"
     )
     assert error.splitlines()[-1] == f"next: {command}"
     code, _, error = sentemb(*mining, "-o", tmp_path / "other.jsonl")
-    assert code == 2 and "no column of the question" in error and "its columns are one, two, same" in error
+    assert (
+        code == 2
+        and "does not have a column for the question" in error
+        and "its columns are one, two, same" in error
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,9 +107,12 @@ def test_train_pairs_refuses_in_one_line(write_file, tmp_path, sentemb) -> None:
     training = ("train", "pairs", "--output", tmp_path / "mine", "--data")
     few = write_file("few.csv", "question,answer\n" + "".join(f"q{n},a{n}\n" for n in range(9)))
     for arguments, message in (
-        ((write_file("a.csv", "ask,answer\nx,y\n"),), "no column of the question"),
+        ((write_file("a.csv", "ask,answer\nx,y\n"),), "does not have a column for the question"),
         ((few,), "too few questions to tell whether training helps: 9"),
-        ((few, "--columns", "question,reply"), "has no column 'reply'; its columns are question, answer"),
+        (
+            (few, "--columns", "question,reply"),
+            "does not have a column 'reply'; its columns are question, answer",
+        ),
         ((few, "--held-out", "0.9"), "held_out is 0.9; it must be at most 0.3"),
         ((few, "--columns", "question"), "--columns question names 1 column"),
         ((tmp_path / "absent.csv",), "no such file"),

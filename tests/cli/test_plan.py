@@ -29,7 +29,7 @@ def test_prints_laws_verdict_and_commands(texts: Path, tmp_path: Path, sentemb: 
     for line in (written["encoding"], *written["building"]):
         assert line["formula"].replace("|", "\\|") in out
     assert "Verdict: " in out
-    assert "That is below 1: raise --memory-budget" in out
+    assert "This is below --recall 1: raise --memory-budget" in out
     assert f"next: sentemb encode {texts} -o vectors --model static-mini --workers 1 --dtype float16" in err
     assert "next: sentemb index build vectors -o index --kind ivfpq" in err
     code, _, err = sentemb("plan", "1e7", "--texts", texts, "-o", output)
@@ -39,16 +39,16 @@ def test_prints_laws_verdict_and_commands(texts: Path, tmp_path: Path, sentemb: 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["many"], "'many' is no number of texts"),
-        (["nan"], "'nan' is no number of texts"),
-        (["1.5"], "'1.5' is no number of texts"),
-        (["1e30"], "'1e30' is no number of texts"),
+        (["many"], "'many' is not a number of texts"),
+        (["nan"], "'nan' is not a number of texts"),
+        (["1.5"], "'1.5' is not a number of texts"),
+        (["1e30"], "'1e30' is not a number of texts"),
         (["1e7", "--texts", "absent.txt"], "absent.txt"),
         (["1e7", "--texts", "memory://absent.txt"], "no such file: memory://absent.txt"),
         (["1e7", "--texts", "texts.txt", "--sample", 10], "different texts"),
         (["1e7", "--text-column", "x"], "--texts"),
         (["1e7", "--texts", "texts.txt", "--sample", 10**9], "--sample"),
-        (["1e7", "--memory-budget", "much"], "'much' is no size"),
+        (["1e7", "--memory-budget", "much"], "'much' is not a size"),
         (["1e7", "--model", "absent/model/x"], "absent/model/x"),
         (["1e4", "--texts", "texts.txt", "-o", "texts.txt"], "would replace the input"),
     ],

@@ -224,7 +224,7 @@ def run_command(*arguments: object) -> None:
         (("{folder}", "{folder}"), "2 records are of"),
         (("{folder}", "--baseline", "rwa"), "no record of rwa; there are"),
         (("{folder}", "--into", "{folder}/labels.toml"), "has no place for a table"),
-        (("{folder}", "--into", "x.md", "--format", "html"), "--into takes markdown"),
+        (("{folder}", "--into", "x.md", "--format", "html"), "--into works only with markdown"),
         (("{folder}", "--format", "html", "--run", "{folder}"), "holds no run"),
     ],
 )

@@ -95,8 +95,8 @@ def test_vectors_of_the_documents_are_taken_from_a_folder(
     for arguments, message in (
         (("--sets", other), "has another text than other at row 10"),
         (("--sets", more), "has 60 vectors, more 61 documents"),
-        (("--sets", f"{folder},{other}"), "--vectors are those of one set"),
-        (("--sets", folder, "--vectors", folder), "holds no finished vectors"),
+        (("--sets", f"{folder},{other}"), "--vectors works with a single data set"),
+        (("--sets", folder, "--vectors", folder), "does not contain finished vectors"),
     ):
         place = () if "--vectors" in arguments else ("--vectors", vectors)
         code, _, err = sentemb("eval", "retrieval", "static-mini", *arguments, *place)
@@ -121,9 +121,9 @@ def test_what_is_recorded_is_not_evaluated_again(sentemb: Command, folder: Path,
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("bm25", "--sets", "no-such-set"), "no data set and no folder is called 'no-such-set'"),
+        (("bm25", "--sets", "no-such-set"), "no such data set or folder: 'no-such-set'"),
         (("bm25", "--sets", ","), "no list of sets was given"),
-        (("bm25", "--sets", "{folder}", "--split", "dev"), "has no split 'dev'"),
+        (("bm25", "--sets", "{folder}", "--split", "dev"), "does not have a split 'dev'"),
         (("bm25", "--sets", "{folder},{folder}"), "own is named twice"),
         (("gone.trec", "--sets", "{folder}"), "no such file: gone.trec"),
         (("hybrid:no-such-model", "--sets", "{folder}"), "no-such-model"),

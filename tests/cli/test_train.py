@@ -49,7 +49,7 @@ def test_training_shows_components_scores_and_negatives(
     assert "contrast" in err and "drift" in err and "dev_spearman " in err and "sentences/s" in err
     assert "next: sentemb eval sts " in err
     assert "(base) -> " in out
-    assert "dev Spearman of 2 seeds: " in out and "±" in out and "(range " in out
+    assert "dev Spearman over 2 seeds: " in out and "±" in out and "(range " in out
 
 
 def test_a_file_of_settings_and_flags_over_it(

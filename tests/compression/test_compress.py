@@ -338,5 +338,5 @@ def test_a_raw_transformer_is_a_student_with_the_pooling_it_gets(
 
 
 def test_an_unknown_variant_is_one_line(folders: dict[str, Path], pairs: ScoredPairs) -> None:
-    with pytest.raises(InputError, match="no variant 'int4' of this model"):
+    with pytest.raises(InputError, match="this model does not have a variant 'int4'"):
         compress(folders["model"], drawn(60, 0), pairs=[pairs], only=["int4"])

@@ -66,9 +66,9 @@ def test_of_few_or_uneven_documents_texts_are_held_out(
         texts = draw_texts(own, most=10**6, seed=seed)
         assert 25 <= len(texts.held_out) < len(texts.training) / 3
         assert not {*texts.training} & {*texts.held_out}
-    assert "too few or uneven documents to hold whole ones out" in caplog.text
+    assert "too few or too uneven to hold whole ones out" in caplog.text
 
 
 def test_too_few_texts_are_refused() -> None:
-    with pytest.raises(InputError, match="40 documents with 440 sentences are too few to learn from"):
+    with pytest.raises(InputError, match="40 documents with 440 sentences are too few for distillation"):
         draw_texts(documents(40, 10), most=10**6)

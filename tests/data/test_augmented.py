@@ -61,23 +61,33 @@ def test_pairs(write_file: Write) -> None:
     copies = read_copies(path, original=["one", "two"], text="one back", pair="two back")
     noisy = add_copies(data, np.array([0]), copies, seed=0, ratio=1)
     assert (noisy.texts, noisy.pairs, noisy.labels.tolist()) == (["q", "Q"], ["s", "S"], [0, 0])
-    with pytest.raises(InputError, match=r"back\.csv:2: sst2 has single texts; name as many columns"):
+    with pytest.raises(
+        InputError, match=r"back\.csv:2: sst2 has single texts; name one column of copies per text"
+    ):
         add_copies(sentences(), ROWS, copies, seed=0)
 
 
 @pytest.mark.parametrize(
     ("content", "temperature", "fragment"),
     [
-        ("index\taugmented\n5\tx\n", None, "back.tsv:2: sst2 train has no row of number 5, counted from 0"),
+        ("index\taugmented\n5\tx\n", None, "back.tsv:2: sst2 train does not have row 5 (counted from 0)"),
         (
             "index\taugmented\nz\tx\n",
             None,
-            "back.tsv:2: sst2 train has no row of that text; give the training",
+            "back.tsv:2: sst2 train does not have a row with this text; use the training",
         ),
-        ("index\taugmented\n3\tx\n", None, "row 3 of sst2 train has 1 copies, 3 are needed; translate more"),
-        ("index\taugmented\ttemperature\n3\tx\t0.5\n", 0.7, "has 0 copies at temperature 0.7, 3 are needed"),
-        ("index\taugmented\ttemperature\n3\tx\thot\n", 0.7, "column 'temperature' holds 'hot'"),
-        ("index\tback\n3\tx\n", None, "has no column 'augmented'; its columns are index, back"),
+        ("index\taugmented\n3\tx\n", None, "row 3 of sst2 train has 1 copies, but 3 are needed; make more"),
+        (
+            "index\taugmented\ttemperature\n3\tx\t0.5\n",
+            0.7,
+            "has 0 copies at temperature 0.7, but 3 are needed",
+        ),
+        (
+            "index\taugmented\ttemperature\n3\tx\thot\n",
+            0.7,
+            "expected a number in column 'temperature', but found 'hot'",
+        ),
+        ("index\tback\n3\tx\n", None, "does not have a column 'augmented'; its columns are index, back"),
     ],
 )
 def test_copies_that_do_not_fit(

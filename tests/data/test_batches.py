@@ -73,10 +73,10 @@ def test_the_seed_and_the_epoch_decide_the_order() -> None:
 @pytest.mark.parametrize(
     ("labels", "batch_size", "fragment"),
     [
-        ([0, 1], 5, "cannot have 5 rows; give an even number from 4"),
+        ([0, 1], 5, "cannot have 5 rows; choose an even number of at least 4"),
         ([0, 1], 2, "cannot have 2 rows"),
-        ([1, 1], 4, "1 class gives no batch a negative"),
-        ([], 4, "0 class gives no batch a negative"),
+        ([1, 1], 4, "at least two classes; got 1"),
+        ([], 4, "at least two classes; got 0"),
     ],
 )
 def test_what_cannot_be_balanced(labels: list[float], batch_size: int, fragment: str) -> None:
@@ -96,7 +96,10 @@ def test_an_epoch_of_real_data_leaves_nothing_out(shared_data: Path) -> None:
     assert len(ours) == 753
     theirs = GroupByLabelBatchSampler(data, batch_size=16, drop_last=False, valid_label_columns=["label"])
     assert len({row for batch in theirs for row in batch}) == 5056
-    with pytest.raises(InputError, match="has the columns label and no label; name the label column class"):
+    with pytest.raises(
+        InputError,
+        match="does not have a label column; its columns are label; rename the label column to class",
+    ):
         class_balanced_batches(data, 16, drop_last=False, valid_label_columns=["class"])
 
 

@@ -62,7 +62,7 @@ def test_families_share_a_table_and_are_no_sets_themselves() -> None:
 
 @pytest.mark.parametrize(
     ("name", "fragment"),
-    [("stbs", "did you mean 'stsb'?"), ("imagenet", "`sentemb data list` shows the names")],
+    [("stbs", "did you mean 'stsb'?"), ("imagenet", "list the names with `sentemb data list`")],
 )
 def test_unknown_names(name: str, fragment: str) -> None:
     with pytest.raises(InputError) as caught:
@@ -72,7 +72,7 @@ def test_unknown_names(name: str, fragment: str) -> None:
 
 def test_counts_that_differ_are_spelled_out() -> None:
     check_row_count("stsb test", 1379, 1379)
-    with pytest.raises(InputError, match=r"^stsb test: 1,377 of 1,379 rows: 2 missing; "):
+    with pytest.raises(InputError, match=r"^stsb test has 1,377 rows instead of 1,379: 2 missing; "):
         check_row_count("stsb test", 1377, 1379)
-    with pytest.raises(InputError, match=r"1,380 of 1,379 rows: 1 too many"):
+    with pytest.raises(InputError, match=r"1,380 rows instead of 1,379: 1 more than expected"):
         check_row_count("stsb test", 1380, 1379)

@@ -144,7 +144,7 @@ def test_memory_is_that_of_the_test_set() -> None:
 
 @pytest.mark.parametrize("nearness", [0.5, 1.01, float("nan")])
 def test_nearness_out_of_range(nearness: float) -> None:
-    with pytest.raises(InputError, match=r"is not above 0\.5 and at most 1"):
+    with pytest.raises(InputError, match=r"nearness is .*; choose a value above 0\.5 and up to 1"):
         find_contamination([], [PAIRS], nearness=nearness)
 
 
@@ -152,7 +152,7 @@ def test_nearness_out_of_range(nearness: float) -> None:
     ("name", "problem"),
     [
         ("wiki-sentences", "is not a test set"),
-        ("sts99", "no data set is called 'sts99'"),
+        ("sts99", "unknown data set 'sts99'"),
         ("no.csv", "no such file"),
     ],
 )

@@ -29,8 +29,8 @@ def test_the_next_scores_fill_up() -> None:
     [
         (GOLD, 7, "7 positive"),
         (GOLD, 0, "0 positive"),
-        (GOLD[:1], 1, "of 1"),
-        (np.array([1, 1, 1, 2.0]), 2, "the same one, 1"),
+        (GOLD[:1], 1, "from 1"),
+        (np.array([1, 1, 1, 2.0]), 2, "overlap at 1"),
     ],
 )
 def test_what_cannot_be_drawn_is_named(gold: np.ndarray, count: int, message: str) -> None:

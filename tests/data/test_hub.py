@@ -99,21 +99,23 @@ def test_downloads_and_streams(hub: LoopbackHub, tmp_path: Path) -> None:
         ["pairs", "sts22-es-it", "test"],
     )
     assert answers[0] == [1500, "a 0", 0.0]
-    assert "1,377 of 1,379 rows: 2 missing" in answers[1]
-    assert f"mteb/stsbenchmark-sts at {entry.revision} lacks the file for stsb" in answers[2]
-    assert f"no data set mteb/sts12-sts at {hub.endpoint}" in answers[3]
+    assert "has 1,377 rows instead of 1,379: 2 missing" in answers[1]
+    assert f"mteb/stsbenchmark-sts at {entry.revision} does not contain the file for stsb" in answers[2]
+    assert f"data set mteb/sts12-sts not found at {hub.endpoint}" in answers[3]
     assert answers[4] == [{"text": "a", "n": 1}, {"text": "b", "n": 2}]
     assert answers[5] == [{"text": "a"}, {"text": "b"}]
-    assert "me/texts has no column 'texts'; its columns are text, n; did you mean 'text'?" in answers[6]
-    assert "me/texts has no revision 000" in answers[7]
-    assert f"no data set me/none at {hub.endpoint}" in answers[8]
+    assert (
+        "me/texts does not have a column 'texts'; its columns are text, n; did you mean 'text'?" in answers[6]
+    )
+    assert "me/texts does not have a revision 000" in answers[7]
+    assert f"data set me/none not found at {hub.endpoint}" in answers[8]
     assert "me/splits has no split 'train' but " in answers[9]
     assert "me/script cannot be read: Dataset scripts are no longer supported" in answers[10]
     assert "me/bare cannot be read: " in answers[11]
     assert answers[12] == {"source": "me/texts", "hub_id": "me/texts", "revision": mine.commit, "files": []}
     assert answers[13] == answers[15] == [8, "fr-pl 0", 4.0]
     assert answers[14] == str(folder / "sts22-fr-pl")
-    assert "27 of 28 rows: 1 missing" in answers[16]
+    assert "has 27 rows instead of 28: 1 missing" in answers[16]
     assert [path.name for path in folder.iterdir()] == ["sts22-fr-pl"]
     assert "cannot be read: BuilderConfig 'es-it' not found" in answers[17]
     assert f"GET /datasets/mteb/stsbenchmark-sts/resolve/{entry.revision}/validation.jsonl.gz" in hub.requests
@@ -127,7 +129,9 @@ def test_downloads_and_streams(hub: LoopbackHub, tmp_path: Path) -> None:
         ["read", "me/other"],
     )
     assert offline[0] == [1500, "a 0", 0.0]  # a pinned commit that was downloaded needs no network
-    assert all("from the hub, which is switched off; unset HF_HUB_OFFLINE" in text for text in offline[1:])
+    assert all(
+        "from the hub, but HF_HUB_OFFLINE is set; unset HF_HUB_OFFLINE" in text for text in offline[1:]
+    )
     assert len(hub.requests) == before
 
 

@@ -85,11 +85,14 @@ def test_sets_by_hub_id(hub: LoopbackHub, tmp_path: Path) -> None:
         ["labelled", "rte", "dev", folder],
     )
     assert answers[0] == [70_000, "C, a school", None, "EducationalInstitution"]
-    assert f"fancyzhx/dbpedia_14 at {get('dbpedia').revision} lacks the file for dbpedia" in answers[1]
+    assert (
+        f"fancyzhx/dbpedia_14 at {get('dbpedia').revision} does not contain the file for dbpedia"
+        in answers[1]
+    )
     assert "test-00000-of-00001.parquet:2: '2' is not a label of yelp; its labels are negative" in answers[2]
     assert answers[3] == [277, "t 1", '"q', "not_entailment"]
     assert "the labels of rte test are not published; use one of train, dev" in answers[4]
     assert answers[5] == 3000
-    assert "407 of 408 rows: 1 missing" in answers[6]
+    assert "has 407 rows instead of 408: 1 missing" in answers[6]
     assert len(answers[7]) == 3 and answers[7][0] == "rte/rte/test-00000-of-00001.parquet"
     assert answers[8] == answers[3]

@@ -63,22 +63,25 @@ def test_scores_and_pairs(write_file: Write) -> None:
     path = write_file("own.csv", "a,b,y\nu,v,0.5\nw,x,3\n")
     data = read_labelled(path, text="a", pair="b", label="y", scores=True)
     assert (data.labels.tolist(), data.label_names, data.pairs) == ([0.5, 3.0], (), ["v", "x"])
-    with pytest.raises(InputError, match="scores have no label names"):
+    with pytest.raises(InputError, match="label_names cannot be combined with scores=True"):
         read_labelled(path, text="a", label="y", scores=True, label_names=("p", "q"))
 
 
 @pytest.mark.parametrize(
     ("content", "fragment"),
     [
-        ('{"text": "a", "label": null}\n', "own.jsonl:1: column 'label': no label; remove the row"),
+        (
+            '{"text": "a", "label": null}\n',
+            "own.jsonl:1: column 'label': the label is missing; remove the row",
+        ),
         (
             '{"text": "a", "label": 1}\n{"text": "a", "label": "  "}\n',
-            "own.jsonl:2: column 'label': no label",
+            "own.jsonl:2: column 'label': the label is missing",
         ),
-        ('{"text": "a", "label": 0.5}\n', "0.5 is not a class; read such labels as scores (scores=True)"),
+        ('{"text": "a", "label": 0.5}\n', "0.5 is not a class; read decimal numbers as scores (scores=True)"),
         ('{"text": "a", "label": [1]}\n', "[1] is not a class"),
-        ('{"text": 3, "label": 1}\n', "own.jsonl:1: column 'text' holds 3 where a text is wanted"),
-        ('{"text": "a", "kind": 1}\n', "no column 'label'; its columns are text, kind"),
+        ('{"text": 3, "label": 1}\n', "own.jsonl:1: expected a text in column 'text', but found 3"),
+        ('{"text": "a", "kind": 1}\n', "does not have a column 'label'; its columns are text, kind"),
         ("", "own.jsonl is empty"),
     ],
 )
@@ -111,5 +114,5 @@ def test_a_file_in_the_place_of_a_data_set(write_file: Write, name: str, header:
     data = load_labelled(write_file(name, f"{header}\n{row},ham\n{row},spam\n"))
     assert (data.name, data.split) == (name.removesuffix(".csv"), "train" if "train" in name else "all")
     assert (data.pairs is None, data.label_names) == (texts == 1, ("ham", "spam"))
-    with pytest.raises(InputError, match="no data set is called 'sst3'; did you mean"):
+    with pytest.raises(InputError, match="unknown data set 'sst3'; did you mean"):
         load_labelled("sst3")

@@ -40,7 +40,7 @@ def test_every_row_is_accounted_for(write_file) -> None:
     assert counts.unused == 0
     dropped = 2 + counts.blank + counts.repeated + counts.contradictory
     assert counts.rows == dropped + 2 * counts.triples + counts.no_contradiction + counts.no_entailment
-    assert "2 triples of 12 rows; dropped: 1 '-', 1 'neutral' by their label" in str(counts)
+    assert "2 triples from 12 rows; skipped: 1 '-', 1 'neutral' with other labels" in str(counts)
 
 
 def test_the_seed_draws_the_contradiction(write_file) -> None:
@@ -63,16 +63,16 @@ def test_real_pairs(shared_data: Path) -> None:
 
 
 def test_a_set_of_the_catalogue_by_the_names_of_its_classes(shared_data: Path) -> None:
-    message = "0 triples of 32 rows; dropped: 3 'neutral' by their label, .* 19 entailed without"
+    message = "0 triples from 32 rows; skipped: 3 'neutral' with other labels, .* 19 entailments without"
     with pytest.raises(InputError, match=message):
         read_triples("fewglue-cb", data_dir=shared_data)
 
 
 def test_user_errors_are_named(write_file) -> None:
     source = write_file("nli.csv", TABLE)
-    with pytest.raises(InputError, match="has no column 'gold_label'"):
+    with pytest.raises(InputError, match="does not have a column 'gold_label'"):
         read_triples(source, columns=("premise", "hypothesis", "gold_label"))
-    with pytest.raises(InputError, match="name those of premise, hypothesis and label"):
+    with pytest.raises(InputError, match="name the columns of premise, hypothesis and label"):
         read_triples(source, columns=("premise", "hypothesis"))
-    with pytest.raises(InputError, match="makes no triple: 0 triples of 2 rows"):
+    with pytest.raises(InputError, match="does not yield a triple: 0 triples from 2 rows"):
         read_triples(write_file("few.csv", "premise,hypothesis,label\na,b,neutral\nc,d,entailment\n"))

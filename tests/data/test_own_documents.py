@@ -25,7 +25,7 @@ def test_blank_and_repeated_documents_are_counted(tmp_path: Path, caplog: pytest
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in ("a", " ", "b", "a ", "a")))
     with caplog.at_level(logging.WARNING):
         assert [document.text for document in read_own_documents(path)] == ["a", "b"]
-    assert "2 of 5 documents were there before" in caplog.text
+    assert "2 of 5 documents are duplicates" in caplog.text
     assert "1 of 5 documents are blank" in caplog.text
 
 
@@ -38,13 +38,15 @@ def test_judgements_beside_a_corpus_are_not_read(tmp_path: Path) -> None:
 def test_nothing_to_read_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "docs.jsonl"
     path.write_text('{"text": " "}\n')
-    with pytest.raises(InputError, match="holds no document with a text"):
+    with pytest.raises(InputError, match="does not contain a document with a text"):
         read_own_documents(path)
     path.write_text('{"a": "1", "b": "2"}\n')
-    with pytest.raises(InputError, match=r"docs\.jsonl:1: it is not clear which .* a, b .* --text-column"):
+    with pytest.raises(
+        InputError, match=r"docs\.jsonl:1: the text could be in any of the columns a, b; .* --text-column"
+    ):
         read_own_documents(path)
     path.write_text('{"text": "a", "title": 3}\n')
-    with pytest.raises(InputError, match=r"docs\.jsonl:1: column 'title' holds 3"):
+    with pytest.raises(InputError, match=r"docs\.jsonl:1: expected a text in column 'title', but found 3"):
         read_own_documents(path)
 
 
@@ -52,7 +54,7 @@ def test_a_table_without_a_header_does_not_lose_its_first_document(tmp_path: Pat
     path = tmp_path / "docs.csv"
     path.write_text("The cat slept all day on the mat\nThe dog ran\n")
     with pytest.raises(
-        InputError, match=r"docs\.csv:2: the only column is called 'The cat slept .* a header"
+        InputError, match=r"docs\.csv:2: the name of the only column, 'The cat slept .* a header"
     ):
         read_own_documents(path)
     path.write_text("what they said\nThe dog ran\n")

@@ -27,7 +27,7 @@ def test_different_pairs_stay_together_and_in_order(table: Path) -> None:
 
 
 def test_too_few_pairs_or_columns_are_named(table: Path) -> None:
-    with pytest.raises(InputError, match=r"21 of 20 unique pairs of .*nli\.tsv"):
+    with pytest.raises(InputError, match=r"21 pairs from the 20 unique pairs of .*nli\.tsv"):
         draw_pairs(table, ("premise", "hypothesis"), count=21)
-    with pytest.raises(InputError, match="one text column premise"):
+    with pytest.raises(InputError, match="only one text column, premise"):
         draw_pairs(table, ("premise",), count=1)

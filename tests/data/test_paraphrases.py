@@ -46,7 +46,7 @@ def test_cleaning_counts_what_it_drops() -> None:
     ]  # fmt: skip
     assert (counts.rows, counts.kept, counts.blank, counts.identical) == (10, 5, 1, 1)
     assert (counts.contradictory, counts.repeated, counts.implied) == (2, 1, 1)
-    assert "5 of 10 pairs are left: 1 have a blank text" in str(counts)
+    assert "kept 5 of 10 pairs; skipped 1 with a blank text" in str(counts)
 
 
 def test_components_are_the_texts_that_paraphrases_join() -> None:
@@ -102,11 +102,11 @@ def test_user_errors_are_named(write_file, shared_data: Path) -> None:
     own = write_file("own.csv", "sentence1,sentence2,label\na,b,1\nc,d,0.5\n")
     with pytest.raises(InputError, match=r"own.csv: row 2 has the label 0.5; label paraphrases 1"):
         load_pairs(own)
-    with pytest.raises(InputError, match="name the two columns"):
+    with pytest.raises(InputError, match="name the two text columns"):
         load_pairs(own, columns=["sentence1"])
-    with pytest.raises(InputError, match="no pairs of two classes"):
+    with pytest.raises(InputError, match="does not have pairs of both classes"):
         clean_pairs(load_labelled("trec", split="test", data_dir=shared_data))
-    with pytest.raises(InputError, match="no pair is left of 1"):
+    with pytest.raises(InputError, match="all 1 pairs were skipped"):
         clean_pairs(pairs([("a", "a", 1)]))
     with pytest.raises(InputError, match=r"dev=0.1 and test=0.1 of 3 pairs leave the dev part empty"):
         split_pairs(pairs([("a", "b", 1), ("b", "c", 1), ("c", "d", 0)]), seed=0)

@@ -33,7 +33,7 @@ def test_splits_labels_and_sentences(tmp_path: Path) -> None:
 
 
 def test_absent_files_say_where_they_are(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no probing file") as caught:
+    with pytest.raises(InputError, match="the probing file") as caught:
         read_probe("past_present.txt", data_dir=tmp_path)
     assert "facebookresearch/SentEval" in str(caught.value.hint)
 
@@ -41,10 +41,10 @@ def test_absent_files_say_where_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([*LINES, "dev\tPAST\tNo ."], "line 5: not tr, va or te"),
-        ([*LINES, "te PAST No ."], "line 5: not tr, va or te"),
-        ([*LINES, "te\tFUTURE\tNo ."], "test, line 5: no training row has the label 'FUTURE'"),
-        (LINES[:3], "test: 0 rows, not some"),
+        ([*LINES, "dev\tPAST\tNo ."], "line 5: expected tr, va or te"),
+        ([*LINES, "te PAST No ."], "line 5: expected tr, va or te"),
+        ([*LINES, "te\tFUTURE\tNo ."], "test, line 5: the label 'FUTURE'"),
+        (LINES[:3], "test has 0 rows instead of some"),
     ],
 )
 def test_broken_lines_are_named(lines: list[str], message: str, tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_broken_lines_are_named(lines: list[str], message: str, tmp_path: Path) 
 
 def test_a_file_that_was_cut_off_is_refused(tmp_path: Path) -> None:
     write(tmp_path, LINES)
-    with pytest.raises(InputError, match="train: 2 rows, not 100,000"):
+    with pytest.raises(InputError, match="train has 2 rows instead of 100,000"):
         read_probe("past_present.txt", data_dir=tmp_path)
 
 

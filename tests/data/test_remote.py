@@ -208,7 +208,7 @@ def test_a_server_that_knows_no_parts(name: str, server: tuple[str, dict[str, by
     assert len(files[f"/{name}"]) > 6 << 20  # more than one block of fsspec
     assert texts(f"{address}/{name}") == lines
     files["/empty.txt"] = b""
-    assert refused(f"{address}/empty.txt") == f"{address}/empty.txt is empty: it holds no text"
+    assert refused(f"{address}/empty.txt") == f"{address}/empty.txt is empty"
 
 
 def parquet_plain(lines: list[str]) -> bytes:
@@ -229,13 +229,16 @@ def test_a_new_file_is_seen(memory: MemoryFileSystem) -> None:
     [
         ("memory://absent.csv", "no such file: memory://absent.csv"),
         ("memory://absent", "no such file or folder: memory://absent"),
-        ("memory://corpus/odd.bin", "cannot tell the format of memory://corpus/odd.bin; name it .txt, .csv"),
+        (
+            "memory://corpus/odd.bin",
+            "the extension of memory://corpus/odd.bin is not a known format; rename it to one of .txt, .csv",
+        ),
         (
             "memory://corpus/bad.jsonl",
             "memory://corpus/bad.jsonl, line 2: not valid JSON (Expecting value at col",
         ),
-        ("memory://corpus/bad.gz", "cannot tell the format"),
-        ("memory://corpus/bad.txt.gz", "bad.txt.gz is damaged or not compressed as its name says"),
+        ("memory://corpus/bad.gz", "is not a known format"),
+        ("memory://corpus/bad.txt.gz", "bad.txt.gz is damaged, or not compressed as its extension says"),
         ("memory://corpus/bad.parquet", "memory://corpus/bad.parquet cannot be read as Parquet: "),
         (
             "nonsense://b/x.csv",
@@ -263,7 +266,9 @@ def test_errors_name_the_uri(uri: str, said: str, memory: MemoryFileSystem) -> N
 def test_a_column_that_is_not_there(memory: MemoryFileSystem) -> None:
     for name in ("docs.csv", "docs.parquet"):
         memory.pipe(f"/{name}", CONTENT[name])
-        with pytest.raises(InputError, match=rf"memory://{name} has no column 'title'; its columns are text"):
+        with pytest.raises(
+            InputError, match=rf"memory://{name} does not have a column 'title'; its columns are text"
+        ):
             texts(f"memory://{name}", columns=["title"])
 
 
@@ -357,4 +362,4 @@ class Shrunk(io.BytesIO):
 def test_a_file_that_ends_too_early_is_no_short_file(monkeypatch: pytest.MonkeyPatch) -> None:
     fsspec.register_implementation("vault", Vault, clobber=True)
     monkeypatch.setattr(Vault, "_open", lambda *_, **options: Shrunk(b"text\na\nb\n"))
-    assert refused("vault://b/x.csv") == "vault://b/x.csv ends at byte 9 of 30; read it again"
+    assert refused("vault://b/x.csv") == "vault://b/x.csv ends at byte 9 of 30; run the command again"

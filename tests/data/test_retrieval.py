@@ -1,4 +1,4 @@
-"""Sets of judged queries: the catalogue's, users' folders, and what is wrong with broken ones."""
+"""Sets of queries with qrels: the catalogue's, users' folders, and what is wrong with broken ones."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_judged_document_that_is_not_there_is_never_found(
     (folder / "qrels/test.tsv").write_text(HEADER + "1\ta\t1\n1\tz\t1\n")
     with caplog.at_level(logging.WARNING):
         assert load_retrieval(folder).judged.tolist() == [[0, 0, 1], [0, -1, 1]]
-    assert "1 of 2 judged documents" in caplog.text
+    assert "1 of 2 documents of the qrels" in caplog.text
 
 
 def judgements(text: str) -> Callable[[Path], object]:
@@ -74,15 +74,15 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "null": (lambda f: write(f, "corpus.jsonl", [{"_id": None, "text": ""}]), "corpus.jsonl:1"),
     "number": (lambda f: write(f, "queries.jsonl", [{"_id": 1, "text": "x"}]), "queries.jsonl:1"),
     "no text": (lambda f: write(f, "queries.jsonl", [{"_id": "1"}]), "queries.jsonl:1"),
-    "query": (judgements(HEADER + "1\ta\t1\n9\ta\t1\n"), "test.tsv:3: there is no query '9'"),
+    "query": (judgements(HEADER + "1\ta\t1\n9\ta\t1\n"), "test.tsv:3: the query '9'"),
     "grade": (judgements(HEADER + "1\ta\t0.5\n"), "test.tsv:2: the grade 0.5"),
     "word": (judgements(HEADER + "1\ta\tyes\n"), "test.tsv:2"),
     "twice": (judgements(HEADER + "1\ta\t1\n1\ta\t0\n"), "test.tsv:3"),
-    "fields": (judgements("1 0 a 1\n1 0 a\n"), "test.tsv:2: 3 fields"),
+    "fields": (judgements("1 0 a 1\n1 0 a\n"), "test.tsv:2: expected four fields, but found 3"),
     "headless": (judgements("1\ta\t1\n"), "test.tsv, line 1"),
-    "empty": (judgements(HEADER), "test.tsv judges no query"),
+    "empty": (judgements(HEADER), "test.tsv does not contain qrels"),
     "no corpus": (lambda folder: (folder / "corpus.jsonl").unlink(), "no such file"),
-    "no qrels": (lambda folder: (folder / "qrels/test.tsv").unlink(), "holds no judgements"),
+    "no qrels": (lambda folder: (folder / "qrels/test.tsv").unlink(), "does not contain qrels"),
 }
 
 
@@ -97,7 +97,7 @@ def test_a_broken_set_is_refused_with_the_line(folder: Path, case: str) -> None:
 @pytest.mark.parametrize("judged", ["1\ta\t0\n2\tb\t-1\n", "1\tnowhere\t1\n2\tb\t0\n"])
 def test_judgements_by_which_nothing_can_be_found_are_refused(folder: Path, judged: str) -> None:
     (folder / "qrels/test.tsv").write_text(HEADER + judged)
-    with pytest.raises(InputError, match="split test: no judged query has a relevant document"):
+    with pytest.raises(InputError, match="split test: none of the queries has a relevant document"):
         load_retrieval(folder)
 
 
@@ -108,7 +108,7 @@ def test_queries_that_score_zero_whatever_is_found_are_counted(
     (folder / "qrels/test.tsv").write_text(HEADER + f"1\ta\t1\n2\t{judged}\n")
     with caplog.at_level(logging.WARNING):
         assert len(load_retrieval(folder)) == 2
-    assert "1 of 2 judged queries have no relevant document in the corpus" in caplog.text
+    assert "1 of 2 queries do not have a relevant document in the corpus" in caplog.text
 
 
 def test_documents_tell_their_language(folder: Path) -> None:
@@ -119,11 +119,11 @@ def test_documents_tell_their_language(folder: Path) -> None:
 
 
 def test_an_unknown_name_or_split_is_refused(folder: Path) -> None:
-    with pytest.raises(InputError, match="no data set and no folder"):
+    with pytest.raises(InputError, match="no such data set or folder"):
         load_retrieval("scifacts")
-    with pytest.raises(InputError, match="no split 'dev'"):
+    with pytest.raises(InputError, match="does not have a split 'dev'"):
         load_retrieval(folder, split="dev")
-    with pytest.raises(InputError, match="holds no judged queries"):
+    with pytest.raises(InputError, match="does not contain queries with qrels"):
         load_retrieval("stsb")
 
 

@@ -84,7 +84,7 @@ def test_lacons_few_shots() -> None:
     assert counts(train) == counts(validation) == [20, 20, 20]
     assert not set(train.tolist()) & set(validation.tolist())
     assert counts(few_shot_per_class(LABELS, shots=50, seed=0).train) == [50, 50, 50]
-    with pytest.raises(InputError, match="class 2 has 100 rows, 200 are needed"):
+    with pytest.raises(InputError, match="class 2 has 100 rows, but 200 are needed"):
         few_shot_per_class(LABELS, shots=100, seed=0)
 
 
@@ -102,24 +102,24 @@ def test_lacons_imbalance() -> None:
     equal = np.repeat([0, 1], 40)
     assert np.bincount(equal[imbalanced(equal, ratio=2, smallest=20, seed=0)]).tolist() == [20, 40]
     for wrong, fragment in [
-        ({"ratio": 5, "minority": 0}, "class 2 has 100 rows, 160 are"),
+        ({"ratio": 5, "minority": 0}, "class 2 has 100 rows, but 160 are"),
         ({"ratio": 0}, "a rat"),
     ]:
         with pytest.raises(InputError, match=fragment):
             imbalanced(LABELS, seed=0, **wrong)
-    with pytest.raises(InputError, match="no row is of class 3, the minority"):
+    with pytest.raises(InputError, match="no row has the minority class 3"):
         imbalanced(LABELS, ratio=2, minority=3, seed=0)
 
 
 @pytest.mark.parametrize("size", [0, 1001])
 def test_sizes_that_the_rows_do_not_allow(size: int) -> None:
-    with pytest.raises(InputError, match="of 1,000 rows; give a size between"):
+    with pytest.raises(InputError, match="of 1,000 rows; choose a size between"):
         stratified_sample(LABELS, size, seed=0)
 
 
 def test_scores_are_refused_until_they_are_classes() -> None:
     scores = np.array([0.0, 1.24, 1.2, 5.0, 1.25])
-    with pytest.raises(InputError, match="these labels are scores, not classes; make classes"):
+    with pytest.raises(InputError, match="the labels are scores, not classes; convert them"):
         stratified_sample(scores, 2, seed=0)
     assert score_classes(scores).tolist() == [0, 1, 1, 2, 1]
     assert score_classes(scores, decimals=None).tolist() == [0, 2, 1, 4, 3]

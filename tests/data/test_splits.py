@@ -51,12 +51,12 @@ def test_lacons_validation() -> None:
 @pytest.mark.parametrize(
     ("split", "fragment"),
     [
-        (lambda: sg_bert_dev_split(9), "cannot split 9 rows, 10 are needed"),
-        (lambda: scl_dev_split(np.array([1])), "cannot split 1 rows, 2 are needed"),
-        (lambda: scl_dev_split(np.array([1.5, 2.5])), "these labels are scores"),
+        (lambda: sg_bert_dev_split(9), "cannot split 9 rows; 10 are needed"),
+        (lambda: scl_dev_split(np.array([1])), "cannot split 1 rows; 2 are needed"),
+        (lambda: scl_dev_split(np.array([1.5, 2.5])), "the labels are scores"),
         (
             lambda: lacon_train_split(np.array([0, 1] * 4), seed=0),
-            "0.05 of 8 rows leaves a part without rows",
+            "0.05 of 8 rows leaves a split empty",
         ),
     ],
 )

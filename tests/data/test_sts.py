@@ -99,7 +99,9 @@ def cut(path: Path, lines: int) -> None:
 
 def test_truncated_benchmark_is_refused_unless_allowed(sets_copy: Path) -> None:
     cut(sets_copy / "senteval/downstream/STS/STSBenchmark/sts-test.csv", 2)
-    with pytest.raises(InputError, match=r"stsb test .*: 1,377 of 1,379 rows: 2 missing.*check_rows=False"):
+    with pytest.raises(
+        InputError, match=r"stsb test .* has 1,377 rows instead of 1,379: 2 missing.*check_rows=False"
+    ):
         load_scored_pairs("stsb", data_dir=sets_copy)
     assert len(load_scored_pairs("stsb", data_dir=sets_copy, check_rows=False)) == 1377
 
@@ -109,14 +111,14 @@ def test_a_lost_score_names_its_part(sets_copy: Path) -> None:
     lines = gold.read_text().split("\n")
     lines[next(index for index, line in enumerate(lines) if line)] = ""
     gold.write_text("\n".join(lines))
-    with pytest.raises(InputError, match=r"part belief: 374 of 375 rows: 1 missing"):
+    with pytest.raises(InputError, match=r"part belief has 374 rows instead of 375: 1 missing"):
         load_scored_pairs("sts15", data_dir=sets_copy)
 
 
 def test_too_many_rows_are_refused_too(sets_copy: Path) -> None:
     sick = sets_copy / "senteval/downstream/SICK/SICK_test_annotated.txt"
     sick.write_text(sick.read_text() + "1\ta\tb\t3.0\tNEUTRAL\n")
-    with pytest.raises(InputError, match=r"4,928 of 4,927 rows: 1 too many"):
+    with pytest.raises(InputError, match=r"4,928 rows instead of 4,927: 1 more than expected"):
         load_scored_pairs("sickr", data_dir=sets_copy)
 
 
@@ -127,14 +129,18 @@ def test_too_many_rows_are_refused_too(sets_copy: Path) -> None:
         (
             "STS/STS13-en-test/STS.gs.FNWN.txt",
             "nan\n" * 189,
-            "FNWN.txt:1: column 'score' holds 'nan' where a number",
+            "FNWN.txt:1: expected a number in column 'score', but found 'nan'",
         ),
         (
             "STS/STS13-en-test/STS.gs.FNWN.txt",
             "x\n" * 189,
-            "FNWN.txt:1: column 'score' holds 'x' where a number",
+            "FNWN.txt:1: expected a number in column 'score', but found 'x'",
         ),
-        ("STS/STS13-en-test/STS.input.FNWN.txt", "one sentence\n" * 189, "line 1: no tab"),
+        (
+            "STS/STS13-en-test/STS.input.FNWN.txt",
+            "one sentence\n" * 189,
+            "line 1: expected two sentences with a tab",
+        ),
         (
             "STS/STS13-en-test/STS.input.FNWN.txt",
             b"a\tb\n\xff\tb\n" * 189,
@@ -143,16 +149,20 @@ def test_too_many_rows_are_refused_too(sets_copy: Path) -> None:
         (
             "STS/STSBenchmark/sts-test.csv",
             "g\tf\ty\ti\t1.0\tonly one\n",
-            "line 1: 6 fields where the header has 9",
+            "line 1: 6 fields, but the header has 9",
         ),
         (
             "STS/STSBenchmark/sts-test.csv",
             "g\tf\ty\ti\tinf\ta\tb\n",
-            "sts-test.csv:1: column 'score' holds 'inf' where a number",
+            "sts-test.csv:1: expected a number in column 'score', but found 'inf'",
         ),
-        ("STS/STSBenchmark/sts-test.csv", "", "no scored pair"),
-        ("SICK/SICK_test_annotated.txt", "a\tb\tc\n", "has no column 'sentence_A'; its columns are a, b, c"),
-        ("SICK/SICK_test_annotated.txt", "", "no scored pair"),
+        ("STS/STSBenchmark/sts-test.csv", "", "does not contain scored pairs"),
+        (
+            "SICK/SICK_test_annotated.txt",
+            "a\tb\tc\n",
+            "does not have a column 'sentence_A'; its columns are a, b, c",
+        ),
+        ("SICK/SICK_test_annotated.txt", "", "does not contain scored pairs"),
     ],
 )
 def test_broken_files_are_named(sets_copy: Path, file: str, content: str | bytes, fragment: str) -> None:
@@ -254,18 +264,18 @@ def test_reads_mtebs_copy_and_says_that_it_is_not_divided(tmp_path: Path) -> Non
     assert pairs.gold[-1] == 3.107
     rows.pop()
     (folder / "test.jsonl.gz").write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
-    with pytest.raises(InputError, match="3,107 of 3,108 rows: 1 missing"):
+    with pytest.raises(InputError, match="has 3,107 rows instead of 3,108: 1 missing"):
         load_scored_pairs("sts12", data_dir=tmp_path)
 
 
 @pytest.mark.parametrize(
     ("name", "split", "folder", "fragment"),
     [
-        ("sts12", "dev", "", "sts12 has no split 'dev'; it has test"),
-        ("sts12b", "test", "", "no data set is called 'sts12b'; did you mean"),
+        ("sts12", "dev", "", "sts12 does not have a split 'dev'; choose one of test"),
+        ("sts12b", "test", "", "unknown data set 'sts12b'; did you mean"),
         ("sts17", "test", "", "sts17 is a family of data sets; name one of sts17-ar-ar"),
-        ("nli-triples", "test", "", "nli-triples holds no scored pairs"),
-        ("stsb", "test", "empty", "sentemb data fetch stsb --data-dir"),
+        ("nli-triples", "test", "", "nli-triples does not contain scored pairs"),
+        ("stsb", "test", "empty", "download it with `sentemb data fetch stsb --data-dir"),
         ("stsb", "test", "absent", "no such data folder"),
     ],
 )
@@ -321,20 +331,26 @@ def test_own_pairs_in_glues_layout(shared_data: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "fragment"),
     [
-        ("sentence1,sentence2,score\na,b,NaN\n", "own.csv:2: column 'score' holds 'NaN' where a number"),
+        (
+            "sentence1,sentence2,score\na,b,NaN\n",
+            "own.csv:2: expected a number in column 'score', but found 'NaN'",
+        ),
         (
             "sentence1,sentence2,score\na,b,-1e308\n",
-            "own.csv:2: column 'score' holds '-1e308' where a number",
+            "own.csv:2: expected a number in column 'score', but found '-1e308'",
         ),
-        ("sentence1,sentence2,score\na,b,\n", "own.csv:2: column 'score' holds ''"),
-        ("sentence1;sentence2;score\na;b;0,5\n", "holds '0,5' where a number is wanted; write decimals with"),
+        ("sentence1,sentence2,score\na,b,\n", "own.csv:2: in column 'score', but found ''"),
+        ("sentence1;sentence2;score\na;b;0,5\n", "but found '0,5'; write decimals with"),
         (
             "sentence1,sentence2,grade\na,b,1\n",
-            "no column 'score'; its columns are sentence1, sentence2, grade",
+            "does not have a column 'score'; its columns are sentence1, sentence2, grade",
         ),
         ("sentence1,sentence2,score\n", "own.csv is empty"),
-        ("Ein Mann isst.,Jemand isst.,4\nA,B,1\n", "Ein Mann isst., Jemand isst., 4; call them sentence1"),
-        ("sentence1,sentence2,score\na,b\n", "own.csv, line 2: 2 fields where the header has 3"),
+        (
+            "Ein Mann isst.,Jemand isst.,4\nA,B,1\n",
+            "Ein Mann isst., Jemand isst., 4; rename them to sentence1",
+        ),
+        ("sentence1,sentence2,score\na,b\n", "own.csv, line 2: 2 fields, but the header has 3"),
     ],
 )
 def test_errors_in_own_pairs(write_file: Callable[[str, str], Path], content: str, fragment: str) -> None:
@@ -346,7 +362,7 @@ def test_errors_in_own_pairs(write_file: Callable[[str, str], Path], content: st
 @pytest.mark.parametrize(
     ("second", "gold", "subsets", "fragment"),
     [
-        (["b"], [1.0, 2.0], (), "2 first sentences, 1 second ones"),
+        (["b"], [1.0, 2.0], (), "got 2 first sentences, 1 second sentences"),
         (["b", "c"], [1.0], (), "gold scores of shape (1,)"),
         (["b", "c"], [1.0, float("nan")], (), "the score of pair 1 is nan"),
         (["b", "c"], [1.0, 2.0], (Subset("p", 0, 1),), "do not cover its 2 pairs"),

@@ -32,7 +32,7 @@ def test_a_table_reads_back_as_training_data(tmp_path: Path, suffix: str) -> Non
 
 
 def test_another_format_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"name it \.csv, \.jsonl, \.parquet"):
+    with pytest.raises(InputError, match=r"use one of \.csv, \.jsonl, \.parquet"):
         write_table(tmp_path / "back.tsv", {"text": ["a"]})
     assert not list(tmp_path.iterdir())
 

@@ -141,7 +141,7 @@ def test_damage_inside_the_file_is_not_fatal(tmp_path: Path, first_page: int) ->
 
 def test_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"cannot keep vectors in .*file"):
+    with pytest.raises(InputError, match=r"cannot use the cache folder .*file"):
         CachedEncoder(Counting(), tmp_path / "file").encode(["a"])
 
 
@@ -161,7 +161,7 @@ def test_full_disk_costs_the_cache_and_not_the_vectors(
     with caplog.at_level(logging.WARNING):
         vectors = CachedEncoder(encoder, tmp_path).encode([f"text {i}" for i in range(2000)])
     assert vectors.shape == (2000, 3)
-    assert "vectors not kept" in caplog.text and "full" in caplog.text
+    assert "vectors could not be cached" in caplog.text and "full" in caplog.text
 
 
 WRITER = """
@@ -213,7 +213,7 @@ def test_through_load_encoder(tiny_encoder: Any, tmp_path: Path, texts: list[str
     tiny_encoder[0].register_forward_pre_hook(lambda module, inputs: rows.append(1))
     np.testing.assert_array_equal(encoder.encode(texts), vectors)
     assert not rows
-    with pytest.raises(InputError, match=r"function .* cannot be kept"):
+    with pytest.raises(InputError, match=r"function .* cannot be cached"):
         load_encoder(lambda texts: np.zeros((len(texts), 2)), cache_dir=tmp_path)
 
 

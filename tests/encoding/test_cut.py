@@ -14,7 +14,7 @@ from sentemb.modules import load
 
 SHORT = ["short", "ünd kürz", "word " * 8]
 LONG = ["word " * 9, "ü " * 30]
-MESSAGE = "2 texts are longer than the 8 tokens that sg-bert-mini reads, and were cut there"
+MESSAGE = "2 texts are longer than the 8 tokens of sg-bert-mini and were truncated"
 
 
 def test_a_warning_comes_with_the_first_and_never_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -26,7 +26,7 @@ def test_a_warning_comes_with_the_first_and_never_again(caplog: pytest.LogCaptur
             encoder.encode([*SHORT, *LONG, *LONG])
         encoder.encode(["other " * 20])
     (record,) = caplog.records
-    assert MESSAGE in record.getMessage() and "a larger maximum length" in record.getMessage()
+    assert MESSAGE in record.getMessage() and "raise the maximum length" in record.getMessage()
     tokens = tokens_of(encoder)
     assert tokens is not None and len(tokens.cut) == 3
 
@@ -53,7 +53,7 @@ def test_encoders_that_read_as_much_share_a_line() -> None:
             load_encoder(name, max_length=10, pooling=pooling).encode([*SHORT, *LONG])
         say_waiting(said.append)  # before the next command is named
     (line,) = said
-    assert line.startswith(MESSAGE.replace(" reads", " or 1 other model reads"))
+    assert line.startswith(MESSAGE.replace(" and were", " or 1 other model and were"))
 
 
 def test_models_that_upstream_encodes_count_too(caplog: pytest.LogCaptureFixture) -> None:

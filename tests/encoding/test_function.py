@@ -59,11 +59,11 @@ def test_dimension_without_texts() -> None:
         (np.zeros((3, 4)), r"shape \(3, 4\) for 2 texts"),
         (np.zeros((2, 0)), r"shape \(2, 0\)"),
         (np.zeros((2, 3, 4)), r"shape \(2, 3, 4\)"),
-        ([[1.0], [1.0, 2.0]], "no array of numbers"),
-        ([["x"], ["y"]], "no array of numbers"),
-        (None, "for 2 texts|no array of numbers"),
-        (np.array([[1.0], [np.nan]]), r"NaN or infinity for text 1 \('b'\), 1 in all"),
-        (np.array([[np.inf], [np.nan]]), r"NaN or infinity for text 0 \('a'\), 2 in all"),
+        ([[1.0], [1.0, 2.0]], "is not an array of numbers"),
+        ([["x"], ["y"]], "is not an array of numbers"),
+        (None, "for 2 texts|is not an array of numbers"),
+        (np.array([[1.0], [np.nan]]), r"NaN or infinity for text 1 \('b'\), 1 in total"),
+        (np.array([[np.inf], [np.nan]]), r"NaN or infinity for text 0 \('a'\), 2 in total"),
         (np.array([[1e300], [1.0]]), "NaN or infinity for text 0"),
     ],
 )
@@ -77,7 +77,7 @@ def test_changing_dimension_is_named() -> None:
     sizes = iter([2, 3])
     encoder = load_encoder(lambda texts: np.zeros((len(texts), next(sizes))))
     encoder.encode(["a"])
-    with pytest.raises(InputError, match="vectors of length 3 after 2 before"):
+    with pytest.raises(InputError, match="vectors of 3 dimensions, after 2 before"):
         encoder.encode(["a"])
 
 

@@ -216,11 +216,11 @@ def test_training_steps_are_seen(
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (["a", None], "text 1 is NoneType, not a string"),
-        (["a", "b", 3.5], "text 2 is float"),
-        ([float("nan")], "text 0 is float"),
-        ("a cat", "not one string"),
-        ([["a", "b"]], "text 0 is list"),
+        (["a", None], "text 1 is a NoneType, not a string"),
+        (["a", "b", 3.5], "text 2 is a float"),
+        ([float("nan")], "text 0 is a float"),
+        ("a cat", "not a string; wrap"),
+        ([["a", "b"]], "text 0 is a list"),
     ],
 )
 def test_what_is_no_text_is_named(make_encoder: MakeEncoder, bad: list[str], message: str) -> None:
@@ -232,7 +232,9 @@ def test_vectors_that_are_not_finite_are_named(make_encoder: MakeEncoder) -> Non
     model = make_encoder("mean")
     with torch.no_grad():
         model[0].model.embeddings.word_embeddings.weight[model.tokenizer.vocab["dog"]] = float("nan")
-    with pytest.raises(InputError, match=r"tiny gives NaN or infinity for text 3 \('the dog'\), 2 in all"):
+    with pytest.raises(
+        InputError, match=r"tiny returned NaN or infinity for text 3 \('the dog'\), 2 in total"
+    ):
         SentenceEncoder(model, name="tiny").encode(["a", "a cat", "a", "the dog", "a", "the dog"])
 
 

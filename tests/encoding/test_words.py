@@ -26,7 +26,7 @@ def test_mean_of_known_words(write_file: WriteFile, caplog: pytest.LogCaptureFix
     expected = [[0.5, 0.5, 0], [1, 1, 2 / 3], [2.5, 2.5, 3], [0, 0, 0], [0, 0, 0], [0.5, 0.5, 0]]
     np.testing.assert_allclose(vectors, expected, rtol=1e-6)
     assert vectors.dtype == np.float32
-    assert "2 of 5 texts hold no known word" in caplog.text
+    assert "2 of 5 texts do not contain a known word" in caplog.text
     assert (encoder.name, encoder.dimension) == ("glove.txt", 3)
     assert encoder.encode([]).shape == (0, 3)
 
@@ -51,16 +51,16 @@ def test_first_of_repeated_words_counts(write_file: WriteFile) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("g.txt", "", "holds no word vectors"),
-        ("g.txt", "5 3\n", "holds no word vectors"),
+        ("g.txt", "", "does not contain word vectors"),
+        ("g.txt", "5 3\n", "does not contain word vectors"),
         ("g.txt", "cat 1 2\ndog 1\n", "line 2"),
-        ("g.txt", "cat 1 2\ndog 1 x\n", "line 2: not 2 numbers"),
-        ("g.txt", "cat 1 2\ndog nan 2\n", "line 2: no word, or a number that is not finite"),
+        ("g.txt", "cat 1 2\ndog 1 x\n", "line 2: expected 2 numbers"),
+        ("g.txt", "cat 1 2\ndog nan 2\n", "line 2: the word is missing, or a number is not finite"),
         ("g.txt", "cat\n", "line 1"),
-        ("g.txt", "A sentence of prose.\n", "line 1: not 3 numbers"),
+        ("g.txt", "A sentence of prose.\n", "line 1: expected 3 numbers"),
         ("g.txt", b"caf\xe9 1 2\n", "line 1: byte 3 is not utf-8"),
-        ("g.txt.gz", b"no gzip", "damaged or not compressed"),
-        ("g.txt.gz", gzip.compress(GLOVE.encode() * 500, mtime=0)[:-40], "cut off"),
+        ("g.txt.gz", b"no gzip", "damaged, or not compressed"),
+        ("g.txt.gz", gzip.compress(GLOVE.encode() * 500, mtime=0)[:-40], "is truncated"),
     ],
 )
 def test_wrong_files_are_one_line(

@@ -36,12 +36,12 @@ def test_results_come_in_order_although_a_worker_is_killed(tmp_path: Path) -> No
     said: list[str] = []
     with Workers(functools.partial(squares, tmp_path, 1), count=2, say=said.append) as workers:
         assert list(workers.run(iter(range(12)))) == [number * number for number in range(12)]
-    assert said == ["a worker ended (signal 9); shard 4 is tried again"]
+    assert said == ["a worker stopped (signal 9); retrying shard 4"]
 
 
 def test_what_kills_every_worker_ends_the_work(tmp_path: Path) -> None:
     with (
-        pytest.raises(InputError, match=r"a worker ended 3 times on shard 4 .*signal 9"),
+        pytest.raises(InputError, match=r"a worker stopped 3 times on shard 4 .*signal 9"),
         Workers(functools.partial(squares, tmp_path, 9), count=1, say=print) as workers,
     ):
         list(workers.run(iter(range(12))))

@@ -148,7 +148,7 @@ def test_geometry_stands_beside_the_scores(tiny_encoder: SentenceTransformer, pa
 def test_user_errors_show_before_training(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="stsx"):
         STSEvaluator(("stsx",), data_dir=tmp_path)
-    with pytest.raises(InputError, match="sts12 has no split 'dev'"):
+    with pytest.raises(InputError, match="sts12 does not have a split 'dev'"):
         STSEvaluator(("sts12",), data_dir=tmp_path)
     with pytest.raises(InputError, match="pairs is empty"):
         STSEvaluator(pairs=[])

@@ -120,7 +120,7 @@ def test_user_errors_in_the_list_of_sets(tmp_path: Path, pairs: ScoredPairs) -> 
         ((), "no list of sets"),
         ("stsb", "no list of sets"),
         (("stsb", "stsb"), "named twice"),
-        (("sts18",), "no data set is called 'sts18'"),
+        (("sts18",), "unknown data set 'sts18'"),
     ):
         with pytest.raises(InputError, match=problem):
             evaluate_sts(letters, sets, data_dir=tmp_path)

@@ -88,7 +88,7 @@ def test_every_kind_of_document_comes_back_as_it_was(store: SentembDocumentStore
 def test_long_texts_are_split_and_never_cut() -> None:
     store = SentembDocumentStore(encoder=FewWords(3))
     long = Document(id="long", content="w1 w2 w3 w4 w5 w6 w7")
-    with pytest.raises(InputError, match="longer than the 3 tokens of the encoder; write such documents"):
+    with pytest.raises(InputError, match="longer than the 3 tokens of the encoder; write documents without"):
         store.write_documents([long, Document(content="x", embedding=embed("w8"))])
     assert store.write_documents([long, Document(content="w9")]) == 2
     (found,) = SentembTextRetriever(store, "dense", top_k=1).run("w6 w7")["documents"]
@@ -112,7 +112,7 @@ def test_a_text_finds_documents_in_each_mode(tmp_path: Path, mode: Any) -> None:
     assert ("none" in {one.id for one in found}) is (mode != "dense")
     assert all(one.content in [*texts, "w3 w4 w3"] for one in found)
     if mode != "keyword":
-        with pytest.raises(InputError, match="the store has no encoder"):
+        with pytest.raises(InputError, match="the store does not have an encoder"):
             again.run("w3 w4")
     pipeline = Pipeline()
     pipeline.add_component("find", again)
@@ -217,13 +217,13 @@ def test_filters_match_what_they_match_in_the_store_of_haystack() -> None:
 @pytest.mark.parametrize(
     ("filters", "message"),
     [
-        ({"field": "content", "operator": "==", "value": "x"}, "the fields of meta"),
+        ({"field": "content", "operator": "==", "value": "x"}, "use fields of meta"),
         ({"field": "meta.a", "operator": "~", "value": "x"}, "unknown operator '~'"),
-        ({"field": "meta.a", "operator": "==", "value": {"x": 1}}, "is no text, number"),
-        ({"field": "meta.a", "operator": ">", "value": True}, "is no number and no date"),
+        ({"field": "meta.a", "operator": "==", "value": {"x": 1}}, "is not a string, number"),
+        ({"field": "meta.a", "operator": ">", "value": True}, "needs a number or a date"),
         ({"operator": "XOR", "conditions": [{"field": "meta.a", "operator": "==", "value": 1}]}, "'XOR'"),
-        ({"operator": "AND", "conditions": []}, "combines nothing"),
-        ({"operator": "AND", "conditions": ["a"]}, "is no dictionary"),
+        ({"operator": "AND", "conditions": []}, "does not have conditions"),
+        ({"operator": "AND", "conditions": ["a"]}, "is not a dictionary"),
     ],
 )
 def test_what_is_no_filter_is_named(
@@ -277,11 +277,14 @@ def test_a_missing_framework_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda store: SentembDocumentStore(), "needs an encoder or embedding_dim"),
         (
             lambda store: store.write_documents([Document(content="x", embedding=[1.0])]),
-            "an embedding of 1 num",
+            "an embedding of 1 dim",
         ),
-        (lambda store: store.write_documents([Document(content="x", meta={"_haystack": 1})]), "is taken"),
-        (lambda store: store.write_documents([Document(content="x", meta={"a": {1}})]), "JSON cannot hold"),
-        (lambda store: store.to_dict(), "encoder is no name"),
+        (lambda store: store.write_documents([Document(content="x", meta={"_haystack": 1})]), "is reserved"),
+        (
+            lambda store: store.write_documents([Document(content="x", meta={"a": {1}})]),
+            "cannot be written as JSON",
+        ),
+        (lambda store: store.to_dict(), "encoder is an object cannot be serialized"),
         (lambda store: find(store, "w1", top_k=-1), "k must be a positive integer"),
     ],
 )

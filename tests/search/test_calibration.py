@@ -103,10 +103,10 @@ def test_hits_carry_percentiles_and_are_filtered_by_them(kind: str, metric: str)
 @pytest.mark.parametrize(
     ("min_score", "message"),
     [
-        ("99.9999%", "'?99.9999%'? is finer than 1,124,250 random pairs can tell; ask for 99.999% at most"),
-        ("100%", "finer than"),
-        ("101%", "no percentile"),
-        ("-1%", "no percentile"),
+        ("99.9999%", "'?99.9999%'? cannot be resolved with 1,124,250 random pairs; choose 99.999% or less"),
+        ("100%", "cannot be resolved with"),
+        ("101%", "is not a percentile"),
+        ("-1%", "is not a percentile"),
         ("%", "neither a score nor a percentile; write 0.5 or 99%"),
         ("high", "neither"),
         (float("nan"), "neither"),
@@ -122,7 +122,7 @@ def test_few_texts_have_no_percentiles(words: BagOfWords) -> None:
     index = SearchIndex.build(["w1", "w2"], words)
     assert index.search("w1", 1)[0].percentile is None
     with pytest.raises(
-        InputError, match="an index of 2 texts has no percentiles; they need 50; give a score"
+        InputError, match="percentiles need at least 50 texts, but the index has 2; pass a score"
     ):
         index.search("w1", min_score="99%")
 
@@ -133,7 +133,9 @@ def test_compaction_calibrates_what_has_changed(tmp_path: Path, words: BagOfWord
     index = SearchIndex.load(tmp_path / "index", words)
     index.add([(f"n{place}", text) for place, text in enumerate(texts[10:])])
     assert index.search("w1", 1)[0].percentile is None
-    with pytest.raises(InputError, match=r"no percentiles; min_score 99% needs them; .*index compact"):
+    with pytest.raises(
+        InputError, match=r"min_score 99% needs percentiles, which this index does not have; .*index compact"
+    ):
         index.search("w1", min_score="99%")
     index.compact()
     assert index.manifest.calibration == SearchIndex.build(texts, words).manifest.calibration

@@ -79,7 +79,10 @@ def test_a_flipped_bit_is_noticed_or_changes_nothing(living: tuple[SearchIndex, 
 def test_a_changed_row_is_noticed(living: tuple[SearchIndex, Path], damage: str) -> None:
     _, path = living
     change(path, damage)
-    with pytest.raises(InputError, match=f"{path.name} (is damaged|has damaged vectors|has not one vector)"):
+    with pytest.raises(
+        InputError,
+        match=f"{path.name} (is damaged|does not have exactly one vector)|the vectors in .* are damaged",
+    ):
         SearchIndex.load(path.parent, BagOfWords())
 
 
@@ -134,7 +137,7 @@ def test_a_view_without_end_is_refused(living: tuple[SearchIndex, Path], table: 
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(f"ALTER TABLE {table} RENAME TO hidden")
         connection.execute(f"CREATE VIEW {table} AS {LOOP} SELECT n AS number, '' AS vector FROM c")
-    with pytest.raises(InputError, match=f"holds the view {table}, which no index has"):
+    with pytest.raises(InputError, match=f"contains the view {table}, which does not belong to an index"):
         SearchIndex.load(path.parent, BagOfWords(), verify=False)
 
 
@@ -154,7 +157,7 @@ def test_another_kind_than_the_file_is_refused(tmp_path: Path, words: BagOfWords
     folder = tmp_path / "index"
     SearchIndex.build([f"w{n}" for n in range(8)], words).save(folder)
     reseal(folder, kind="ivfpq")
-    with pytest.raises(InputError, match="is not the ivfpq index of its manifest"):
+    with pytest.raises(InputError, match="is not the ivfpq index that the manifest describes"):
         SearchIndex.load(folder, words)
 
 
@@ -168,7 +171,7 @@ def test_numbers_of_no_text_are_refused(tmp_path: Path, words: BagOfWords) -> No
     faiss.copy_array_to_vector(numbers, index.id_map)
     faiss.write_index(index, str(file))
     reseal(folder)
-    with pytest.raises(InputError, match="numbers of no text"):
+    with pytest.raises(InputError, match="rows that do not belong to a text"):
         SearchIndex.load(folder, words).search("w3", 8)
 
 
@@ -183,7 +186,7 @@ def test_metadata_nested_too_deeply_is_refused(living: tuple[SearchIndex, Path])
         connection.execute("UPDATE documents SET metadata = ?, checksum = NULL", ('{"x":' + "[" * 100_000,))
     opened = SearchIndex.load(path.parent, BagOfWords())
     for where in (None, {"x": 1}):
-        with pytest.raises(InputError, match="damaged metadata"):
+        with pytest.raises(InputError, match=r"the metadata in .* are damaged"):
             opened.search("w30", 3, where=where)
             opened.get(["id30"])
 

@@ -66,7 +66,7 @@ def test_a_title_stands_before_the_text_as_adapt_reads_it(write_file: Write) -> 
         assert [one.whole for one in read_own_documents(path, title_column=named)] == [text, "Dogs."]
         assert found[0].metadata == {"title": "Cats", "head": "Pets"}
     found = []
-    with pytest.raises(InputError, match=r"c\.jsonl:2 has no column 'head'"):
+    with pytest.raises(InputError, match=r"c\.jsonl:2 does not have a column 'head'"):
         found.extend(read_documents(path, title_column="head"))
     assert [document.text for document in found] == ["Pets They sleep."]
 
@@ -106,11 +106,14 @@ def test_of_several_columns_of_ids_the_first_usual_one_counts(write_file: Write)
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ({"text": "b"}, r"c\.jsonl:2 has no column 'id', which has the ids of other rows"),
+        (
+            {"text": "b"},
+            r"c\.jsonl:2 does not have the column 'id', which contains the ids of the other rows",
+        ),
         ({"text": "b", "id": None}, r"c\.jsonl:2: the id in column 'id' is null"),
         ({"text": "b", "id": " "}, r"c\.jsonl:2: the id in column 'id' is blank"),
-        ({"text": "b", "id": 1.5}, r"c\.jsonl:2: the id 1.5 in column 'id' is not a text or an integer"),
-        ({"text": "b", "id": {"$oid": 1}}, r"c\.jsonl:2: the id .* is not a text or an integer"),
+        ({"text": "b", "id": 1.5}, r"c\.jsonl:2: the id 1.5 in column 'id' is not a string or an integer"),
+        ({"text": "b", "id": {"$oid": 1}}, r"c\.jsonl:2: the id .* is not a string or an integer"),
     ],
 )
 def test_a_row_without_an_id_among_others_is_named_with_the_option(
@@ -130,9 +133,9 @@ def test_only_column_is_the_text(write_file: Write) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "which of the columns a, b holds the text"),
-        ({"text_column": "c"}, "no column 'c'; its columns are a, b"),
-        ({"text_column": "a", "id_column": "c"}, "no column 'c'"),
+        ({}, "the text could be in any of the columns a, b"),
+        ({"text_column": "c"}, "does not have a column 'c'; its columns are a, b"),
+        ({"text_column": "a", "id_column": "c"}, "does not have a column 'c'"),
     ],
 )
 def test_unknown_columns_are_named(write_file: Write, options: dict[str, str], words: str) -> None:
@@ -191,5 +194,5 @@ def test_metadata_become_values_of_json() -> None:
 
 def test_one_column_is_not_for_texts_and_ids(tmp_path: Path) -> None:
     (tmp_path / "d.jsonl").write_text('{"text": "a cat"}\n')
-    with pytest.raises(InputError, match="the column 'text' is named for texts and for ids"):
+    with pytest.raises(InputError, match="the column 'text' is used for both texts and ids"):
         list(read_documents(tmp_path / "d.jsonl", text_column="text", id_column="text"))

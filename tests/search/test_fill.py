@@ -89,16 +89,16 @@ def test_what_ends_early_goes_on(tmp_path: Path, address: str, monkeypatch: pyte
         patch.setattr(module, "fill", dies)
         with pytest.raises(KeyboardInterrupt):
             fill_lancedb(given, address)
-    with pytest.raises(InputError, match=r"is not finished; give the command"):
+    with pytest.raises(InputError, match=r"is not complete; run the command"):
         SearchIndex.open(address, BagOfWords())
-    with pytest.raises(InputError, match="holds an unfinished index of something else"):
+    with pytest.raises(InputError, match="contains an incomplete index of other data"):
         fill_lancedb(given, address, metric="dot")
     # A worker that outlived its parent has written a shard of before once more.
     module._ShardFiller(given.path, address, seen[0])((0, 0))
     fill_lancedb(given, address, progress=lambda *stage: told.append(stage))
     assert ("resume", 3, 7) in told
     assert [one.text for one in SearchIndex.open(address, BagOfWords()).documents()] == TEXTS
-    with pytest.raises(InputError, match="already holds an index"):
+    with pytest.raises(InputError, match="already contains an index"):
         fill_lancedb(given, address)
 
 
@@ -124,7 +124,7 @@ def test_a_fill_that_is_killed_is_no_index(tmp_path: Path, address: str) -> None
     wait_for(lambda: len(list(lance.glob("sentemb.lance/data/*"))) >= 3, alive=process.is_alive)
     process.kill()
     process.join()
-    with pytest.raises(InputError, match="is not finished"):
+    with pytest.raises(InputError, match="is not complete"):
         LanceTable(address)
     assert fill_lancedb(given, address).documents == 300
     assert [one.text for one in SearchIndex.open(address, BagOfWords()).documents()] == texts

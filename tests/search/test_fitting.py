@@ -47,7 +47,7 @@ def test_a_bad_encoder_is_found_out_by_judged_queries(
             keyword, hybrid = (reader.search(query, 1, mode=mode)[0].id for mode in ("keyword", "hybrid"))  # type: ignore[call-overload]
             assert keyword == hybrid
     assert [record.message for record in caplog.records] == [weight.reason()]
-    assert "leans on keyword search" in weight.reason() and "30 judged queries" in weight.reason()
+    assert "favors keyword search" in weight.reason() and "30 queries with qrels" in weight.reason()
     index.add(["one more"])
     index.compact()
     assert SearchIndex.load(tmp_path / "index", Deaf()).manifest.hybrid == weight
@@ -94,13 +94,13 @@ def test_few_documents_weigh_both_alike(words: BagOfWords) -> None:
 def test_what_cannot_be_fitted_is_refused(texts: list[str], words: BagOfWords) -> None:
     index = SearchIndex.build(texts, words)
     for queries, relevant, message in [
-        (["w1"], None, "belong together"),
-        (["w1"], [[0], [1]], "1 queries and the documents of 2"),
+        (["w1"], None, "need each other"),
+        (["w1"], [[0], [1]], "1 queries, but relevant documents for 2"),
         (["w1", " "], [[0], [1]], "query 1 is blank"),
-        (["w1"], [[]], "no query has a relevant document"),
-        (["w1"], [{0: 0}], "no query has a relevant document"),
+        (["w1"], [[]], "none of the queries has a relevant document"),
+        (["w1"], [{0: 0}], "none of the queries has a relevant document"),
         (["w1"], [["0"]], "none of the relevant documents, such as '0'"),
-        (["w1"], ["0"], "the relevant documents are '0'"),
+        (["w1"], ["0"], "must be a list of ids or a dict of grades, not '0'"),
         (["w1"], [{0: "high"}], "the grade of document 0 is 'high'"),
         (["w1"], [[1.5]], "the id 1.5 is neither"),
     ]:

@@ -98,7 +98,7 @@ def test_a_missing_file_is_named(saved: Path, which: int) -> None:
     [
         ("[]", "is not the manifest of an index"),
         ("{}", "is not the manifest of an index"),
-        ('{"format": 7}', "has format 7, this sentemb reads 1 to 6"),
+        ('{"format": 7}', "has the format 7, but this version of sentemb reads formats 1 to 6"),
         ('{"format": 1, "checksum": ""}', "does not match its checksum"),
         ('{"format": 1, "checksum": "", "dimension": 1e999}', "does not match its checksum"),
         ("é", "does not match its checksum"),
@@ -125,8 +125,8 @@ def test_a_manifest_cannot_point_outside_its_folder(saved: Path, tmp_path: Path)
         ({"effort": "many"}, "manifest.json, effort: "),
         ({"recall": [1]}, "manifest.json, recall: "),
         ({"kind": "tree"}, "manifest.json, kind: "),
-        ({"files": {}}, "does not name its files"),
-        ({"dimension": 7}, "the vectors of .* are not those of its manifest"),
+        ({"files": {}}, "does not list its files"),
+        ({"dimension": 7}, "the vectors of .* do not match the manifest"),
     ],
 )
 def test_a_sealed_manifest_with_impossible_values_is_refused(
@@ -139,7 +139,7 @@ def test_a_sealed_manifest_with_impossible_values_is_refused(
 
 
 def test_no_folder_and_a_file_instead(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no index at .*none"):
+    with pytest.raises(InputError, match=r".*none is not an index"):
         SearchIndex.load(tmp_path / "none", BagOfWords())
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="is a file, not an index folder"):
@@ -147,18 +147,18 @@ def test_no_folder_and_a_file_instead(tmp_path: Path) -> None:
 
 
 def test_output_that_cannot_be_is_refused(saved: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="already holds an index; pass --overwrite"):
+    with pytest.raises(InputError, match="already contains an index; pass --overwrite"):
         check_output(saved, overwrite=False)
     check_output(saved, overwrite=True)
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="is a file"):
         check_output(tmp_path / "file", overwrite=True)
-    with pytest.raises(InputError, match="no index and not empty: it holds file"):
+    with pytest.raises(InputError, match="is not empty and not an index: it contains file"):
         check_output(tmp_path, overwrite=True)
     check_output(tmp_path / "new" / "deeper", overwrite=False)
     if os.geteuid() != 0:
         (tmp_path / "locked").mkdir(mode=0o500)
-        with pytest.raises(InputError, match="cannot be written"):
+        with pytest.raises(InputError, match="is not writable"):
             check_output(tmp_path / "locked" / "index", overwrite=False)
 
 

@@ -151,7 +151,7 @@ def test_nothing_of_a_call_that_fails_is_kept(open_index: Open) -> None:
         assert index.get(["new"]) == [None] and len(index) == 40
     with pytest.raises(InputError, match="vectors"):
         index.add([("new", "text")], np.zeros((2, 32)))
-    with pytest.raises(InputError, match="no document with the id 'nothing'"):
+    with pytest.raises(InputError, match="does not contain a document with the id 'nothing'"):
         index.vectors(["nothing"])
     assert len(index) == 40
 
@@ -162,13 +162,13 @@ def test_metadata_become_values_of_json(open_index: Open) -> None:
     assert index.get(["new"])[0].metadata == {"score": None, "year": 1999, "flag": True}
     index.update([("new", "text", {"score": np.float32("inf"), "list": np.array([2.0])})])
     assert index.get(["new"])[0].metadata == {"score": None, "list": [2.0]}
-    with pytest.raises(InputError, match="document 0 has no id, by which an update"):
+    with pytest.raises(InputError, match="document 0 does not have an id, which an update"):
         index.update(["text"])
 
 
 @pytest.mark.parametrize("queries", [{"a": 1}, {"a"}, b"a", 5, None])
 def test_what_is_no_text_is_not_searched(open_index: Open, queries: Any) -> None:
-    with pytest.raises(InputError, match=r"the queries are a .*, not texts in an order"):
+    with pytest.raises(InputError, match=r"queries must be a string or a list of strings, not a .*"):
         open_index(documents()).search(queries)
 
 
@@ -232,7 +232,7 @@ def test_an_index_moves_there_and_back(tmp_path: Path) -> None:
     for mode in ("dense", "keyword", "hybrid"):
         assert back.search("cat river", mode=mode) == before.search("cat river", mode=mode)
     for source, target in ((tmp_path / "index", address), (address, tmp_path / "back")):
-        with pytest.raises(InputError, match="already holds an index"):
+        with pytest.raises(InputError, match="already contains an index"):
             move(str(source), str(target))
 
 
@@ -284,10 +284,12 @@ def test_what_is_no_index_is_said(tmp_path: Path) -> None:
     move(str(tmp_path / "index"), address)
     with pytest.raises(InputError, match="was built with bag-of-words"):
         SearchIndex.open(address, BagOfWords(fingerprint="other"))
-    with pytest.raises(InputError, match="are of one kind"):
+    with pytest.raises(InputError, match=r"are both (in LanceDB|folders)"):
         move(str(tmp_path / "index"), str(tmp_path / "other"))
     index = LanceIndex(address, BagOfWords())
-    with pytest.raises(InputError, match="is saved with every change"):
+    with pytest.raises(
+        InputError, match="cannot be saved to another place: a LanceDB index saves every change"
+    ):
         index.save(tmp_path / "saved")
     assert json.dumps(index.stats())
 

@@ -100,7 +100,7 @@ def test_a_full_disk_after_the_commit_is_no_failure(
     (living,) = (tmp_path / "index").glob("living-*.sqlite")
     with file_size_limit(living.stat().st_size):  # the log has room, the database cannot grow
         assert index.add([("a", "w50"), ("b", "w51 " * 3_000)]).added == 2
-    assert "the next change tries again" in caplog.text
+    assert "the next change retries this" in caplog.text
     assert SearchIndex.load(tmp_path / "index", words).get(["a"]) == [Document("w50", "a")]
     index.add([("c", "w52")])
     assert len(index) == 24 and not living.with_name(f"{living.name}-wal").stat().st_size
@@ -182,7 +182,7 @@ def test_documents_and_their_vectors_are_listed(index: SearchIndex, words: BagOf
     assert index.vectors(["a", 1, "b"]) == pytest.approx(expected, abs=1e-6)
     assert index.vectors([]).shape == (0, 32)
     index.delete([1])
-    with pytest.raises(InputError, match="no document with the id 1"):
+    with pytest.raises(InputError, match="does not contain a document with the id 1"):
         index.vectors([1])
 
 
@@ -191,7 +191,7 @@ def test_a_search_takes_the_vectors_of_its_queries(index: SearchIndex, words: Ba
     words.encoded.clear()
     found = index.search(["", "w9"], 2, vectors=vectors)
     assert words.encoded == [] and found == index.search(["w3 w4", "w5"], 2)
-    with pytest.raises(InputError, match="2 vectors and 1 queries; pass one vector for each query"):
+    with pytest.raises(InputError, match="2 vectors for 1 queries; pass one vector for each query"):
         index.search("w1", vectors=vectors)
     with pytest.raises(InputError, match="pass one row of 32 numbers for each query"):
         index.search("w1", vectors=vectors[:, :5])
@@ -220,21 +220,21 @@ def test_ready_vectors_are_taken_as_they_are(index: SearchIndex, words: BagOfWor
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda index: index.add([(3, "w99")]), r"document 0: the id 3 is already in the index; update"),
-        (lambda index: index.add([("a", "x"), ("a", "y")]), "'a' occurs twice: document 0 and document 1"),
+        (lambda index: index.add([(3, "w99")]), r"document 0: the id 3 is already in the index; use update"),
+        (lambda index: index.add([("a", "x"), ("a", "y")]), "'a' occurs twice: in document 0 and document 1"),
         (lambda index: index.update([("a", "x"), ("a", "y")]), "'a' occurs twice"),
         (lambda index: index.update([("a", "x"), (2.5, "y")]), "the id 2.5 is neither"),
-        (lambda index: index.add([("a", "x", {"b": {1}})]), "metadata that JSON cannot hold"),
+        (lambda index: index.add([("a", "x", {"b": {1}})]), "metadata cannot be written as JSON"),
         (lambda index: index.add("text"), "collection of texts"),
         (lambda index: index.delete("text"), "ids must be a collection"),
         (lambda index: index.delete([None]), "id 0: the id None is neither"),
         (lambda index: index.get([2**64]), "more than 64 bits"),
-        (lambda index: index.add(["x"], np.ones((1, 7))), r"shape \(1, 7\), the index has 32 dimensions"),
+        (lambda index: index.add(["x"], np.ones((1, 7))), r"shape \(1, 7\), but the index has 32 dimensions"),
         (lambda index: index.add(["x"], np.ones(32)), r"shape \(32,\)"),
-        (lambda index: index.add(["x"], "vectors"), "no matrix of numbers"),
-        (lambda index: index.add(["x"], np.full((1, 32), np.nan)), "vector 0 holds NaN"),
-        (lambda index: index.add(["x"], np.ones((2, 32))), "2 vectors and 1 documents"),
-        (lambda index: index.add(["x", "y"], np.ones((1, 32))), "1 vectors and 2 or more documents"),
+        (lambda index: index.add(["x"], "vectors"), "vectors must be a 2-D array of numbers"),
+        (lambda index: index.add(["x"], np.full((1, 32), np.nan)), "vector 0 contains NaN"),
+        (lambda index: index.add(["x"], np.ones((2, 32))), "2 vectors for 1 documents"),
+        (lambda index: index.add(["x", "y"], np.ones((1, 32))), "1 vectors for 2 or more documents"),
         (lambda index: index.compact(kind="ivfpq"), "ivfpq needs"),
     ],
 )
@@ -265,11 +265,11 @@ def test_another_index_in_the_folder_is_not_changed(index: SearchIndex, tmp_path
     expected = index.search("w1")
     SearchIndex.build(["w1"], BagOfWords()).save(tmp_path / "index", overwrite=True)
     for change in (lambda: index.add(["w3"]), lambda: index.delete([0])):
-        with pytest.raises(InputError, match="holds another index than the one that was opened"):
+        with pytest.raises(InputError, match="was replaced by another index after it was opened"):
             change()
     assert index.search("w1") == expected
     shutil.rmtree(tmp_path / "index")
-    with pytest.raises(InputError, match="no index at"):
+    with pytest.raises(InputError, match="is not an index"):
         index.add(["w3"])
     assert index.search("w1") == expected and not (tmp_path / "index").exists()
 
@@ -353,7 +353,7 @@ def test_codes_without_vectors_cannot_be_compacted(monkeypatch: pytest.MonkeyPat
     index = SearchIndex.build(texts, Table(vectors), kind="ivfpq", memory_budget=10**6)
     index.delete(range(0, 6600, 2))
     assert len(index.search("1", 3300)) == 3300
-    with pytest.raises(InputError, match="keeps too little of its vectors to be compacted; build"):
+    with pytest.raises(InputError, match="does not store enough of the vectors; build"):
         index.compact()
     assert len(index.search("1", 10)) == 10
 
@@ -421,5 +421,5 @@ def test_a_missing_vector_is_found(index: SearchIndex, tmp_path: Path, words: Ba
     with connection:
         connection.execute("DELETE FROM vectors")
     connection.close()
-    with pytest.raises(InputError, match="has not one vector for each text"):
+    with pytest.raises(InputError, match="does not have exactly one vector per text"):
         SearchIndex.load(tmp_path / "index", words)

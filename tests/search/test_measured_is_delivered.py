@@ -330,9 +330,11 @@ def test_shards_of_another_role_are_refused(
 ) -> None:
     model = models["prompts"]
     queries = encoded(model, data, tmp_path / "queries", role="query")
-    with pytest.raises(InputError, match="holds vectors of queries, not of documents; encode the documents"):
+    with pytest.raises(
+        InputError, match="contains vectors of queries, not of documents; encode the documents"
+    ):
         index_shards(queries)
-    with pytest.raises(InputError, match="holds vectors of queries"):
+    with pytest.raises(InputError, match="contains vectors of queries"):
         evaluate_retrieval(model, [data], vectors=queries.path)
     documents = encoded(model, data, tmp_path / "documents")
     manifest = json.loads((documents.path / "shards.json").read_text())
@@ -360,7 +362,7 @@ def test_a_run_of_encode_resumes_with_its_role_alone(
     documents.write_text("\n".join(json.dumps({"id": name, "text": text}) for name, text in rows_of(data)))
     command = ["encode", documents, "-o", folder, "-m", model, "--id-column", "id", "--shard-size", 10]
     code, _, err = sentemb(*command, "--role", "query")
-    assert (code, "with another fingerprint, role" in err) == (2, True)
+    assert (code, "with a different fingerprint, role" in err) == (2, True)
     assert sentemb(*command)[0] == 0
     assert ShardFolder(folder).settings.role == "document"
 

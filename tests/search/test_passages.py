@@ -153,7 +153,7 @@ def test_passages_overlap_in_whole_sentences(tokens: Tokens) -> None:
 
 
 def test_a_character_too_long_for_the_model_is_refused() -> None:
-    with pytest.raises(InputError, match="reads 1 tokens of a text, and one character has more"):
+    with pytest.raises(InputError, match="maximum length of 1 tokens is too short for a single character"):
         split("ab", Tokens(lambda text, **_: {"input_ids": [0, 0] * len(text)}, 1), 0.0)
 
 

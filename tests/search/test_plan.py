@@ -55,14 +55,14 @@ def test_estimate_is_the_size_of_the_file(tmp_path: Path, factory: str) -> None:
 def test_a_kind_that_was_asked_for_is_kept() -> None:
     assert plan_index(10**7, 384, kind="flat").kind == "flat"
     assert plan_index(10, 384, kind="hnsw").kind == "hnsw"
-    assert "asked for" in plan_index(10, 384, kind="hnsw").reason
+    assert "as requested" in plan_index(10, 384, kind="hnsw").reason
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ({"kind": "annoy"}, "unknown index kind 'annoy'; choose one of auto, flat"),
-        ({"memory_budget": 0}, "holds no index"),
+        ({"memory_budget": 0}, "the memory budget is 0 bytes"),
         (
             {"memory_budget": 1000},
             "do not fit a memory budget of 1e\\+03 bytes|do not fit a memory budget of 1000 bytes",
@@ -98,7 +98,7 @@ def test_sizes_are_read(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "many", "-5MB", "5XB", "1e9", "٣MB"])
 def test_what_is_no_size_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="is no size"):
+    with pytest.raises(InputError, match="is not a size"):
         parse_bytes(text)
 
 

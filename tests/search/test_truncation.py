@@ -1,4 +1,4 @@
-"""Texts that are longer than the model reads: split, cut with a warning, or refused."""
+"""Texts that are longer than the model's maximum length: split, truncated with a warning, or refused."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_passages_overlap_by_the_share_of_the_build(tmp_path: Path) -> None:
 def test_texts_are_cut_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         index = SearchIndex.build(DOCUMENTS, FewWords(3), truncate="warn")
-    assert "2 of 4 documents are longer than the 3 tokens that bag-of-words reads" in caplog.text
+    assert "2 of 4 documents are longer than the 3 tokens of bag-of-words and were truncated" in caplog.text
     assert (index.manifest.split, index.manifest.cut) == (0, 2)
     assert found(index, "w1 w2 w3.", 1) == [("long", "w1 w2 w3. ")]
     assert index.search("w1 w2 w3.", 1)[0].text == LONG
@@ -108,10 +108,11 @@ def test_texts_are_cut_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureF
 
 def test_long_texts_are_refused(index: SearchIndex) -> None:
     with pytest.raises(
-        InputError, match="document 0: the text has 12 tokens or more, bag-of-words reads 3; trunc"
+        InputError,
+        match="document 0: the text has at least 12 tokens, but the maximum of bag-of-words is 3; split",
     ):
         SearchIndex.build([LONG], FewWords(3), truncate="error")
-    with pytest.raises(InputError, match="document 1: the text has 4 tokens"):
+    with pytest.raises(InputError, match="document 1: the text has at least 4 tokens"):
         index.add(["w1", "w1 w2 w3 w4"], truncate="error")
     assert len(index) == 4
 
@@ -127,8 +128,8 @@ def test_ready_vectors_and_encoders_without_a_limit_never_split(index: SearchInd
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"truncate": "cut"}, "unknown truncate 'cut'; choose split, warn, error"),
-        ({"overlap": 0.6}, "overlap is 0.6; give a share from 0 to 0.5"),
+        ({"truncate": "cut"}, "unknown truncate 'cut'; choose one of split, warn, error"),
+        ({"overlap": 0.6}, "overlap is 0.6; choose a share from 0 to 0.5"),
         ({"overlap": "x"}, "overlap is 'x'"),
     ],
 )

@@ -125,7 +125,7 @@ def test_documents_that_are_added_get_vectors_of_the_old_encoder(
 ) -> None:
     index = SearchIndex.upgrade(folder, Turned(), adapter=True)
     with pytest.raises(
-        InputError, match=r"does not say where its encoder bag-of-words is.*without --adapter"
+        InputError, match=r"the location of the encoder bag-of-words of .* is not known.*without --adapter"
     ):
         index.add([("new", "w7 w8")])
     assert index.get(["new"]) == [None]
@@ -181,9 +181,9 @@ def test_a_map_of_a_changed_index_is_learned_from_what_is_alive(folder: Path, co
 @pytest.mark.parametrize(
     ("texts", "kind", "options", "message"),
     [
-        (300, "flat", {}, "has 300 texts, a map is learned from 500 at least; encode the documents again"),
-        (600, "flat", {"sample": 499}, "a sample of 499 texts is too small; take 500 at least"),
-        (1_500, "ivfpq", {}, "keeps too little of its vectors to learn a map to them"),
+        (300, "flat", {}, "needs at least 500 texts, but .* has 300; run the command without --adapter"),
+        (600, "flat", {"sample": 499}, "a sample of 499 texts is too small; choose at least 500"),
+        (1_500, "ivfpq", {}, "does not store enough of the vectors to learn an adapter"),
     ],
 )
 def test_what_no_map_can_be_learned_from_is_refused(
@@ -217,7 +217,7 @@ def test_a_damaged_map_is_noticed(folder: Path) -> None:
     with pytest.raises(InputError, match="does not match its checksum"):
         SearchIndex.load(folder, Turned())
     file.write_bytes(content[:-4])
-    with pytest.raises(InputError, match="bytes, not"):
+    with pytest.raises(InputError, match="bytes instead of"):
         SearchIndex.load(folder, Turned(), verify=False)
 
 

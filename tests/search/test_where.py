@@ -96,28 +96,28 @@ def test_a_document_without_metadata_has_no_field() -> None:
 @pytest.mark.parametrize(
     ("conditions", "message"),
     [
-        ({}, "where is {}"),
+        ({}, "where must be a dict of conditions, not {}"),
         ("year>2020", "pass conditions such as"),
-        ({"year": {"~": 1}}, "where, year: there is no operator '~'"),
-        ({"year": {"in": "abc"}}, "is no list"),
-        ({"year": None}, "compares nothing"),
-        ({"year": [1]}, "compares nothing"),
-        ({"year": {"<": True}}, "compares nothing"),
-        ({"year": float("nan")}, "compares nothing"),
+        ({"year": {"~": 1}}, "where, year: unknown operator '~'"),
+        ({"year": {"in": "abc"}}, "needs a list, not"),
+        ({"year": None}, "cannot compare with"),
+        ({"year": [1]}, "cannot compare with"),
+        ({"year": {"<": True}}, "cannot compare with True"),
+        ({"year": float("nan")}, "cannot compare with nan"),
         ({3: 1}, "the field 3 is not a string"),
         (
             {"$where": "1"},
-            r"there is no operator '\$where'; write \$and, \$or, \$not, or the name of a field",
+            r"unknown operator '\$where'; write \$and, \$or, \$not, or the name of a field",
         ),
-        ({"year": {}}, "there is no condition"),
-        ({"year": {"not in": 3}}, "is no list"),
-        ({"year": {"exists": 1}}, "exists 1 compares nothing"),
-        ({"year": {"in": [None]}}, "compares nothing"),
-        ({"$or": []}, r"\$or: \[\] is no list of conditions"),
-        ({"$and": {"year": 1}}, "is no list of conditions"),
-        ({"$not": {}}, "where is {}"),
-        ({"$or": [1]}, "where is 1"),
-        ({"$not": {"$nor": [{"year": 1}]}}, r"there is no operator '\$nor'"),
+        ({"year": {}}, "the condition is empty"),
+        ({"year": {"not in": 3}}, "needs a list, not"),
+        ({"year": {"exists": 1}}, "exists cannot compare with 1"),
+        ({"year": {"in": [None]}}, "cannot compare with"),
+        ({"$or": []}, r"\$or: \[\] is not a list of conditions"),
+        ({"$and": {"year": 1}}, "is not a list of conditions"),
+        ({"$not": {}}, "where must be a dict of conditions, not {}"),
+        ({"$or": [1]}, "where must be a dict of conditions, not 1"),
+        ({"$not": {"$nor": [{"year": 1}]}}, r"unknown operator '\$nor'"),
     ],
 )
 def test_what_is_no_condition_is_named(conditions: Any, message: str) -> None:
@@ -152,11 +152,11 @@ def test_a_condition_that_nothing_can_meet_is_told(caplog: pytest.LogCaptureFixt
     index = SearchIndex.build(documents, Table(clustered(4, 8)))
     for where, told in (
         ({"n": 9}, None),
-        ({"m": 1}, "no document has the field 'm'"),
-        ({"code": {">": 1}}, "code is a text in every document, and the condition asks for a number"),
-        ({"n": {">": date(2024, 1, 1)}}, "n is a number in every document, .* asks for a text"),
+        ({"m": 1}, "none of the documents has the field 'm'"),
+        ({"code": {">": 1}}, "code is a string in every document, but the condition needs a number"),
+        ({"n": {">": date(2024, 1, 1)}}, "n is a number in every document, .* needs a string"),
         ({"$or": [{"m": 1}, {"m": 2}]}, None),
-        ({"n": {"in": ["1", True]}}, "n is a number in every document, .* asks for a text or a truth value"),
+        ({"n": {"in": ["1", True]}}, "n is a number in every document, .* needs a boolean or a string"),
     ):
         caplog.clear()
         assert index.search("3", where=where) == []
@@ -243,7 +243,7 @@ def nested(depth: int, join: str) -> dict[str, Any]:
 def test_conditions_are_nested_up_to_a_limit(join: str) -> None:
     assert Where(nested(MOST_NESTED, join)).matches('{"year": 1}')
     for depth in (MOST_NESTED + 1, 100_000):
-        with pytest.raises(InputError, match=f"nested more than {MOST_NESTED} deep"):
+        with pytest.raises(InputError, match=f"nested more than {MOST_NESTED} levels deep"):
             Where(nested(depth, join))
 
 

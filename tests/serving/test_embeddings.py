@@ -122,24 +122,24 @@ def test_the_models_are_listed(client: TestClient, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "status", "told"),
     [
-        (b"{", 400, "no valid JSON"),
-        (b'{"model": "tiny", "input": "\\ud800"}', 400, "no valid JSON"),
-        (b'{"model": "tiny", "input": "\xff"}', 400, "no valid JSON"),
+        (b"{", 400, "not valid JSON"),
+        (b'{"model": "tiny", "input": "\\ud800"}', 400, "not valid JSON"),
+        (b'{"model": "tiny", "input": "\xff"}', 400, "not valid JSON"),
         ({"model": "tiny", "input": [9906, 1917]}, 400, "check_embedding_ctx_length=False"),
         ({"model": "tiny", "input": [1, 10**6], "token_ids": "model"}, 409, "token id 1000000"),
-        ({"model": "tiny:query", "input": "a", "role": "document"}, 409, "the role document"),
-        ({"model": "tiny:query", "input": "a", "input_type": "passage"}, 409, "the role document"),
+        ({"model": "tiny:query", "input": "a", "role": "document"}, 409, "but the role is document"),
+        ({"model": "tiny:query", "input": "a", "input_type": "passage"}, 409, "but the role is document"),
         (
             {"model": "tiny", "input": "a", "role": "query", "prompt_name": "document"},
             409,
-            "role says query and prompt_name says document; send one of them",
+            "role is query and prompt_name is document, which are different roles; send one of them",
         ),
         ({"model": "tiny", "input": "a", "input_type": "clustering"}, 422, "input_type"),
         ({"model": "tiny", "input": "a", "prompt_name": "s2s"}, 422, "prompt_name"),
         (
             {"model": "tiny", "input": [1, 2], "token_ids": "model", "input_type": "query"},
             422,
-            "token ids have no prompt",
+            "does not work with token ids",
         ),
         ({"model": "none", "input": "a"}, 404, "tiny"),
         ({"model": "tiny", "input": []}, 422, "input"),
@@ -191,11 +191,11 @@ def test_a_key_opens_the_routes() -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({}, "nothing to serve"),
+        ({}, "there is nothing to serve"),
         ({"models": ("static-mini",), "workers": 10**9}, "--workers 1000000000: this machine has"),
-        ({"models": ("static-mini",), "host": "0.0.0.0"}, "there is no key"),
+        ({"models": ("static-mini",), "host": "0.0.0.0"}, "no API key is set"),
         ({"models": ("static-mini", "static-mini")}, "two models are called static-mini"),
-        ({"models": ("static-mini",), "keys": frozenset([KEY]), "no_auth": True}, "give one of them"),
+        ({"models": ("static-mini",), "keys": frozenset([KEY]), "no_auth": True}, "remove one of them"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(options: dict[str, Any], problem: str) -> None:
@@ -210,7 +210,7 @@ def test_keys_are_read_from_a_file_and_bad_ones_refused(
     monkeypatch.setenv("SENTEMB_API_KEYS", f"{KEY},short")
     with pytest.raises(InputError, match="key 2 of SENTEMB_API_KEYS"):
         read_keys(None)
-    with pytest.raises(InputError, match="holds no key"):
+    with pytest.raises(InputError, match="does not contain a key"):
         read_keys(write_file("empty", "\n"))
 
 
@@ -226,8 +226,8 @@ def test_openai_client(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("request_body", "reason"),
     [
-        ({"model": "none", "input": "a"}, "there is no model 'none'"),
-        ({"model": "tiny", "input": [[1, 2]]}, "token ids of another vocabulary"),
+        ({"model": "none", "input": "a"}, "unknown model 'none'"),
+        ({"model": "tiny", "input": [[1, 2]]}, "token ids of another tokenizer"),
         ({"model": "tiny", "input": "a", "dimensions": 10**6}, "dimensions"),
         ({"model": "tiny", "input": "cat " * 1000, "extra_body": {"truncate": "error"}}, "longer than"),
         ({"model": "tiny", "input": "a", "extra_body": {"role": "none"}}, "role: "),

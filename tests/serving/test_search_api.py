@@ -117,7 +117,7 @@ def test_a_full_disk_is_told_in_one_line_and_changes_nothing(
 def test_an_update_needs_ids(client: TestClient) -> None:
     answer = client.put(f"{ROUTE}/documents", json={"documents": [{"text": "a zebra"}]})
     assert (answer.status_code, answer.json()["field"]) == (409, "documents.0")
-    assert "documents.0 has no id" in answer.json()["detail"]
+    assert "documents.0 does not have an id" in answer.json()["detail"]
 
 
 def test_the_fields_of_the_metadata_are_known(client: TestClient) -> None:
@@ -185,17 +185,21 @@ def test_deeply_nested_conditions_are_a_problem(depth: int, client: TestClient) 
     content = b'{"query": "a", "where": %b{"year": 1}%b}' % (b'{"$not": ' * depth, b"}" * depth)
     answer = client.post(f"{ROUTE}/search", content=content, headers={"Content-Type": "application/json"})
     assert answer.status_code == 422 and answer.json()["field"] == "where"
-    assert "nested more than 50 deep" in answer.json()["detail"]
+    assert "nested more than 50 levels deep" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("route", ["search", "similar"])
 @pytest.mark.parametrize(
     ("where", "warning"),
     [
-        ({"yaer": 2003}, "where: no document has the field 'yaer'"),
+        (
+            {"yaer": 2003},
+            "the conditions cannot match any document: none of the documents has the field 'yaer'",
+        ),
         (
             {"year": True},
-            "where: year is a number in every document, and the condition asks for a truth value",
+            "the conditions cannot match any document: year is a number in every document, but the condition "
+            "needs a boolean",
         ),
         ({"year": 1}, None),
         ({"year": {">": 2003}}, None),

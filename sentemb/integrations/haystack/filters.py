@@ -28,13 +28,13 @@ def conditions_of(filters: Any) -> Conditions:
         InputError: It is no filter, or compares what cannot be compared.
     """
     if not isinstance(filters, Mapping):
-        raise InputError(f"the filter {filters!r} is no dictionary")
+        raise InputError(f"the filter {filters!r} is not a dictionary")
     if "field" in filters:
         field, operator, value = (_part(filters, name) for name in ("field", "operator", "value"))
         return _comparison(_field(field), operator, value)
     operator, parts = (_part(filters, name) for name in ("operator", "conditions"))
     if not isinstance(parts, list) or not parts:
-        raise InputError(f"the filter {filters!r} combines nothing", "give a list of conditions")
+        raise InputError(f"the filter {filters!r} does not have conditions", "pass a list of conditions")
     conditions = [conditions_of(part) for part in parts]
     if operator == "NOT":
         return {"$not": {"$and": conditions}}
@@ -45,13 +45,13 @@ def conditions_of(filters: Any) -> Conditions:
 
 def _part(filters: Mapping[str, Any], name: str) -> Any:
     if name not in filters:
-        raise InputError(f"the filter {dict(filters)!r} has no {name!r}")
+        raise InputError(f"the filter {dict(filters)!r} does not have the key {name!r}")
     return filters[name]
 
 
 def _field(field: Any) -> str:
     if not isinstance(field, str) or field.split(".")[0] in (set(_OWN) - {"meta"}) or field == "meta":
-        raise InputError(f"the filter asks for {field!r}", "filters see the fields of meta, as in meta.year")
+        raise InputError(f"the filter uses the field {field!r}", "use fields of meta, such as meta.year")
     return field.removeprefix("meta.")
 
 
@@ -62,7 +62,7 @@ def _comparison(field: str, operator: Any, value: Any) -> Conditions:
         return {field: {"in": []} if value is None else {operator: _ordered(field, operator, value)}}
     if operator in ("in", "not in"):
         if not isinstance(value, list):
-            raise InputError(f"the filter of {field}: {operator} {value!r} is no list")
+            raise InputError(f"the filter of {field}: {operator} needs a list, not {value!r}")
         held: Conditions = {field: {"in": []}}
         if value:
             held = {"$or": [_equal(field, one) for one in value]}
@@ -75,7 +75,7 @@ def _equal(field: str, value: Any) -> Conditions:
     if value is None:
         return {field: {"exists": False}}
     if not isinstance(value, (str, int, float, datetime.date)):
-        raise InputError(f"the filter of {field}: {value!r} is no text, number, truth value or date")
+        raise InputError(f"the filter of {field}: {value!r} is not a string, number, boolean or date")
     same: Conditions = {field: {"=": value}}
     when = moment(value)
     return same if when is None else {"$or": [same, {field: {"=": when}}]}
@@ -89,4 +89,4 @@ def _ordered(field: str, operator: str, value: Any) -> Any:
             pass
     elif isinstance(value, (int, float, datetime.date)) and not isinstance(value, bool):
         return value
-    raise InputError(f"the filter of {field}: {operator} {value!r} is no number and no date in ISO 8601")
+    raise InputError(f"the filter of {field}: {operator} needs a number or a date in ISO 8601, not {value!r}")

@@ -46,7 +46,10 @@ class GivenVectors:
 
     def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
         """Refuse to encode."""
-        raise InputError("the store has no encoder", "pass a query_embedding or make it with an encoder")
+        raise InputError(
+            "the store does not have an encoder",
+            "pass a query_embedding, or create the store with an encoder",
+        )
 
     def describe(self) -> dict[str, Any]:
         """Say how vectors are made."""
@@ -71,7 +74,7 @@ def to_record(
         encodes: Whether a text without a vector is encoded.
     """
     if RESERVED in meta:
-        raise InputError(f"the field {RESERVED!r} is taken", "choose another name")
+        raise InputError(f"the field name {RESERVED!r} is reserved", "choose another name")
     text = content or ""
     encoded = encodes and embedding is None and bool(text.strip())
     kept: dict[str, Any] = dict(rest)

@@ -94,7 +94,10 @@ class SentembDocumentStore:
             InputError: It was made with an encoder that has no name.
         """
         if not isinstance(self._given["encoder"], (str, type(None))):
-            raise InputError("the store's encoder is no name", "make the store with a model's name or folder")
+            raise InputError(
+                "a store whose encoder is an object cannot be serialized",
+                "create the store with the name or the folder of a model",
+            )
         stored: dict[str, Any] = default_to_dict(self, **self._given)
         return stored
 
@@ -147,10 +150,10 @@ class SentembDocumentStore:
             InputError: An embedding of another length, or metadata that JSON cannot hold.
         """
         if not isinstance(documents, Iterable) or isinstance(documents, str):
-            raise ValueError("write_documents takes a list of documents")
+            raise ValueError("write_documents needs a list of documents")
         documents = list(documents)
         if any(not isinstance(document, Document) for document in documents):
-            raise ValueError("write_documents takes a list of documents")
+            raise ValueError("write_documents needs a list of documents")
         last_wins = policy == DuplicatePolicy.OVERWRITE
         unique = {document.id: document for document in (documents if last_wins else documents[::-1])}
         chosen = list(unique.values()) if last_wins else list(unique.values())[::-1]
@@ -163,7 +166,7 @@ class SentembDocumentStore:
         elif known or len(chosen) < len(documents):
             times = Counter(document.id for document in documents)
             twice = next(key for key, count in times.items() if key in known or count > 1)
-            raise DuplicateDocumentError(f"the id {twice!r} is in the store or was given twice")
+            raise DuplicateDocumentError(f"the id {twice!r} is already in the store, or occurs twice")
         self._write(chosen, self.index.add)
         return len(chosen)
 
@@ -218,8 +221,8 @@ class SentembDocumentStore:
             if record.embedding is not None:
                 if len(record.embedding) != vectors.shape[1]:
                     raise InputError(
-                        f"document {place} has an embedding of {len(record.embedding)} numbers, "
-                        f"the store has {vectors.shape[1]} dimensions"
+                        f"document {place} has an embedding of {len(record.embedding)} dimensions, "
+                        f"but the store has {vectors.shape[1]}"
                     )
                 vectors[place] = record.embedding
         encoded = [place for place, record in enumerate(records) if record.encoded]
@@ -230,7 +233,7 @@ class SentembDocumentStore:
             if tokens is not None and (tokens.lengths(texts) > tokens.room).any():
                 raise InputError(
                     f"a document without an embedding is longer than the {tokens.room} tokens of the encoder",
-                    "write such documents in a call without documents that bring embeddings",
+                    "write documents without embeddings in a separate call",
                 )
             vectors[encoded] = encode_checked(encoder, texts)
         return vectors

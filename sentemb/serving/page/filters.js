@@ -67,7 +67,7 @@ function drawValues(field) {
 function drawText(field) {
   const list = make("datalist", { id: `values-${groups.size}` });
   list.append(...field.values.map((one) => make("option", { value: one.value })));
-  const input = make("input", { type: "text", dir: "auto", placeholder: "exactly", aria: { label: field.name } });
+  const input = make("input", { type: "text", dir: "auto", placeholder: "exact value", aria: { label: field.name } });
   input.setAttribute("list", list.id);
   groups.set(field.name, {
     read: () => (input.value ? { "=": input.value } : {}),

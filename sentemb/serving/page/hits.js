@@ -34,16 +34,16 @@ function marked(text, spans) {
 }
 
 function percent(percentile, most) {
-  if (percentile >= most) return `> ${most} %`;
+  if (percentile >= most) return `> ${most}%`;
   const digits = percentile < 99 ? 1 : -Math.floor(Math.log10(100 - percentile));
-  return `${percentile.toFixed(digits)} %`;
+  return `${percentile.toFixed(digits)}%`;
 }
 
 function scoreOf(hit, most) {
   const known = hit.percentile !== null;
   const text = known ? percent(hit.percentile, most) : hit.score.toFixed(2);
   const title = known
-    ? `Score ${hit.score.toFixed(3)}: closer than ${percent(hit.percentile, most)} of random pairs of texts`
+    ? `Score ${hit.score.toFixed(3)}: more similar than ${percent(hit.percentile, most)} of random pairs of texts`
     : `Score ${hit.score.toFixed(4)}`;
   return make("span", { className: known ? "score" : "score plain", title }, text);
 }
@@ -69,7 +69,7 @@ function drawHit(hit, most) {
   snippet.append(...(start > 0 ? ["… "] : []), ...marked(text, spans), ...(more ? [" …"] : []));
   const acts = make("div", { className: "acts" });
   if (start > 0 || more) {
-    acts.append(make("button", { type: "button", data: { act: "whole" }, aria: { expanded: "false" } }, "Whole text"));
+    acts.append(make("button", { type: "button", data: { act: "whole" }, aria: { expanded: "false" } }, "Full text"));
   }
   acts.append(make("button", { type: "button", data: { act: "like" } }, "More like this"));
   const item = make("li", { className: "hit", tabIndex: -1 }, make("div", { className: "head" }, name, scoreOf(hit, most)));
@@ -89,7 +89,7 @@ function drawAbout(stats) {
     ["Documents", whole(stats.documents)],
     ["Model", isolated(stats.model)],
     ["Index", `${stats.kind}, ${stats.metric}, ${stats.dimension} dimensions`],
-    ["Language of words", stats.language ?? "none"],
+    ["Keyword language", stats.language ?? "none"],
   ];
   const list = make("dl");
   for (const [term, value] of facts) list.append(make("dt", {}, term), make("dd", {}, value));

@@ -208,7 +208,7 @@ async function begin() {
     return;
   }
   if (indexes.length === 0) {
-    at("panes").replaceChildren(make("p", { className: "about" }, "This server has no index: start it with --index FOLDER."));
+    at("panes").replaceChildren(make("p", { className: "about" }, "This server does not have an index. Start it with sentemb serve --index FOLDER."));
     return;
   }
   const { text, chosen, where } = remembered();

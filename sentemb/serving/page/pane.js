@@ -4,8 +4,8 @@ const STEP = 10;
 const MOST = 1000;
 const MODES = [
   ["dense", "Meaning"],
-  ["keyword", "Words"],
-  ["hybrid", "Both"],
+  ["keyword", "Keywords"],
+  ["hybrid", "Hybrid"],
 ];
 
 class Pane {
@@ -84,10 +84,10 @@ class Pane {
     const list = make("ol", { className: "hits" });
     list.append(...found.hits.map((hit) => drawHit(hit, stats.most_percentile)));
     const few = found.hits.length;
-    const cut = found.query_cut ? " · the model read only the beginning of the query" : "";
+    const cut = found.query_cut ? " · the query was truncated" : "";
     const reasons = found.warnings.map((reason) => ` · ${reason}`).join("");
-    const hits = few === 0 ? "Nothing found" : few === 1 ? "1 hit" : `${few} hits`;
-    this.status.textContent = `${hits} among ${whole(found.documents)} documents · ${Math.round(milliseconds)} ms${cut}${reasons}`;
+    const hits = few === 0 ? "No hits" : few === 1 ? "1 hit" : `${few} hits`;
+    this.status.textContent = `${hits} in ${whole(found.documents)} documents · ${Math.round(milliseconds)} ms${cut}${reasons}`;
     const more = make("button", { type: "button", className: "more", data: { act: "more" } }, "More hits");
     this.body.replaceChildren(list, ...(few === this.k && few < MOST ? [more] : []));
   }
@@ -105,12 +105,12 @@ class Pane {
     if (!open) {
       const document = await askDocument(this.index, item.hit.id);
       if (!item.isConnected || item.querySelector(".whole")) return;
-      const text = document === null ? "The document is not in the index any more." : document.text;
+      const text = document === null ? "The document is no longer in the index." : document.text;
       item.querySelector(".snippet").after(drawWhole(text, document && item.hit.passage));
       item.querySelector(".whole mark")?.scrollIntoView({ block: "nearest" });
     } else open.remove();
     item.querySelector(".snippet").hidden = !open;
     button.setAttribute("aria-expanded", String(!open));
-    button.textContent = open ? "Whole text" : "Snippet";
+    button.textContent = open ? "Full text" : "Snippet";
   }
 }

@@ -23,7 +23,7 @@ async function ask(path, body, signal) {
     const problem = await answer.json().catch(() => ({}));
     signal?.throwIfAborted();
     if (![429, 503].includes(answer.status) || attempt === TRIES) {
-      throw new Refused(answer.status, problem.detail || `The server answered ${answer.status}.`);
+      throw new Refused(answer.status, problem.detail || `The server answered with status ${answer.status}.`);
     }
     await pause(1000 * (Number(answer.headers.get("retry-after")) || 1), signal);
   }

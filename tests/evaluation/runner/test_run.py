@@ -239,7 +239,7 @@ def test_missing_data_is_named_at_once_and_skipped_only_when_allowed(
     options = Options(data_dir=tmp_path, check_rows=False)
     with pytest.raises(InputError) as refused:
         load_suites(["sts", "geometry", "transfer"], options)
-    assert f"{tmp_path} holds no sts12 (looked for " in str(refused.value)
+    assert f"{tmp_path} does not contain sts12 (searched for " in str(refused.value)
     assert "), nor sts13, sts14, sts15, sts16, sickr, sickr-mteb, mr, cr, " in str(refused.value)
     assert "--allow-missing" in str(refused.value)
     some = load_suites(["transfer", "geometry", "sts"], options, allow_missing=True)
@@ -247,7 +247,7 @@ def test_missing_data_is_named_at_once_and_skipped_only_when_allowed(
     assert len(some.missing) == 14
     with pytest.raises(InputError, match="give the folder of the data with --data-dir"):
         load_suites(["transfer"], options, allow_missing=True)
-    with pytest.raises(InputError, match="30 of 1,379 rows"):  # damaged is not missing
+    with pytest.raises(InputError, match="30 rows instead of 1,379"):  # damaged is not missing
         load_suites(["sts"], Options(data_dir=tmp_path), allow_missing=True)
     for names, problem in (
         (["glue"], "no suite is called 'glue'"),
@@ -284,9 +284,9 @@ def test_retrieval_takes_the_sets_that_are_there(tmp_path: Path) -> None:
     result = run_suites(letters, loaded, output=tmp_path / "out")
     assert [one.name for one in result.records["retrieval"].datasets] == ["cacm"]
     assert len(letters.asked) == len({*data.documents}) + 1  # the one judged query
-    with pytest.raises(InputError, match="holds no sts12"):
+    with pytest.raises(InputError, match="does not contain sts12"):
         load_suites(["sts", "retrieval"], options)
-    with pytest.raises(InputError, match=r"holds no scifact .*, nor cisi"):
+    with pytest.raises(InputError, match=r"does not contain scifact .*, nor cisi"):
         load_suites(["retrieval"], Options(data_dir=tmp_path))
-    with pytest.raises(InputError, match=r"holds no cisi .*; give the folder"):
+    with pytest.raises(InputError, match=r"does not contain cisi .*; give the folder"):
         load_suites(["retrieval"], replace(options, sets=["cacm", "cisi"]))

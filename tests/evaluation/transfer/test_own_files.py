@@ -82,8 +82,11 @@ ROWS = table(28)
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (ROWS + "a cow,\n", "mine.csv:30: column 'label': no label"),
-        (ROWS.replace("label", "star"), "mine.csv has no column 'label'; its columns are text, star"),
+        (ROWS + "a cow,\n", "mine.csv:30: column 'label': the label is missing"),
+        (
+            ROWS.replace("label", "star"),
+            "mine.csv does not have a column 'label'; its columns are text",
+        ),
         ("text,label\na,x\nb,x\n", "mine.csv: all rows are of one class, 'x'"),
         (ROWS + "a cow,beast\n", "class 'beast' has 1 of the 7 rows that 5-fold cross-validation needs"),
         (table(24)[:-1], "24 rows leave none to stop"),
