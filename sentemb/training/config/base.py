@@ -95,8 +95,8 @@ class RunConfig(CheckedModel):
     recipe: str = Field(description="Name of the recipe that sets the defaults.")
     preset: Preset = Field(
         "paper",
-        description="`paper` for the values of the paper, `released` for those of the published code where they "
-        "differ.",
+        description="`paper` for the values of the paper, `released` for those of the published code where "
+        "they differ.",
     )
     base: str | None = Field(description="Base model: a folder, a hub id or a bundled model.")
     output: str = Field(description="Output folder of the run. The finished model is at its top level.")
@@ -136,8 +136,8 @@ class EncoderConfig(RunConfig):
     schedule: Literal["linear", "constant"] = Field(description="Learning rate schedule after warmup.")
     max_length: int | None = Field(
         ge=1,
-        description="Maximum length of a training input in tokens; none for the encoder's own limit. An encoder "
-        "is evaluated and saved with its own limit. A classifier uses this length for prediction too.",
+        description="Maximum length of a training input in tokens; none for the encoder's own limit. An "
+        "encoder is evaluated and saved with its own limit. A classifier uses this length for prediction too.",
     )
     precision: Precision = Field(
         "float32", description="`bfloat16` for mixed precision with float32 weights."

@@ -83,8 +83,8 @@ class ClassifierConfig(EncoderConfig):
     probe_options: Options = Field({}, description="Options of the second stage; see `ProbeOptions`.")
     self_supervised: bool = Field(
         False,
-        description="Hide the labels from the loss, so that each text and its views form a class of their own. "
-        "Only the second stage uses the labels.",
+        description="Hide the labels from the loss, so that each text and its views form a class of their "
+        "own. Only the second stage uses the labels.",
     )
     metric: Metric = Field("accuracy", description="Validation metric that selects the weights.")
     eval_steps: int | None = Field(

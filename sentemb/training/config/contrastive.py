@@ -23,8 +23,8 @@ class TrainConfig(EncoderConfig):
     data: str = Field(description="Training texts: a file, folder, hub id or catalogue name.")
     columns: tuple[str, ...] | None = Field(
         None,
-        description="Text columns in the order that the loss expects. By default those of the catalogue entry, "
-        "the only column, or the column `text` or `sentence`.",
+        description="Text columns in the order that the loss expects. By default those of the catalogue "
+        "entry, the only column, or the column `text` or `sentence`.",
     )
     label: str | None = Field(
         None, description="Label column of labelled pairs: 1 for paraphrases, 0 for other pairs."

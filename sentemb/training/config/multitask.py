@@ -80,8 +80,8 @@ class MultiTaskConfig(EncoderConfig):
     )
     contrast_supervised: bool = Field(
         True,
-        description="Use the labels of the paraphrase set. Otherwise its texts become dropout views like those "
-        "of the other two sets, and the sentiment set comes first.",
+        description="Use the labels of the paraphrase set. Otherwise its texts become dropout views like "
+        "those of the other two sets, and the sentiment set comes first.",
     )
     contrast_epochs: int = Field(5, ge=1, description="Contrastive epochs on the tasks' own sets.")
     nli_epochs: int = Field(3, ge=1, description="Contrastive epochs on NLI triples.")
@@ -95,8 +95,8 @@ class MultiTaskConfig(EncoderConfig):
     )
     fusion: Fusion = Field(
         "alternating",
-        description="Whether a fused batch takes two optimizer steps (`alternating`) or one step on the sum of "
-        "the losses (`summed`).",
+        description="Whether a fused batch takes two optimizer steps (`alternating`) or one step on the sum "
+        "of the losses (`summed`).",
     )
 
     @model_validator(mode="after")

@@ -22,13 +22,13 @@ class PairsConfig(EncoderConfig):
     free_to_change: ClassVar[tuple[str, ...]] = (*EncoderConfig.free_to_change, "data")
 
     data: str = Field(
-        description="Pairs of a question and its passage, optionally with hard negatives: a file, folder, hub id "
-        "or catalogue name."
+        description="Pairs of a question and its passage, optionally with hard negatives: a file, folder, "
+        "hub id or catalogue name."
     )
     columns: tuple[str, ...] | None = Field(
         None,
-        description="Columns of the question, the passage and any hard negatives. By default columns with common "
-        "names, such as anchor, positive and negative, or question and answer.",
+        description="Columns of the question, the passage and any hard negatives. By default columns with "
+        "common names, such as anchor, positive and negative, or question and answer.",
     )
     held_out: float = Field(
         0.15,

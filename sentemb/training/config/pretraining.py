@@ -44,8 +44,8 @@ class PretrainConfig(RunConfig):
     layers: int = Field(
         6,
         ge=1,
-        description="Number of layers of a new BERT. A new BERT has at most 1,000 million weights (raise with "
-        "sentemb --limit).",
+        description="Number of layers of a new BERT. A new BERT has at most 1,000 million weights (raise "
+        "with sentemb --limit).",
     )
     width: int = Field(256, ge=1, description="Hidden size of a new BERT.")
     heads: int = Field(4, ge=1, description="Attention heads of a new BERT.")
@@ -69,8 +69,8 @@ class PretrainConfig(RunConfig):
         0.15,
         gt=0,
         lt=1,
-        description="Fraction of tokens to mask. BERT uses 0.15. Efficient recipes use up to 0.4 (Wettig et al., "
-        "Should You Mask 15% in Masked Language Modeling?, EACL 2023).",
+        description="Fraction of tokens to mask. BERT uses 0.15. Efficient recipes use up to 0.4 (Wettig et "
+        "al., Should You Mask 15% in Masked Language Modeling?, EACL 2023).",
     )
     embedding_rate: float = Field(
         1.0, ge=0, le=1, description="Multiplier of the learning rate for the token embeddings."
@@ -79,8 +79,8 @@ class PretrainConfig(RunConfig):
         0.0,
         ge=0,
         le=1,
-        description="Dropout during pretraining. 0 suits text that is seen about once. The saved configuration "
-        "keeps the model's own rate for later fine-tuning.",
+        description="Dropout during pretraining. 0 suits text that is seen about once. The saved "
+        "configuration keeps the model's own rate for later fine-tuning.",
     )
     max_minutes: float | None = Field(
         None, gt=0, description="Time limit in minutes. The learning rate decays to zero at its end."

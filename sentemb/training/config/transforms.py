@@ -25,13 +25,13 @@ class FlowConfig(CheckedModel):
     width: int = Field(32, ge=1, description="Width of the hidden layers in the couplings (w32).")
     coupling: Literal["additive", "affine"] = Field(
         "additive",
-        description="Coupling layer: `additive` as in the released configuration, or `affine`, an option of its "
-        "code.",
+        description="Coupling layer: `additive` as in the released configuration, or `affine`, an option of "
+        "its code.",
     )
     permutation: Literal["reverse", "learned"] = Field(
         "reverse",
-        description="Permutation of dimensions: `reverse` as in the released configuration, or `learned` as in "
-        "Glow.",
+        description="Permutation of dimensions: `reverse` as in the released configuration, or `learned` as "
+        "in Glow.",
     )
     # The first sentences of a batch initialise the flow, which takes two.
     batch_size: int = Field(32, ge=2, description="Sentence pairs per step.")
