@@ -137,7 +137,7 @@ class EncoderConfig(RunConfig):
     max_length: int | None = Field(
         ge=1,
         description="Maximum length of a training input in tokens; none for the encoder's own limit. An "
-        "encoder is evaluated and saved with its own limit. A classifier uses this length for prediction too.",
+        "encoder is evaluated and saved with its own limit. A classifier also predicts with this length.",
     )
     precision: Precision = Field(
         "float32", description="`bfloat16` for mixed precision with float32 weights."
