@@ -165,8 +165,8 @@ def check_number(
     number = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
     if not (number and _is_finite(value) and (value >= low if inclusive else value > low)):
         bound = f"at least {low:g}" if inclusive else f"above {low:g}"
-        noun = "integer" if whole else "finite number"
-        raise InputError(f"{option} of {loss} is {value!r}", f"give a {noun} {bound}")
+        noun = "an integer" if whole else "a finite number"
+        raise InputError(f"{option} of {loss} is {value!r}", f"use {noun} {bound}")
 
 
 def _is_finite(value: Any) -> bool:

@@ -44,7 +44,7 @@ class TaskSets:
             if (data.pairs is None) != (task == "sentiment"):
                 wanted = "single texts" if task == "sentiment" else "pairs of texts"
                 raise InputError(
-                    f"{data.name} {data.split} is not suitable for the task {task}", f"give {wanted}"
+                    f"{data.name} {data.split} is not suitable for the task {task}", f"use a set of {wanted}"
                 )
         if len(self.sentiment.label_names) < 2:
             raise InputError(

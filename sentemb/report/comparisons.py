@@ -54,9 +54,11 @@ class Compared:
             header=(*header, "p, items", "p, seeds", "p"),
             rows=rows,
             notes=(
-                "difference: its interval is the paired bootstrap's over items",
-                "p, items: permutation test; p, seeds: t-test over runs; "
-                "p: the larger, after Holm over the rows",
+                "interval: paired bootstrap over items",
+                (
+                    "p, items: permutation test over items; p, seeds: t-test over runs; p: the larger of "
+                    "both, Holm-corrected over the rows"
+                ),
                 "bold: p below 0.05; ± is the standard deviation over runs",
             ),
             best=frozenset((place, 3) for place, p in enumerate(self.p_values) if p < LEVEL),
@@ -85,9 +87,9 @@ class Compared:
         if better or len(pairs) == 1:
             return f"{self.on}: {best.sentence()}."
         return (
-            f"{self.on}: none of the {len(pairs)} other systems is significantly better than {best.first} "
-            f"on {'the average' if best.average else best.sets[0].name}; the nearest is {best.second} "
-            f"({best.headline.size:+.2f})."
+            f"{self.on}: none of the {len(pairs)} other systems is significantly better than "
+            f"{best.first} on {'the average' if best.average else best.sets[0].name}; the closest is "
+            f"{best.second} ({best.headline.size:+.2f})."
         )
 
 
@@ -110,8 +112,11 @@ def comparison_table(comparison: Comparison) -> Table:
         header=tuple(header),
         rows=rows,
         notes=(
-            "difference: second minus first; its interval is the paired bootstrap's over items",
-            "p, items: permutation test; p, seeds: t-test over runs; p: the larger, after Holm over sets",
+            "difference: second minus first; interval: paired bootstrap over items",
+            (
+                "p, items: permutation test over items; p, seeds: t-test over runs; p: the larger of "
+                "both, Holm-corrected over sets"
+            ),
             "± is the standard deviation over runs",
         ),
         best=frozenset((place, 3) for place, line in enumerate(lines) if line.real),
@@ -151,7 +156,8 @@ def compare_with_baselines(
             found.append(Compared(on, tuple(_named(one, labels) for one in comparisons)))
     if not found:
         raise InputError(
-            f"there is nothing to compare {', '.join(baselines)} with", "name folders with records of others"
+            f"no other system to compare with {', '.join(baselines)}",
+            "list folders with records of other models",
         )
     return found
 
