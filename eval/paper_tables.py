@@ -194,7 +194,7 @@ def ablations(folder: Path) -> Table | None:
         header=("variant", "seeds", "average", "change", "average, paper", "change, paper"),
         rows=tuple(rows),
         notes=(
-            "change: difference of the average to the first row",
+            "change: average minus the average of the first row",
             "± is the standard deviation over seeds",
         ),
         groups=tuple(base for base in found for _ in ABLATIONS),
