@@ -122,7 +122,7 @@ def test_a_kill_in_mid_line_loses_that_batch_alone(tmp_path: Path, caplog) -> No
         assert back_translate(texts, again, Words("back"), cache=tmp_path, batch_size=3) == whole
         assert len(again.asked) == 1
         assert path.read_bytes() == content
-    assert "its last line was cut off" in caplog.text
+    assert "the last line is incomplete" in caplog.text
 
 
 def test_a_killed_process_leaves_a_cache_that_goes_on(tmp_path: Path) -> None:
@@ -161,8 +161,8 @@ back_translate([f"cat {n}" for n in range(400)], Stays(), Stays(), cache=Path(sy
         (3, lambda line: b"\0" * (len(line) - 1) + b"\n", "line 3 is damaged"),
         (3, lambda line: b'["cat"]\n', "line 3 is damaged"),
         (2, lambda line: b"\xff" + line, "line 2 is damaged"),
-        (1, lambda line: line.replace(b"words there", b"words other"), "line 1: no manifest"),
-        (1, lambda line: b"cat\n", "line 1: no manifest"),
+        (1, lambda line: line.replace(b"words there", b"words other"), "line 1 is not a manifest"),
+        (1, lambda line: b"cat\n", "line 1 is not a manifest"),
     ],
 )
 def test_damage_is_named_by_file_and_line(tmp_path: Path, line: int, damage, message: str) -> None:
@@ -204,7 +204,7 @@ def test_progress_and_a_translator_that_does_not_answer(tmp_path: Path) -> None:
         def __call__(self, texts, *, draw=0):
             return []
 
-    with pytest.raises(InputError, match="silent did not answer 1 texts"):
+    with pytest.raises(InputError, match="silent did not return one translation per text"):
         back_translate(["a"], Silent("silent"), Words("back"), cache=tmp_path)
     with pytest.raises(InputError, match="a batch of 0 texts"):
         back_translate(["a"], Words("there"), Words("back"), batch_size=0)

@@ -153,9 +153,9 @@ def _rewrite(**changes: object) -> Callable[[Path], None]:
         (lambda folder: (folder / "classifier" / "config.json").write_text("{"), "not valid JSON"),
         (lambda folder: (folder / "model.safetensors").unlink(), "cannot load"),
         (_truncate, "cannot be read"),
-        (_rewrite(labels=["animal", "thing"]), "2 labels for a head of 3"),
-        (_rewrite(labels="animal"), "is no configuration of a classifier"),
-        (_rewrite(version=2), "is of version 2"),
+        (_rewrite(labels=["animal", "thing"]), "2 labels for a head with 3"),
+        (_rewrite(labels="animal"), "is not a valid configuration of a classifier"),
+        (_rewrite(version=2), "has the format version 2"),
         (_rewrite(max_length=1000), r"classifier.config\.json: max_length 1000 does not fit"),
         (_rewrite(max_length=2), r"classifier.config\.json: max_length 2 does not fit"),
         (
@@ -163,7 +163,7 @@ def _rewrite(**changes: object) -> Callable[[Path], None]:
             r"config\.json describes what can",
         ),
         (lambda folder: (folder / "1_Pooling" / "config.json").unlink(), r"no such file: .*1_Pooling"),
-        (_rewrite(head={"kind": "linear", "width": 16, "classes": 2}), "holds other weights"),
+        (_rewrite(head={"kind": "linear", "width": 16, "classes": 2}), "do not match its"),
         (_rewrite(head={"kind": "forest"}), "no classification head 'forest'"),
     ],
 )
@@ -191,7 +191,7 @@ def test_what_cannot_be_classified_is_one_clear_error(
     with pytest.raises(InputError, match="absent holds no classifier"):
         Classifier.load("absent")
     encoder = trained.classifier.encoder
-    with pytest.raises(InputError, match="one name of its own"):
+    with pytest.raises(InputError, match="one distinct name"):
         Classifier(encoder, LinearHead(16, 2), ("same", "same"))
 
 

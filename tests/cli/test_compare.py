@@ -49,11 +49,11 @@ def test_records_may_lie_in_several_folders_but_each_in_one(
         (["bert-mini-cls", "gpt"], "no record of gpt"),
         (["bert-mini-cls", "bert-mini-mean", "--draws", "9"], "9 draws say nothing"),
         (["bert-mini-cls", "bert-mini-mean", "--confidence", "95"], "confidence is 95"),
-        (["bert-mini-cls", "bert-mini-mean", "--suite", "sport"], "no suite is called 'sport'"),
-        (["bert-mini-cls", "all-MiniLM-L6-v2"], "choose one: --preset"),
+        (["bert-mini-cls", "bert-mini-mean", "--suite", "sport"], "unknown suite 'sport'"),
+        (["bert-mini-cls", "all-MiniLM-L6-v2"], "choose one with --preset"),
         (
             ["bert-mini-cls", "all-MiniLM-L6-v2", "--suite", "transfer", "--preset", "x"],
-            "no record is of the preset x",
+            "no record of the preset x",
         ),
     ],
 )

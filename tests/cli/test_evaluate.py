@@ -160,7 +160,7 @@ def test_a_model_that_is_not_there_is_named_before_data_that_is_not(
     ("arguments", "problem"),
     [
         (["--sets", "sts17"], "sts17"),
-        (["--sets", ","], "no list of sets was given"),
+        (["--sets", ","], "the list of sets is empty"),
         (["--sets", "stsb,stsb"], "named twice"),
         (["--sets", "sts13"], "sts13"),
         (["--pooling", "median"], "median"),

@@ -220,10 +220,10 @@ def run_command(*arguments: object) -> None:
     ("arguments", "problem"),
     [
         (("{folder}/none",), "no such folder"),
-        (("{folder}/my-run",), "no record to report"),
+        (("{folder}/my-run",), "no record found"),
         (("{folder}", "{folder}"), "2 records are of"),
         (("{folder}", "--baseline", "rwa"), "no record of rwa; there are"),
-        (("{folder}", "--into", "{folder}/labels.toml"), "has no place for a table"),
+        (("{folder}", "--into", "{folder}/labels.toml"), "does not contain a mark for a table"),
         (("{folder}", "--into", "x.md", "--format", "html"), "--into takes markdown"),
         (("{folder}", "--format", "html", "--run", "{folder}"), "holds no run"),
     ],

@@ -99,7 +99,7 @@ def test_same_model_is_replaced_only_on_request(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="record of another model"):
         write(other, tmp_path, overwrite=True)
     (tmp_path / record.file_name).write_text('{"weights": 1}')
-    with pytest.raises(InputError, match="is no record"):
+    with pytest.raises(InputError, match="is not a result record"):
         write(record, tmp_path, overwrite=True)
 
 
@@ -168,7 +168,7 @@ def test_a_full_disk_leaves_the_old_record(
     [
         (lambda v: v.pop("fingerprint"), "field fingerprint: Field required"),
         (lambda v: v.update(version=2), "field version: 2, but"),
-        (lambda v: v.update(suite="sport"), "field suite: no suite is called 'sport'"),
+        (lambda v: v.update(suite="sport"), "field suite: unknown suite 'sport'"),
         (lambda v: v.update(seed="one"), "field seed: Input should be a valid integer"),
         (lambda v: v.update(seed=True), "field seed: Input should be a valid integer"),
         (lambda v: v.update(weight=1), "field weight: Extra inputs are not permitted"),
@@ -177,7 +177,7 @@ def test_a_full_disk_leaves_the_old_record(
         (lambda v: v["datasets"][1].update(items=49), "field datasets, stsb: 49 items, but there are 50"),
         (lambda v: v["datasets"][1].update(sha256="../x"), r"field datasets\[1\].sha256"),
         (lambda v: v["datasets"][1].update(sha256="c" * 64), "there is no .*the gold values of stsb"),
-        (lambda v: v["datasets"][1].update(name="parts"), "a data set is named twice"),
+        (lambda v: v["datasets"][1].update(name="parts"), "a data set is listed twice"),
         (lambda v: v["scores"][0].update(dataset="mnli"), r"scores\[0\].dataset: 'mnli' is no data set"),
         (lambda v: v["scores"].append(v["scores"][0]), r"scores\[12\]: .* is there twice"),
         *(
@@ -212,7 +212,7 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     predictions = next(tmp_path.glob("*.safetensors"))
     content = predictions.read_bytes()
     predictions.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with pytest.raises(InputError, match="was changed afterwards"):
+    with pytest.raises(InputError, match="was modified after the evaluation"):
         read_record(path)
     predictions.write_bytes(content)
     gold = tmp_path / "gold" / f"{'a' * 16}.safetensors"
@@ -238,7 +238,7 @@ def test_other_gold_under_the_same_checksum_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not the spearman"):
         write_record(other, values, {"parts": gold["stsb"]}, tmp_path)
     unscored = other.model_copy(update={"scores": (Score(dataset="overall", metric="x", value=1.0),)})
-    with pytest.raises(InputError, match="the gold values of parts are others"):
+    with pytest.raises(InputError, match="the existing gold values of parts differ"):
         write_record(unscored, values, {"parts": gold["stsb"]}, tmp_path)
 
 

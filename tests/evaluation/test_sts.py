@@ -117,8 +117,8 @@ def test_own_files_stand_beside_sets(tmp_path: Path) -> None:
 
 def test_user_errors_in_the_list_of_sets(tmp_path: Path, pairs: ScoredPairs) -> None:
     for sets, problem in (
-        ((), "no list of sets"),
-        ("stsb", "no list of sets"),
+        ((), "the list of sets is empty"),
+        ("stsb", "the list of sets is empty"),
         (("stsb", "stsb"), "named twice"),
         (("sts18",), "no data set is called 'sts18'"),
     ):

@@ -72,7 +72,7 @@ def test_each_trial_has_a_record_with_everything_that_decided_it(tmp_path: Path)
         "cores"
     ] >= 1
     assert first.environment.seconds["total"] >= first.environment.seconds["train"]
-    assert lines[0] == "6 trials, 0 of them finished before"
+    assert lines[0] == "6 trials, 0 already finished"
     assert lines[1].startswith("[1/6] ce toy shots-60 seed 0: accuracy ") and lines[1].endswith(" left")
     assert "left" not in lines[6]
     # Every method is trained on the same rows, every seed on others, and all are evaluated on the same.
@@ -122,7 +122,7 @@ def test_what_a_set_does_not_allow_is_announced_and_skipped(tmp_path: Path) -> N
     records = run(tmp_path, say=lines.append, values=(3, 20), **rare)
     assert [one.trial and one.trial.setting for one in records] == [{"rho": 3}]
     assert lines[0].startswith("skipped: rare rho-20 seed 0: rare at rho-20: class 0 has ")
-    with pytest.raises(InputError, match="no trial of the experiment is possible"):
+    with pytest.raises(InputError, match="does not have a trial that can run"):
         run(tmp_path, values=(20,), **rare)
 
 
@@ -132,7 +132,7 @@ def test_a_wrong_method_is_refused_before_the_first_trial_runs(tmp_path: Path) -
     assert not list(tmp_path.iterdir())
     with pytest.raises(InputError, match="0 processes"):
         run_trials(ToyTrials(toy_experiment()), tmp_path, jobs=0)
-    with pytest.raises(InputError, match="options cannot be recorded"):
+    with pytest.raises(InputError, match="options cannot be saved in the record"):
         run(tmp_path, options={"D": object()})
 
 

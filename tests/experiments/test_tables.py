@@ -147,13 +147,13 @@ def test_the_notes_say_what_methods_share_and_what_they_do_not() -> None:
     assert any(note.startswith("supcl-seq: in two stages") for note in made.notes)
     assert made.notes[-1] == (
         "toy: 10 train, 5 validation, 300 test rows; 9 to 18 steps; "
-        "of the training split were left out 2 repeated"
+        "excluded from the training split: 2 repeated"
     )
 
 
 def test_a_missing_baseline_is_said() -> None:
     made = table(runs("scl", 0.7))
-    assert "toy at full: nothing is compared, since ce was not run" in made.notes
+    assert "toy at full: no comparison, because ce was not run" in made.notes
 
 
 def test_every_comparison_has_its_p_values() -> None:

@@ -288,10 +288,12 @@ def test_masked_language_term_survives_a_batch_without_masks(masked_encoder) -> 
 
 
 def test_masked_language_term_needs_a_pretrained_head(tiny_encoder) -> None:
-    with pytest.raises(InputError, match="holds no masked-language-model head"):
+    with pytest.raises(InputError, match="does not contain a masked-language-model head"):
         SimCSELoss(tiny_encoder, mlm_weight=0.1)
 
 
 def test_a_gradient_cache_is_refused_with_the_masked_language_model_term(masked_encoder) -> None:
-    with pytest.raises(InputError, match="SimCSELoss has no gradient cache: its masked-language-model term"):
+    with pytest.raises(
+        InputError, match="SimCSELoss does not support a gradient cache: its masked-language-model term"
+    ):
         GradientCache(SimCSELoss(masked_encoder, mlm_weight=0.1))

@@ -204,7 +204,7 @@ def test_bad_options_are_refused(tiny_encoder, options, message) -> None:
 
 def test_bad_batches_are_refused(tiny_encoder, sentences) -> None:
     features = tiny_encoder.preprocess(sentences(3))
-    with pytest.raises(InputError, match="labels single texts, this batch has 2 text columns"):
+    with pytest.raises(InputError, match="needs single texts, but this batch has 2 text columns"):
         SupCLSeqLoss(tiny_encoder)([features, features])
-    with pytest.raises(InputError, match="neither labels nor a second view"):
+    with pytest.raises(InputError, match="needs labels or a second view"):
         SupCLSeqLoss(tiny_encoder, dropouts=(0.1,))([features])

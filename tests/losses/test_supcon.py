@@ -184,7 +184,7 @@ def test_bad_options_are_refused(tiny_encoder, options, message) -> None:
 
 @pytest.mark.parametrize(
     ("labels", "message"),
-    [(None, "neither labels nor a second view"), ([0, 1], "3 rows came with labels of shape")],
+    [(None, "needs labels or a second view"), ([0, 1], "got labels of shape")],
 )
 def test_bad_labels_are_refused(labels, message) -> None:
     with pytest.raises(InputError, match=message):

@@ -76,7 +76,7 @@ def test_a_bound_stops_the_store_but_not_the_views(caplog) -> None:
     assert len(cache) == 2
     assert cache.full
     assert encoder.rows == [4, 2, 2]
-    assert caplog.text.count("takes no more: it reached 48 bytes") == 1
+    assert caplog.text.count("is full after 2 sentences: its limit of 48 bytes is reached") == 1
 
 
 @pytest.mark.parametrize("failure", ["error", "short write"])

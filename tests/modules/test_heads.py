@@ -78,5 +78,5 @@ def test_bad_configurations_are_one_line(config, message) -> None:
 
 
 def test_vectors_of_another_width_are_refused() -> None:
-    with pytest.raises(InputError, match="have 4 dimensions, the head takes 8"):
+    with pytest.raises(InputError, match="have 4 dimensions, but the head expects 8"):
         LinearHead(8, 2)({"sentence_embedding": torch.ones(1, 4)})

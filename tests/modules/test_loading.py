@@ -96,13 +96,13 @@ def test_a_hub_that_does_not_answer_is_asked_once(monkeypatch: pytest.MonkeyPatc
         raise LocalEntryNotFoundError("no answer")
 
     monkeypatch.setattr("sentemb.modules.source.hf_hub_download", download)
-    with pytest.raises(InputError, match="hub cannot be reached"):
+    with pytest.raises(InputError, match="hub is not reachable"):
         sentemb.load("quite-another", pooling="cls")
     assert asked == [("quite-another", False), ("sentence-transformers/quite-another", True)]
 
 
 def test_a_hub_id_is_not_told_the_bundled_ones() -> None:
-    with pytest.raises(InputError, match="hub cannot be reached") as caught:
+    with pytest.raises(InputError, match="hub is not reachable") as caught:
         sentemb.load("me/bert-mini", pooling="cls")
     assert "bundled" not in str(caught.value)
 
@@ -111,7 +111,10 @@ def test_a_folder_of_models_names_them(tiny_bert: Path, tmp_path: Path) -> None:
     for seed in (1, 2):
         shutil.copytree(tiny_bert, tmp_path / f"seed-{seed}")
         (tmp_path / f"seed-{seed}" / "modules.json").write_text("[]")
-    with pytest.raises(InputError, match=r"no model folder; give a model inside it: .*seed-1, .*seed-2"):
+    with pytest.raises(
+        InputError,
+        match=r"not a model folder: it contains neither config.json nor modules.json; use a model inside it: .*seed-1, .*seed-2",
+    ):
         sentemb.load(tmp_path)
 
 

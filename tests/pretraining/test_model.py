@@ -170,9 +170,9 @@ def test_starting_vectors_keep_their_direction_and_predict_frequencies(
 def test_models_that_cannot_be_used_are_refused(
     tmp_path: Path, tiny_tokenizer: PreTrainedTokenizerFast
 ) -> None:
-    with pytest.raises(InputError, match="holds neither config"):
+    with pytest.raises(InputError, match="contains neither config"):
         load_base(tmp_path)
-    with pytest.raises(InputError, match="does not divide by 3 heads"):
+    with pytest.raises(InputError, match="is not divisible by 3 heads"):
         new_bert(tiny_tokenizer, width=16, heads=3)
 
 

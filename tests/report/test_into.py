@@ -34,11 +34,11 @@ def test_what_lies_between_marks_is_replaced(write_file: Callable[[str, str], Pa
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("nothing", "has no place for a table"),
+        ("nothing", "does not contain a mark for a table"),
         ("<!-- report:sts -->\nnever closed\n", "not closed"),
         ("<!-- report:sts -->\n<!-- report:transfer -->\n<!-- /report:transfer -->\n", "not closed"),
         (BEFORE + "<!-- report:layers -->\n<!-- /report:layers -->\n", "a place for layers, of which"),
-        (b"\xff\xfe", "no text in UTF-8"),
+        (b"\xff\xfe", "not valid UTF-8"),
     ],
 )
 def test_a_mark_that_cannot_be_filled_is_refused_and_nothing_changes(

@@ -176,7 +176,7 @@ def test_records_that_would_come_out_differently_are_refused(
         geometry_suite(replace(data.geometry, gold=data.geometry.gold + 1)),
         transfer_suite({"trec": other}, "logreg", 1111),
     ):
-        with pytest.raises(InputError, match="already there"):
+        with pytest.raises(InputError, match="already exists"):
             run_suites(Letters(), Loaded((suite,)), output=tmp_path)
 
 
@@ -245,14 +245,14 @@ def test_missing_data_is_named_at_once_and_skipped_only_when_allowed(
     some = load_suites(["transfer", "geometry", "sts"], options, allow_missing=True)
     assert [one.name for one in some.suites] == ["sts", "geometry"]
     assert len(some.missing) == 14
-    with pytest.raises(InputError, match="give the folder of the data with --data-dir"):
+    with pytest.raises(InputError, match="set the folder of the data with --data-dir"):
         load_suites(["transfer"], options, allow_missing=True)
     with pytest.raises(InputError, match="30 of 1,379 rows"):  # damaged is not missing
         load_suites(["sts"], Options(data_dir=tmp_path), allow_missing=True)
     for names, problem in (
-        (["glue"], "no suite is called 'glue'"),
+        (["glue"], "unknown suite 'glue'"),
         (["sts", "sts"], "sts is named twice"),
-        ([], "no list of suites"),
+        ([], "the list of suites is empty"),
     ):
         with pytest.raises(InputError, match=problem):
             load_suites(names, options)

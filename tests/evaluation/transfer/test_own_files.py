@@ -84,7 +84,7 @@ ROWS = table(28)
     [
         (ROWS + "a cow,\n", "mine.csv:30: column 'label': no label"),
         (ROWS.replace("label", "star"), "mine.csv has no column 'label'; its columns are text, star"),
-        ("text,label\na,x\nb,x\n", "mine.csv: all rows are of one class, 'x'"),
+        ("text,label\na,x\nb,x\n", "mine.csv: all rows have the class 'x'"),
         (ROWS + "a cow,beast\n", "class 'beast' has 1 of the 7 rows that 5-fold cross-validation needs"),
         (table(24)[:-1], "24 rows leave none to stop"),
         ("text,label\n", "mine.csv is empty"),
@@ -101,7 +101,7 @@ def test_bad_files_are_refused_before_anything_is_encoded(
 
 def test_names_that_collide_are_refused(write_file: Write) -> None:
     trec, mine = write_file("trec.csv", ROWS), write_file("mine.csv", ROWS)
-    with pytest.raises(InputError, match="is called like the task trec"):
+    with pytest.raises(InputError, match="has the same name as the task trec"):
         evaluate_transfer(letters, [str(trec)])
     with pytest.raises(InputError, match="task mine is named twice"):
         evaluate_transfer(letters, [str(mine), str(write_file("other/mine.csv", ROWS))])
