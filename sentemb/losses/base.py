@@ -124,7 +124,7 @@ class EncoderLoss(LossParameters):
         if value not in choices:
             allowed = ", ".join(repr(choice) for choice in choices)
             raise InputError(
-                f"{type(self).__name__} does not support {option} {value!r}", f"choose one of {allowed}"
+                f"{option} of {type(self).__name__} is {value!r}", f"choose one of {allowed}"
             )
         return value
 

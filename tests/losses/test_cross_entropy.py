@@ -123,7 +123,7 @@ def test_two_text_columns_and_a_missing_head_are_refused(tiny_encoder, sentences
     with pytest.raises(InputError, match=f"{loss_class.__name__} needs single texts"):
         build(tiny_encoder, loss_class)([features, features], LABELS)
     with pytest.raises(
-        InputError, match="must be a torch.nn.Module, but got 3; use a head such as LinearHead"
+        InputError, match=r"must be a torch\.nn\.Module, but got 3; use a head such as LinearHead"
     ):
         loss_class(tiny_encoder, 3)
 

@@ -299,5 +299,5 @@ def test_what_cannot_be_cached_is_refused(tiny_encoder) -> None:
     with pytest.raises(InputError, match="but StaticEmbedding needs all its texts at once; use LaConLoss"):
         GradientCache(LaConLoss(static, LabelHead(16, 2)))
     normalised = nn.Sequential(nn.BatchNorm1d(16), nn.Linear(16, 2))
-    with pytest.raises(InputError, match="in parts, but BatchNorm1d treats"):
+    with pytest.raises(InputError, match="in parts, but BatchNorm1d needs"):
         GradientCache(CrossEntropySupConLoss(tiny_encoder, normalised))

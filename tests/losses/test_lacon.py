@@ -196,8 +196,8 @@ def test_heads_by_themselves_are_slices_of_at_least_128_dimensions(width, heads)
         ({"heads": 10**400}, "heads of LaConLoss is 10+; use an integer"),
         ({"temperature": 0}, "temperature of LaConLoss is 0"),
         ({"ler_weight": -0.1}, "ler_weight of LaConLoss is -0.1"),
-        ({"denominator": "positives"}, "LaConLoss has no denominator 'positives'"),
-        ({"slices": "local"}, "LaConLoss has no slices 'local'"),
+        ({"denominator": "positives"}, "denominator of LaConLoss is 'positives'; choose one of"),
+        ({"slices": "local"}, "slices of LaConLoss is 'local'; choose one of"),
     ],
 )
 def test_bad_options_are_one_line(options, message) -> None:

@@ -224,7 +224,7 @@ def test_bad_labels_are_refused(tiny_encoder, labels, message) -> None:
 def test_bad_options_and_columns_are_refused(tiny_encoder, sentences) -> None:
     for options, message in [
         ({"temperature": 0}, "temperature of ParaphraseContrastLoss is 0"),
-        ({"negatives": "all"}, "no negatives 'all'"),
+        ({"negatives": "all"}, "negatives of ParaphraseContrastLoss is 'all'"),
         ({"negative_weight": -1}, "negative_weight of"),
         ({"clamp": 0.0}, "clamp of"),
         ({"negatives": "ignored", "clamp": 2.0}, "apply only to negatives='signed'"),

@@ -472,4 +472,4 @@ def test_another_pooling_than_cls_is_logged(tiny_encoder, caplog) -> None:
     tiny_encoder[1] = Pooling(16, "mean")
     with caplog.at_level(logging.INFO):
         build(tiny_encoder)
-    assert "pools by mean" in caplog.text
+    assert "uses the pooling mean" in caplog.text

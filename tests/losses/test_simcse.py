@@ -206,7 +206,7 @@ def test_model_card_gets_options_and_citation(tiny_encoder) -> None:
     ("options", "message"),
     [
         ({"temperature": -1.0}, "temperature of SimCSELoss is -1.0"),
-        ({"head": "mlp"}, "SimCSELoss has no head 'mlp'"),
+        ({"head": "mlp"}, "head of SimCSELoss is 'mlp'; choose one of"),
         ({"hard_negative_weight": float("inf")}, "hard_negative_weight"),
         ({"mlm_weight": -0.1}, "mlm_weight"),
     ],

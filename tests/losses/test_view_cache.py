@@ -100,7 +100,7 @@ def test_a_full_disk_stops_the_store_but_not_the_views(caplog, failure) -> None:
         for _ in range(2):
             assert torch.equal(cache.views(batch([1], [2]), encoder), plain(batch([1], [2])))
     assert len(cache) == 1
-    assert "takes no more" in caplog.text
+    assert "the view cache is full" in caplog.text
 
 
 def test_float64_views_come_back_in_full() -> None:

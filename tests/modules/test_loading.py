@@ -113,7 +113,7 @@ def test_a_folder_of_models_names_them(tiny_bert: Path, tmp_path: Path) -> None:
         (tmp_path / f"seed-{seed}" / "modules.json").write_text("[]")
     with pytest.raises(
         InputError,
-        match=r"not a model folder: it contains neither config.json nor modules.json; use a model inside it: .*seed-1, .*seed-2",
+        match=r"not a model folder: it contains neither .*; use a model inside it: .*seed-1, .*seed-2",
     ):
         sentemb.load(tmp_path)
 

@@ -37,7 +37,7 @@ def test_what_lies_between_marks_is_replaced(write_file: Callable[[str, str], Pa
         ("nothing", "does not contain a mark for a table"),
         ("<!-- report:sts -->\nnever closed\n", "not closed"),
         ("<!-- report:sts -->\n<!-- report:transfer -->\n<!-- /report:transfer -->\n", "not closed"),
-        (BEFORE + "<!-- report:layers -->\n<!-- /report:layers -->\n", "a place for layers, of which"),
+        (BEFORE + "<!-- report:layers -->\n<!-- /report:layers -->\n", "a mark for layers, but there are no records"),
         (b"\xff\xfe", "not valid UTF-8"),
     ],
 )
@@ -59,6 +59,6 @@ def test_an_absent_file_is_refused(tmp_path: Path) -> None:
 def test_of_several_files_all_are_changed_or_none(write_file: Callable[[str, str], Path]) -> None:
     good = write_file("good.md", BEFORE)
     bad = write_file("bad.md", "<!-- report:layers -->\n<!-- /report:layers -->\n")
-    with pytest.raises(InputError, match="a place for layers, of which"):
+    with pytest.raises(InputError, match="a mark for layers, but there are no records"):
         put_into([good, bad], {"sts": "x"})
     assert good.read_text() == BEFORE

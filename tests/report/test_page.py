@@ -111,7 +111,7 @@ def test_answers_stand_side_by_side_and_the_right_one_is_marked() -> None:
     page.answers("remove a folder", {"keyword": [wrong], "hybrid": [right, wrong]})
     html = page.html()
     reader = read(page)
-    assert html.count('<li class="right">') == html.count('aria-label="a right answer"') == 1
+    assert html.count('<li class="right">') == html.count('aria-label="relevant document"') == 1
     assert [word for word in reader.text if word in ("keyword", "hybrid", "shutil.rmtree", "os.<b>")] == [
         "keyword",
         "os.<b>",
