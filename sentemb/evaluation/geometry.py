@@ -257,7 +257,7 @@ def unit_rows(vectors: Floats) -> Double:
     """Vectors at length 1, in float64."""
     double = np.asarray(vectors, dtype=np.float64)
     if not np.isfinite(double).all():
-        raise InputError("a vector contains NaN or infinite values", "check the encoder's weights")
+        raise InputError("a vector contains NaN or infinity", "check the encoder's weights")
     norms = np.linalg.norm(double, axis=1, keepdims=True)  # (n, 1)
     unit: Double = np.divide(double, norms, out=np.zeros_like(double), where=norms > 0)
     return unit

@@ -123,9 +123,7 @@ class EncoderLoss(LossParameters):
         """Refuse a value that is none of the choices; give it back otherwise."""
         if value not in choices:
             allowed = ", ".join(repr(choice) for choice in choices)
-            raise InputError(
-                f"{option} of {type(self).__name__} is {value!r}", f"choose one of {allowed}"
-            )
+            raise InputError(f"{option} of {type(self).__name__} is {value!r}", f"choose one of {allowed}")
         return value
 
     def check_number(

@@ -91,7 +91,7 @@ def load_weights(heads: nn.Module, path: Path, *, hint: str) -> None:
     if _kinds(weights) != _kinds(heads.state_dict()):
         raise InputError(f"the weights in {path} do not match its {CONFIG_FILE}", hint)
     if damaged := [name for name, tensor in weights.items() if not tensor.isfinite().all()]:
-        raise InputError(f"the weight {damaged[0]} in {path} contains NaN or infinite values", hint)
+        raise InputError(f"the weight {damaged[0]} in {path} contains NaN or infinity", hint)
     heads.load_state_dict(weights)
 
 

@@ -120,7 +120,7 @@ def check_weights(model: nn.Module, address: str) -> None:
     for name, weight in model.named_parameters():
         # The sum is not finite where a value is not, and a quarter of the time of looking at each.
         if weight.is_floating_point() and not weight.sum().isfinite() and not weight.isfinite().all():
-            raise InputError(f"the weight {name} of {address} contains NaN or infinite values", AGAIN)
+            raise InputError(f"the weight {name} of {address} contains NaN or infinity", AGAIN)
 
 
 def _check_filled(network: nn.Module, address: str) -> None:
@@ -158,7 +158,7 @@ def _check_vectors(model: SentenceTransformer, address: str) -> None:
     if isinstance(ids, Tensor) and ids.ndim == 2 and bool((ids[0] == ids[1]).all()):
         raise InputError(f"the tokenizer of {address} maps different texts to the same tokens", AGAIN)
     if not bool(vectors.isfinite().all()):
-        raise InputError(f"the vectors of {address} contain NaN or infinite values", AGAIN)
+        raise InputError(f"the vectors of {address} contain NaN or infinity", AGAIN)
     if bool((vectors[0] - vectors[1]).norm() <= _ALIKE * vectors.norm(dim=1).max()):
         pools_first = any(getattr(module, "pooling_mode", None) == "cls" for module in model)
         hint = (

@@ -180,7 +180,7 @@ class Session(ABC):
         before = folder.read_record()
         if "data" in before and _content(before["data"]) != _content(described["data"]):
             raise InputError(
-                f"the data {described['data']['source']} has changed since the run started (recorded "
+                f"{described['data']['source']} has changed since the run started (recorded "
                 f"in {folder.record})",
                 "restore the data, or start a new run with another --output",
             )

@@ -129,7 +129,7 @@ def checked_vectors(name: str, vectors: npt.ArrayLike) -> npt.NDArray[np.float64
     bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
     if len(bad):
         raise InputError(
-            f"{name} contains NaN or infinite values: {len(bad)} rows, the first is row {bad[0]}"
+            f"{name} contains NaN or infinity: {len(bad)} rows, the first is row {bad[0]}"
         )
     return matrix
 

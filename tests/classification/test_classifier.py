@@ -164,7 +164,7 @@ def _rewrite(**changes: object) -> Callable[[Path], None]:
         ),
         (lambda folder: (folder / "1_Pooling" / "config.json").unlink(), r"no such file: .*1_Pooling"),
         (_rewrite(head={"kind": "linear", "width": 16, "classes": 2}), "do not match its"),
-        (_rewrite(head={"kind": "forest"}), "no classification head 'forest'"),
+        (_rewrite(head={"kind": "forest"}), "unknown classification head 'forest'"),
     ],
 )
 def test_a_damaged_folder_is_one_clear_error(

@@ -208,7 +208,7 @@ def test_options_that_do_not_fit_are_one_clear_error(
         ("ce", {"eval_steps": 0}, "eval_steps is 0"),
         ("ce", {"metric": "f2"}, "metric is 'f2'"),
         ("ce", {"data": "file.csv"}, "unknown setting: data"),
-        ("ce", {"preset": "released"}, "no released code for ce"),
+        ("ce", {"preset": "released"}, "the recipe ce does not have a preset 'released'"),
     ],
 )
 def test_a_wrong_configuration_is_one_clear_error(

@@ -47,7 +47,7 @@ def test_records_may_lie_in_several_folders_but_each_in_one(
     [
         (["bert-mini-cls"], "one system cannot be compared"),
         (["bert-mini-cls", "gpt"], "no record of gpt"),
-        (["bert-mini-cls", "bert-mini-mean", "--draws", "9"], "9 draws say nothing"),
+        (["bert-mini-cls", "bert-mini-mean", "--draws", "9"], "9 draws are too few"),
         (["bert-mini-cls", "bert-mini-mean", "--confidence", "95"], "confidence is 95"),
         (["bert-mini-cls", "bert-mini-mean", "--suite", "sport"], "unknown suite 'sport'"),
         (["bert-mini-cls", "all-MiniLM-L6-v2"], "choose one with --preset"),

@@ -120,7 +120,7 @@ def test_geometry_of_a_file_of_pairs(sentemb: Command, model: Path, tmp_path: Pa
     ("arguments", "problem"),
     [
         (["--suites", "sts,glue"], "unknown suite 'glue'"),
-        (["--suites", "transfer", "--preset", "fast"], "no preset 'fast'"),
+        (["--suites", "transfer", "--preset", "fast"], "unknown preset 'fast'"),
         (["--suites", "transfer"], "--data-dir"),
         (["--output", "/proc/nowhere"], "/proc/nowhere"),
     ],

@@ -207,7 +207,7 @@ def test_an_unwritable_output_and_a_taken_one_fail_before_encoding(
     monkeypatch.setattr("sentemb.evaluation.sts.encode_sets", refuse)
     code, _, err = sts(*arguments)
     assert code == 2
-    assert "already there; add --overwrite" in err
+    assert "already exists; add --overwrite" in err
     code, _, err = sts(*arguments[:-1], "/proc/nowhere")
     assert code == 2
     assert "/proc/nowhere" in err

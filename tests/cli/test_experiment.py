@@ -126,7 +126,7 @@ def test_each_method_starts_from_its_model_of_the_source(
 
 def test_experiments_are_listed_and_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("experiment", "--list") == 0
-    assert "ablations           What each part of SG-OPT is worth" in capsys.readouterr().out
+    assert "ablations           Ablations of SG-OPT" in capsys.readouterr().out
     assert command("experiment", "imbalance", "--values", "1,5", "--explain") == 0
     shown = capsys.readouterr().out
     assert "values = [1.0, 5.0]" in shown and "#   test_rows: " in shown

@@ -144,7 +144,7 @@ def test_records_of_one_model_become_results_and_tables(tmp_path: Path) -> None:
     assert (found["MR"].metric_type, found["MR"].metric_value) == ("accuracy", 0.8125)
     section = evaluation_section(records, ["A table.\n"])
     assert section.startswith("## Evaluation\n\nA table.\n\nMeasured with sentemb ")
-    assert ", 2999-01-02; " in section
+    assert ", 2999-01-02. The records " in section
     path = tmp_path / "README.md"
     update_card(path, "lengths", list(found.values()), section)
     assert len(ModelCard.load(path).data.eval_results) == 3

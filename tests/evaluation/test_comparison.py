@@ -128,7 +128,7 @@ def test_classifiers_of_an_encoder_are_no_seeds_of_its_training() -> None:
     assert line.p_seeds == pytest.approx(stats.ttest_ind(both, own, equal_var=False).pvalue)
     with pytest.raises(InputError, match="different numbers of classifiers"):
         system_of(records[1:], "a")
-    with pytest.raises(InputError, match="2 records are of raw, preset simcse, seed 1"):
+    with pytest.raises(InputError, match="2 records of raw, preset simcse, seed 1"):
         system_of([*records, records[-2]], "raw")
 
 
@@ -171,7 +171,7 @@ def test_what_a_name_means() -> None:
     for name in ("org/large", "large", "models/org__large", "org__large"):
         assert resolve_system(name, records) == "org/large"
     assert resolve_system(Path("/data/words.txt"), records) == "words.txt"
-    with pytest.raises(InputError, match="no record of gpt; there are org/large, bert-mini, words"):
+    with pytest.raises(InputError, match="no record of gpt found; choose among org/large, bert-mini, words"):
         resolve_system("gpt", records)
     twins = [transfer_record("one/large", 1, 0.7), *records]
     with pytest.raises(
@@ -218,7 +218,7 @@ def test_other_items_are_refused() -> None:
     other = System("other", "spearman", (None,), {"set0": replace(one.sets["set0"], content="else")})
     for against, draws, problem in (
         (other, 100, "evaluated on different items of set0"),
-        (replace(other, sets={"set9": one.sets["set0"]}), 100, "share no data set"),
+        (replace(other, sets={"set9": one.sets["set0"]}), 100, "do not share a data set"),
         (one, 10**9, "more than 1,000,000 draws"),
         (replace(other, measure="pearson"), 100, "compared by spearman, other by pearson"),
     ):

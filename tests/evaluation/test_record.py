@@ -89,7 +89,7 @@ def test_the_file_is_short_and_read_line_by_line(tmp_path: Path) -> None:
 def test_same_model_is_replaced_only_on_request(tmp_path: Path) -> None:
     record = sts_record(count=9000)
     write(record, tmp_path)
-    with pytest.raises(InputError, match="already there; add --overwrite"):
+    with pytest.raises(InputError, match="already exists; add --overwrite"):
         write(record, tmp_path)
     write(sts_record(count=9000, noise=0.5), tmp_path, overwrite=True)
     assert len(list(tmp_path.glob("*.safetensors"))) == 1  # the old predictions are gone

@@ -153,7 +153,7 @@ def test_nonsense_from_a_method_is_no_result(tmp_path: Path, broken: str) -> Non
         score = float("nan") if broken == "validation score" else 0.5
         return outcome_of(trial, splits, fingerprint, Predicted(predictions, probabilities, score, {}))
 
-    with pytest.raises(ValueError, match="not finite") as caught:
+    with pytest.raises(ValueError, match="NaN or infinite") as caught:
         run(tmp_path, by=nonsense, seeds=1)
     assert "in the trial ce toy shots-60 seed 0" in caught.value.__notes__
     assert not list(tmp_path.glob("*.json"))

@@ -171,7 +171,7 @@ def test_user_errors_are_named(tiny_encoder, sentences) -> None:
         build(tiny_encoder)([features])
     with pytest.raises(InputError, match="has 3 text columns"):
         build(tiny_encoder)([features] * 3)
-    with pytest.raises(InputError, match="opt3 takes many; choose view_encoder='frozen'"):
+    with pytest.raises(InputError, match="opt3 needs several; set view_encoder='frozen'"):
         build(tiny_encoder, objective="opt3")
     with pytest.raises(InputError, match="view_encoder of BackTranslationLoss is 'both'; choose one of"):
         build(tiny_encoder, "both")

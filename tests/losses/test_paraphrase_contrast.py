@@ -228,7 +228,7 @@ def test_bad_options_and_columns_are_refused(tiny_encoder, sentences) -> None:
         ({"negative_weight": -1}, "negative_weight of"),
         ({"clamp": 0.0}, "clamp of"),
         ({"negatives": "ignored", "clamp": 2.0}, "apply only to negatives='signed'"),
-        ({"head": "mlp"}, "no head 'mlp'"),
+        ({"head": "mlp"}, "head of ParaphraseContrastLoss is 'mlp'"),
     ]:
         with pytest.raises(InputError, match=message):
             ParaphraseContrastLoss(tiny_encoder, **options)

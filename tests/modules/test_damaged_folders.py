@@ -230,7 +230,7 @@ REFUSED: dict[str, tuple[str, Damage, str]] = {
     "not a number": (
         "plain",
         weights(lambda all: all | {TABLE: all[TABLE].index_fill(0, torch.tensor(3), float("nan"))}),
-        f"{TABLE} of .* not finite",
+        f"{TABLE} of .* NaN or infinity",
     ),
     "infinite": (
         "dense",
@@ -238,7 +238,7 @@ REFUSED: dict[str, tuple[str, Damage, str]] = {
             lambda all: {name: w / 0 for name, w in all.items()},
             "2_Dense/model.safetensors",
         ),
-        "2.linear.* not finite",
+        "2.linear.* NaN or infinity",
     ),
     "a matrix of zeros": (
         "plain",

@@ -23,7 +23,7 @@ def test_weights_come_back_exactly(tmp_path: Path) -> None:
 
 def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
     save_weights(nn.Linear(3, 2), tmp_path / "head.safetensors")
-    with pytest.raises(InputError, match=r"head\.safetensors holds other weights"):
+    with pytest.raises(InputError, match=r"the weights in .*head\.safetensors do not match"):
         load_weights(nn.Linear(3, 4), tmp_path / "head.safetensors", hint="copy it completely")
 
 
@@ -55,12 +55,12 @@ def test_weights_that_are_not_finite_are_named(tmp_path: Path, value: float) -> 
     damaged = nn.Linear(3, 2)
     damaged.weight.data[1, 2] = value
     save_weights(damaged, tmp_path / "head.safetensors")
-    with pytest.raises(InputError, match=r"weight weight in .*head\.safetensors .* not finite"):
+    with pytest.raises(InputError, match=r"weight weight in .*head\.safetensors .* NaN or infinity"):
         load_weights(nn.Linear(3, 2), tmp_path / "head.safetensors", hint="copy it completely")
 
 
 def test_weights_of_another_type_are_refused(tmp_path: Path) -> None:
     whole = {name: weight.to(torch.int32) for name, weight in nn.Linear(3, 2).state_dict().items()}
     save_file(whole, tmp_path / "head")
-    with pytest.raises(InputError, match="head holds other weights"):
+    with pytest.raises(InputError, match="the weights in .*head do not match"):
         load_weights(nn.Linear(3, 2), tmp_path / "head", hint="copy it completely")

@@ -63,8 +63,8 @@ def test_every_kind_is_listed_under_its_own_name() -> None:
     ("config", "message"),
     [
         ({}, "no classification head None; choose one of linear"),
-        ({"kind": ["linear"]}, r"no classification head \['linear'\]"),
-        ({"kind": "mlp", "width": 8}, "no classification head 'mlp'"),
+        ({"kind": ["linear"]}, r"unknown classification head \['linear'\]"),
+        ({"kind": "mlp", "width": 8}, "unknown classification head 'mlp'"),
         ({"kind": "linear", "width": 8}, "missing a required argument: 'classes'"),
         ({"kind": "linear", "width": 8, "classes": 2, "depth": 3}, "unexpected keyword argument 'depth'"),
         ({"kind": "linear", "width": 8, "classes": 0}, "classes of a classification head is 0"),

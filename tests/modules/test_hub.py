@@ -35,7 +35,7 @@ LOADED: dict[Case, list[str]] = {
     ("short", None, None): ["Transformer", "WeightedLayerPooling", "Pooling"],
 }
 REFUSED: dict[Case, str] = {
-    ("me/absent", "cls", None): "no model 'me/absent': neither a folder here nor a repository",
+    ("me/absent", "cls", None): "model 'me/absent' not found: it is neither a local folder nor a repository",
     ("absent", "cls", None): "no model 'absent'",
     ("me/raw", "cls", "no-such-branch"): "me/raw has no revision 'no-such-branch'",
     ("me/nothing", "cls", None): "contains neither config.json nor modules.json",

@@ -56,7 +56,7 @@ def test_sets_of_another_kind_are_refused() -> None:
     with pytest.raises(InputError, match="three has 3 classes"):
         TaskSets(sets.sentiment, three, sets.similarity)
     high = LabelledTexts("high", "train", ["a"], ["b"], np.array([9.0]), ())
-    with pytest.raises(InputError, match="no scores from 0 to 5"):
+    with pytest.raises(InputError, match="not scores from 0 to 5"):
         TaskSets(sets.sentiment, sets.paraphrase, high)
 
 

@@ -189,7 +189,7 @@ def test_resuming_on_other_data_is_refused(
         stop_after(patch, 1)
         with pytest.raises(Interrupted):
             fit_multitask(config, TRAIN, DEV)
-    with pytest.raises(InputError, match="the data is not what the run began on"):
+    with pytest.raises(InputError, match="the data has changed since the run started"):
         fit_multitask(config, toy_sets(seed=5), DEV, resume=True)
 
 

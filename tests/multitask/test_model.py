@@ -82,11 +82,11 @@ def test_damaged_folders_are_named(model: MultiTaskModel, tmp_path: Path) -> Non
     path = tmp_path / "model" / "multitask" / "config.json"
     config = json.loads(path.read_text())
     for change, message in (
-        ({"version": 2}, "of version 2"),
+        ({"version": 2}, "has the format version 2"),
         ({"version": None}, "does not specify a format version"),
         ({"sentiments": "good"}, "is not a valid configuration of a multi-task model"),
         ({"heads": {**config["heads"], "sharing": "full"}}, "other weights"),
-        ({"heads": {**config["heads"], "sharing": "half"}}, "no sharing 'half'"),
+        ({"heads": {**config["heads"], "sharing": "half"}}, "unknown sharing 'half'"),
     ):
         path.write_text(json.dumps(config | change))
         with pytest.raises(InputError, match=message):

@@ -119,7 +119,7 @@ def test_stacked_layers_repeat_the_base(tiny_bert: Path) -> None:
     assert torch.equal(
         deep.cls.predictions.transform.dense.weight, shallow.cls.predictions.transform.dense.weight
     )
-    with pytest.raises(InputError, match="no multiple of the base's 3 layers"):
+    with pytest.raises(InputError, match="not a multiple of the base's 3 layers"):
         stack_layers(shallow, 4)
 
 

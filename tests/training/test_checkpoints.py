@@ -96,5 +96,5 @@ def test_a_damaged_checkpoint_is_one_clear_error(
         (tmp_path / file).unlink()
     else:
         (tmp_path / file).write_bytes(content)
-    with pytest.raises(InputError, match=rf"is damaged: .*{message}.*; remove its folder, and resume"):
+    with pytest.raises(InputError, match=rf"is damaged: .*{message}.*; delete its folder, then resume"):
         check_checkpoint(tmp_path)

@@ -86,7 +86,7 @@ def test_a_stream_trains_or_says_what_to_do(tiny_encoder: Any, tmp_path: Path) -
         loss = SelfGuidedLoss(tiny_encoder, projection_width=16, **options)
         return SentembTrainer(tiny_encoder, arguments, train_dataset=rows.to_iterable_dataset(), loss=loss)
 
-    with pytest.raises(InputError, match=r'train_dataset is a stream; .*views="online"'):
+    with pytest.raises(InputError, match=r'streaming train_dataset; .*views="online"'):
         trainer().train()
     online = trainer(views="online")
     online.train()

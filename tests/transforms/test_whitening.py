@@ -118,7 +118,7 @@ def test_soft_whitening_goes_from_white_to_nothing() -> None:
         (np.zeros((50, 8)), 1.0, "the vectors do not vary"),
         (np.eye(8), 0.0, "ridge is 0; use a number above 0"),
         (np.eye(8), float("nan"), "ridge is nan"),
-        (np.full((50, 8), np.inf), 1.0, "row 0 of vectors holds NaN or infinity"),
+        (np.full((50, 8), np.inf), 1.0, "vectors contains NaN or infinity: 50 rows, the first is row 0"),
     ],
 )
 def test_what_cannot_be_softly_whitened(vectors: object, ridge: float, message: str) -> None:

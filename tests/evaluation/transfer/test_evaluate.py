@@ -160,7 +160,7 @@ def test_groups_of_tasks() -> None:
         (["cr", "cr"], "simcse", "task cr is named twice"),
         (["imdb"], "simcse", "no task 'imdb'"),
         (["stsb"], "simcse", "no task 'stsb'"),
-        (["cr"], "senteval", "no preset 'senteval'"),
+        (["cr"], "senteval", "unknown preset 'senteval'"),
     ],
 )
 def test_user_errors_are_named(tasks: list[str], preset: str, message: str, tmp_path: Path) -> None:

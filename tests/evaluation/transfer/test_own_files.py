@@ -86,7 +86,7 @@ ROWS = table(28)
         (ROWS.replace("label", "star"), "mine.csv has no column 'label'; its columns are text, star"),
         ("text,label\na,x\nb,x\n", "mine.csv: all rows have the class 'x'"),
         (ROWS + "a cow,beast\n", "class 'beast' has 1 of the 7 rows that 5-fold cross-validation needs"),
-        (table(24)[:-1], "24 rows leave none to stop"),
+        (table(24)[:-1], "24 rows are too few for the validation split"),
         ("text,label\n", "mine.csv is empty"),
     ],
 )
