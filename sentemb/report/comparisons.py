@@ -50,11 +50,11 @@ class Compared:
         )
         header = ["system", "runs", first.measure, "difference", f"{100 * first.confidence:g} %"]
         return Table(
-            title=f"Against {first.first} ({first.headline.scores[0]:.2f}, {runs}), {sets}, x 100",
+            title=f"Difference from {first.first} ({first.headline.scores[0]:.2f}, {runs}) on {sets}, x 100",
             header=(*header, "p, items", "p, seeds", "p"),
             rows=rows,
             notes=(
-                "interval: paired bootstrap over items",
+                f"{100 * first.confidence:g} %: interval of the paired bootstrap over items",
                 (
                     "p, items: permutation test over items; p, seeds: t-test over runs; p: the larger of "
                     "both, Holm-corrected over the rows"
@@ -73,7 +73,7 @@ class Compared:
             low, high = one.headline.interval or (size, size)
             estimates.append(Estimate(one.second, size, low, high, significant=p < LEVEL))
         return ForestPlot(
-            title=f"{self.on}: against {first.first}, "
+            title=f"{self.on}: difference from {first.first} on "
             f"{'the average' if first.average else first.sets[0].name}",
             axis=f"difference, {first.measure} x 100",
             estimates=sorted(estimates, key=lambda one: -one.size),
@@ -108,11 +108,12 @@ def comparison_table(comparison: Comparison) -> Table:
     header += ["p, items", "p, seeds", "p", *(["Williams"] if single else [])]
     rows = tuple((*_cells(line), *([_p(line.p_williams)] if single else [])) for line in lines)
     return Table(
-        title=f"{comparison.second} against {comparison.first}, {comparison.measure} x 100",
+        title=f"{comparison.second} compared with {comparison.first}, {comparison.measure} x 100",
         header=tuple(header),
         rows=rows,
         notes=(
-            "difference: second minus first; interval: paired bootstrap over items",
+            f"difference: second minus first; {100 * comparison.confidence:g} %: interval of the paired bootstrap over "
+            "items",
             (
                 "p, items: permutation test over items; p, seeds: t-test over runs; p: the larger of "
                 "both, Holm-corrected over sets"

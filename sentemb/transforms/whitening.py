@@ -128,9 +128,7 @@ def checked_vectors(name: str, vectors: npt.ArrayLike) -> npt.NDArray[np.float64
         raise InputError(f"{name} has the shape {matrix.shape}", "pass a 2-D array with one row per sentence")
     bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
     if len(bad):
-        raise InputError(
-            f"{name} contains NaN or infinity: {len(bad)} rows, the first is row {bad[0]}"
-        )
+        raise InputError(f"{name} contains NaN or infinity: {len(bad)} rows, the first is row {bad[0]}")
     return matrix
 
 

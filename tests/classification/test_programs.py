@@ -137,12 +137,12 @@ def test_grades_are_classes_and_scored_as_grades(
             "one.csv: all rows have the label 'good'; add examples of at least one more class",
         ),
         ((), "specify either --task or --train"),
-        (("--task", "cola", "--validation", "{table}"), "--validation goes with --train"),
+        (("--task", "cola", "--validation", "{table}"), "--validation needs --train"),
         (
             ("--task", "cola", "--label", "kind"),
             "--label needs --train; --task cola already defines its rows; remove --label",
         ),
-        (("--task", "cola", "--columns", "text"), "--columns goes with --train"),
+        (("--task", "cola", "--columns", "text"), "--columns needs --train"),
         (("--train", "{table}", "--set", "probe_options.epochs=3"), "of a second stage"),
     ],
 )

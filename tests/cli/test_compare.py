@@ -25,7 +25,7 @@ def test_the_verdict_comes_first_and_then_a_table(sentemb: Command, some: Path) 
     code, out, err = sentemb("compare", "runs/bert-mini-cls", "bert-mini-mean", "-r", some, "--draws", 100)
     assert code == 0, err
     assert out.startswith("bert-mini-mean is better than bert-mini-cls by ")
-    assert "**bert-mini-mean against bert-mini-cls, spearman x 100**" in out
+    assert "**bert-mini-mean compared with bert-mini-cls, spearman x 100**" in out
     assert "Williams" in out
 
 

@@ -121,7 +121,7 @@ def test_each_method_starts_from_its_model_of_the_source(
     assert record.trial is not None and "sources" in record.trial.options["base"]
     assert command("experiment", "transfer", "ce", *source, *short, *place) == 0
     shown = capsys.readouterr().err
-    assert "training ce" not in shown and "1 trials, 1 of them finished" in shown
+    assert "training ce" not in shown and "1 trials, 1 already finished" in shown
 
 
 def test_experiments_are_listed_and_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

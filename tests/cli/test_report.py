@@ -154,7 +154,7 @@ def test_comparisons_are_told_in_words(folder: Path) -> None:
 def test_a_row_says_whether_a_system_is_better(folder: Path) -> None:
     found = sections_of(folder, baselines=["raw"])
     (sts, languages, transfers), details = found["significance"].tables, found["comparisons"].tables
-    assert sts.title.startswith("Against raw of mini <1> (cls) (") and "the average" in sts.title
+    assert sts.title.startswith("Difference from raw of mini <1> (cls) (") and "the average" in sts.title
     assert [row[:2] for row in sts.rows] == [("<b>odd_&%|", "1"), ("SG-OPT of mini <1> (cls)", "2")]
     assert [row[3:7] for row in sts.rows] == [table.rows[-1][3:7] for table in details[:2]]
     assert "accuracy" in transfers.header and len(languages.rows) == 1
@@ -184,7 +184,7 @@ def test_bases_are_compared_among_themselves(folder: Path, tmp_path: Path) -> No
         build_report([tmp_path], baselines=["none"])
     for path in tmp_path.glob("*odd*"):
         path.unlink()
-    with pytest.raises(InputError, match="nothing to compare raw, tuned with"):
+    with pytest.raises(InputError, match="no other system to compare with raw, tuned"):
         build_report([tmp_path], baselines=["raw", "tuned"])
 
 

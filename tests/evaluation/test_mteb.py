@@ -58,7 +58,7 @@ def test_only_mtebs_populations_go_under_mtebs_names(record: Record, tmp_path: P
 
 def test_truncated_sets_and_other_splits_stay_at_home(tmp_path: Path) -> None:
     for pairs, problem in (
-        (make_pairs("stsb", "test", (1378,)), "stsb has 1,378 pairs, MTEB's STSBenchmark 1,379"),
+        (make_pairs("stsb", "test", (1378,)), "stsb has 1,378 pairs, but MTEB's STSBenchmark has 1,379"),
         (make_pairs("stsb", "dev", (1500,)), "split dev"),
         (make_pairs("sickr", "test", (4927,)), "evaluate sickr-mteb"),
     ):

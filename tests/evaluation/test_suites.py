@@ -62,5 +62,5 @@ def test_records_of_both_suites_share_a_folder(tmp_path: Path) -> None:
 def test_families_stand_for_their_members(shared_data: Path) -> None:
     pairs = load_sets(["sts17", "stsb"], data_dir=shared_data)
     assert [one.name for one in pairs] == [*MULTILINGUAL.sets, "stsb"]
-    with pytest.raises(InputError, match="set sts17-es-es is named twice"):
+    with pytest.raises(InputError, match="set sts17-es-es is listed twice"):
         load_sets(["sts17-es-es", "sts17"], data_dir=shared_data)

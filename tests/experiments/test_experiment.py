@@ -62,7 +62,7 @@ def test_a_file_of_ones_own(write_file: Callable[[str, str], Path]) -> None:
         ("seeds = [-1]", r"field seeds\.0"),
         ("best = 3", "best is 3, but there are only 2 seeds"),
         ("kind = 'stss'", "field kind"),
-        ("rows = ['a', 'a']", "the method a is named twice"),
+        ("rows = ['a', 'a']", "the method a is listed twice"),
         ("options = { seeds = 3 }", "seeds cannot be set here because the experiment sets it; use --seeds"),
         (
             "methods.x.metric = 'f1'",

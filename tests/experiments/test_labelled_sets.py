@@ -148,7 +148,7 @@ def test_what_a_set_does_not_allow_is_no_user_error() -> None:
 @pytest.mark.parametrize(
     ("data", "setting", "value", "problem"),
     [
-        ("toy", "shots", 2.5, r"whole number, not 2\.5"),
+        ("toy", "shots", 2.5, r"integer, not 2\.5"),
         ("toy", "shot", 20, "unknown setting 'shot'"),
         ("colla", "full", None, "colla"),
         ("three", "classes", 4, "3 classes, not 4"),

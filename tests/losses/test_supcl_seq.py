@@ -102,7 +102,9 @@ def test_what_a_released_step_leaves_behind_is_found_again(tiny_encoder) -> None
     plain = SupCLSeqLoss(tiny_encoder)
     assert not plain.head_state()
     for loss, state in ((plain, first.head_state()), (first, {})):
-        with pytest.raises(InputError, match=r"saved state .* contains (left_behind|nothing), .*; build the loss"):
+        with pytest.raises(
+            InputError, match=r"saved state .* contains (left_behind|nothing), .*; build the loss"
+        ):
             loss.load_head_state(state)
 
 

@@ -145,7 +145,7 @@ REFUSED: dict[str, tuple[str, Damage, str]] = {
     "padding beyond the table": (
         "plain",
         edit("tokenizer_config.json", pad_token="[]"),
-        r"tokenizer_config.json of .*bad: pad_token '\[\]' is none of the model's 34 tokens",
+        r"tokenizer_config.json of .*bad: pad_token '\[\]' is outside the model's 34 embeddings",
     ),
     "small vocabulary": (
         "pooled",
@@ -155,7 +155,7 @@ REFUSED: dict[str, tuple[str, Damage, str]] = {
     "numbers beyond the table": (
         "plain",
         vocabulary(lambda words: {word: number + 100 * (number > 4) for word, number in words.items()}),
-        "tokenizer of .*bad is not the model's: .* up to number 133, the model 34",
+        "tokenizer of .*bad does not match the model: .* up to 133, but the model has 34",
     ),
     "all tokens unknown": (
         "plain",
@@ -327,7 +327,7 @@ def test_a_length_beyond_the_positions_is_lowered(
     edit(LENGTHS, max_seq_length=1000)(folder)
     model = sentemb.load(folder, device="cpu")
     assert model.max_seq_length == 64
-    assert "takes 64 tokens, not 1000" in caplog.text
+    assert "reads at most 64 tokens, not 1000" in caplog.text
     assert np.isfinite(model.encode(["the cat " * 100])).all()
 
 

@@ -62,5 +62,5 @@ def test_weights_that_are_not_finite_are_named(tmp_path: Path, value: float) -> 
 def test_weights_of_another_type_are_refused(tmp_path: Path) -> None:
     whole = {name: weight.to(torch.int32) for name, weight in nn.Linear(3, 2).state_dict().items()}
     save_file(whole, tmp_path / "head")
-    with pytest.raises(InputError, match="the weights in .*head do not match"):
+    with pytest.raises(InputError, match=r"the weights in .*head do not match"):
         load_weights(nn.Linear(3, 2), tmp_path / "head", hint="copy it completely")

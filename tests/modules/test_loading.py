@@ -62,7 +62,12 @@ def test_a_raw_transformer_gets_mean_pooling_and_one_message(
 ) -> None:
     model, mean = sentemb.load(tiny_bert, device="cpu"), sentemb.load(tiny_bert, pooling="mean", device="cpu")
     np.testing.assert_array_equal(model.encode(TEXTS), mean.encode(TEXTS))
-    assert caplog.text.count("raw transformer without a pooling: mean pooling is used") == 1
+    assert (
+        caplog.text.count(
+            "pretrained base without a pooling (not trained for sentences): mean pooling is used"
+        )
+        == 1
+    )
 
 
 def test_a_finished_encoder_is_told_from_a_raw_transformer(tiny_bert: Path, tmp_path: Path) -> None:

@@ -210,7 +210,7 @@ def test_impossible_settings_are_refused(
         ({"corpus": ["absent.txt"]}, "no such file"),
         ({"base": "/dev"}, "does not contain a tokenizer"),
         ({"validation_share": 1e-9}, "none is left for validation"),
-        ({"length": 128}, "length 128 exceeds 64 positions"),
+        ({"length": 128}, "length 128 is above the limit of the model, 64 positions"),
         ({"max_steps": None}, "the length of the run is not limited"),
     ],
 )

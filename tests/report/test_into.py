@@ -37,7 +37,10 @@ def test_what_lies_between_marks_is_replaced(write_file: Callable[[str, str], Pa
         ("nothing", "does not contain a mark for a table"),
         ("<!-- report:sts -->\nnever closed\n", "not closed"),
         ("<!-- report:sts -->\n<!-- report:transfer -->\n<!-- /report:transfer -->\n", "not closed"),
-        (BEFORE + "<!-- report:layers -->\n<!-- /report:layers -->\n", "a mark for layers, but there are no records"),
+        (
+            BEFORE + "<!-- report:layers -->\n<!-- /report:layers -->\n",
+            "a mark for layers, but there are no records",
+        ),
         (b"\xff\xfe", "not valid UTF-8"),
     ],
 )

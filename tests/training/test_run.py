@@ -155,7 +155,7 @@ def test_ctrl_c_leaves_a_run_that_resumes_to_the_same_weights(
         with pytest.raises(Interrupted, match=r"stopped at step 5; .*--resume"):
             train(config)
     assert signal.getsignal(signal.SIGINT) is handler
-    with pytest.raises(InputError, match="interrupted run of the same configuration; add --resume"):
+    with pytest.raises(InputError, match="interrupted run with the same configuration; add --resume"):
         train(config)
     with pytest.raises(InputError, match="other values of epochs"):
         train(config.replace(epochs=3), resume=True)

@@ -114,8 +114,8 @@ def test_the_released_preset() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "message"),
     [
-        (skewed(3), None, "1 pair of sentences is too few"),
-        (skewed(30), skewed(29), r"shape \(30, 8\) and \(29, 8\)"),
+        (skewed(3), None, "1 pair of sentences is not enough"),
+        (skewed(30), skewed(29), r"differ: \(30, 8\) and \(29, 8\)"),
         (skewed(30)[:, :3], None, "3 dimensions cannot be halved"),
         (np.full((30, 8), np.inf), None, "contains NaN or infinity: 30 rows, the first is row 0"),
         (skewed(30).astype(np.float64) * 1e30, None, "diverged at step 1 of 1"),

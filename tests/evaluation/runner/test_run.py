@@ -167,7 +167,7 @@ def test_records_that_would_come_out_differently_are_refused(
     run_suites(Letters(), loaded, output=tmp_path)
     with pytest.raises(InputError, match="record of another model"):
         run_suites(Letters("others"), loaded, output=tmp_path, overwrite=True)
-    with pytest.raises(InputError, match=r"made of other data or with other settings; add --overwrite"):
+    with pytest.raises(InputError, match=r"with other data or other settings; add --overwrite"):
         run_suites(Letters(precision="bfloat16"), loaded, output=tmp_path)
     one, trec = data.sts["sts12"], data.tasks["trec"]
     other = {**trec, "test": replace(trec["test"], labels=1 - trec["test"].labels)}
@@ -288,5 +288,5 @@ def test_retrieval_takes_the_sets_that_are_there(tmp_path: Path) -> None:
         load_suites(["sts", "retrieval"], options)
     with pytest.raises(InputError, match=r"holds no scifact .*, nor cisi"):
         load_suites(["retrieval"], Options(data_dir=tmp_path))
-    with pytest.raises(InputError, match=r"holds no cisi .*; give the folder"):
+    with pytest.raises(InputError, match=r"holds no cisi .*; set the folder"):
         load_suites(["retrieval"], replace(options, sets=["cacm", "cisi"]))

@@ -85,7 +85,7 @@ ROWS = table(28)
         (ROWS + "a cow,\n", "mine.csv:30: column 'label': no label"),
         (ROWS.replace("label", "star"), "mine.csv has no column 'label'; its columns are text, star"),
         ("text,label\na,x\nb,x\n", "mine.csv: all rows have the class 'x'"),
-        (ROWS + "a cow,beast\n", "class 'beast' has 1 of the 7 rows that 5-fold cross-validation needs"),
+        (ROWS + "a cow,beast\n", "class 'beast' has 1 rows, but 5-fold cross-validation needs 7"),
         (table(24)[:-1], "24 rows are too few for the validation split"),
         ("text,label\n", "mine.csv is empty"),
     ],
@@ -103,5 +103,5 @@ def test_names_that_collide_are_refused(write_file: Write) -> None:
     trec, mine = write_file("trec.csv", ROWS), write_file("mine.csv", ROWS)
     with pytest.raises(InputError, match="has the same name as the task trec"):
         evaluate_transfer(letters, [str(trec)])
-    with pytest.raises(InputError, match="task mine is named twice"):
+    with pytest.raises(InputError, match="task mine is listed twice"):
         evaluate_transfer(letters, [str(mine), str(write_file("other/mine.csv", ROWS))])
