@@ -72,7 +72,7 @@ def read_own_texts(path: str | Path, *, columns: Sequence[str] = ("text",)) -> l
     for row in read_rows(path, columns=[text] if pair is None else [text, pair]):
         inputs.append(row.text(text) if pair is None else (row.text(text), row.text(pair)))
     if not inputs:
-        raise InputError(f"{path} is empty")
+        raise InputError(f"{path} does not contain any rows")
     return inputs
 
 

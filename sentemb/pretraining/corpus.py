@@ -139,4 +139,4 @@ def read_documents(files: Iterable[Path]) -> Iterator[Document]:
                 found = True
                 yield Document(path, line, text)
         if not found:
-            raise InputError(f"{path} is empty", "add text to it, or remove it from --corpus")
+            raise InputError(f"{path} does not contain text", "add text to it, or remove it from --corpus")

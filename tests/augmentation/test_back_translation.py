@@ -157,7 +157,7 @@ back_translate([f"cat {n}" for n in range(400)], Stays(), Stays(), cache=Path(sy
 @pytest.mark.parametrize(
     ("line", "damage", "message"),
     [
-        (2, lambda line: line.replace(b"cat", b"dog", 1), "line 2 is damaged; remove the line"),
+        (2, lambda line: line.replace(b"cat", b"dog", 1), "line 2 is damaged; delete the line"),
         (3, lambda line: b"\0" * (len(line) - 1) + b"\n", "line 3 is damaged"),
         (3, lambda line: b'["cat"]\n', "line 3 is damaged"),
         (2, lambda line: b"\xff" + line, "line 2 is damaged"),
@@ -206,5 +206,5 @@ def test_progress_and_a_translator_that_does_not_answer(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match="silent did not return one translation per text"):
         back_translate(["a"], Silent("silent"), Words("back"), cache=tmp_path)
-    with pytest.raises(InputError, match="a batch of 0 texts"):
+    with pytest.raises(InputError, match="batch_size is 0"):
         back_translate(["a"], Words("there"), Words("back"), batch_size=0)

@@ -148,7 +148,7 @@ def _rewrite(**changes: object) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda folder: shutil.rmtree(folder / "classifier"), "holds no classifier"),
+        (lambda folder: shutil.rmtree(folder / "classifier"), "is not a classifier"),
         (lambda folder: (folder / "classifier" / "head.safetensors").unlink(), "cannot be read"),
         (lambda folder: (folder / "classifier" / "config.json").write_text("{"), "not valid JSON"),
         (lambda folder: (folder / "model.safetensors").unlink(), "cannot load"),
@@ -156,11 +156,11 @@ def _rewrite(**changes: object) -> Callable[[Path], None]:
         (_rewrite(labels=["animal", "thing"]), "2 labels for a head with 3"),
         (_rewrite(labels="animal"), "is not a valid configuration of a classifier"),
         (_rewrite(version=2), "has the format version 2"),
-        (_rewrite(max_length=1000), r"classifier.config\.json: max_length 1000 does not fit"),
-        (_rewrite(max_length=2), r"classifier.config\.json: max_length 2 does not fit"),
+        (_rewrite(max_length=1000), r"classifier.config\.json: max_length 1000 is not supported"),
+        (_rewrite(max_length=2), r"classifier.config\.json: max_length 2 is not supported"),
         (
             _rewrite(head={"kind": "linear", "width": 10**13, "classes": 3}),
-            r"config\.json describes what can",
+            r"config\.json is not a valid configuration",
         ),
         (lambda folder: (folder / "1_Pooling" / "config.json").unlink(), r"no such file: .*1_Pooling"),
         (_rewrite(head={"kind": "linear", "width": 16, "classes": 2}), "do not match its"),
@@ -180,7 +180,7 @@ def test_a_damaged_folder_is_one_clear_error(
 def test_what_cannot_be_classified_is_one_clear_error(
     trained: ClassifierRun, trained_on_pairs: ClassifierRun
 ) -> None:
-    with pytest.raises(InputError, match="not one string"):
+    with pytest.raises(InputError, match="but got a single string"):
         trained.classifier.predict("cat dog")
     with pytest.raises(InputError, match="not None; give a list"):
         trained.classifier.predict(None)  # type: ignore[arg-type]
@@ -188,7 +188,7 @@ def test_what_cannot_be_classified_is_one_clear_error(
         trained.classifier.predict(["cat", ("cat", "dog")])
     with pytest.raises(InputError, match="takes a pair"):
         trained_on_pairs.classifier.predict(["cat"])
-    with pytest.raises(InputError, match="absent holds no classifier"):
+    with pytest.raises(InputError, match="absent is not a classifier"):
         Classifier.load("absent")
     encoder = trained.classifier.encoder
     with pytest.raises(InputError, match="one distinct name"):

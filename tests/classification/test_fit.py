@@ -169,8 +169,8 @@ NAMES = TOY.label_names
         (LabelledTexts("s", "train", ["a"], None, np.array([0]), ("only",)), None, "all rows .* label only"),
         (_with(TOY.select([0, 3]), NAMES), None, "all rows .* label animal"),
         (TOY, toy_set(12, pairs=True), "one has pairs"),
-        (TOY, _with(TOY, (*NAMES[:2], "new")), "lacks: new"),
-        (TOY, _with(TOY, NAMES[::-1]), "in another way"),
+        (TOY, _with(TOY, (*NAMES[:2], "new")), "do not occur in toy train: new"),
+        (TOY, _with(TOY, NAMES[::-1]), "numbers its classes differently"),
     ],
 )
 def test_data_that_cannot_be_learnt_is_one_clear_error(
@@ -186,7 +186,7 @@ def test_data_that_cannot_be_learnt_is_one_clear_error(
     [
         ("ce", {"metric": "f1"}, "f1 is defined for two classes"),
         ("ce", {"loss_options": {"weight": 1}}, "unknown option of CrossEntropyLoss: weight"),
-        ("ce", {"head": "label", "head_options": {"depth": 1}}, "does not fit"),
+        ("ce", {"head": "label", "head_options": {"depth": 1}}, "is invalid"),
         ("supcl-seq", {"head": "lsan"}, "does not train a head"),
         ("supcl-seq", {"probe_options": {"epochs": 0}}, "probe_options.epochs is 0"),
         ("ce", {"seeds": [1, 2]}, "accepts one seed"),

@@ -140,7 +140,7 @@ def test_options_are_checked(values: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("recipe", "overrides", "message"),
     [
-        ("ce", {"probe_options": {"epochs": 3}}, "probe_options (of a second stage) are not used"),
+        ("ce", {"probe_options": {"epochs": 3}}, "so probe_options .of a second stage. are not used"),
         ("ce", {"self_supervised": True}, "CrossEntropyLoss needs labels"),
         ("supcl-seq", {"probe_options": {"warmup": 3}}, "unknown option of the second stage"),
     ],

@@ -131,7 +131,7 @@ def test_grades_are_classes_and_scored_as_grades(
         (("--train", "absent.csv"), "absent.csv"),
         (("--train", "{table}", "--label", "kind"), "kind"),
         (("--train", "{table}", "--set", "epochs"), "write --set KEY=VALUE"),
-        (("--train", "{table}", "--columns", "a,b,c"), "text columns a, b, c"),
+        (("--train", "{table}", "--columns", "a,b,c"), "text columns are a, b, c"),
         (
             ("--train", "{one}"),
             "one.csv: all rows have the label 'good'; add examples of at least one more class",

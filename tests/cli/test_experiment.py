@@ -136,7 +136,7 @@ def test_experiments_are_listed_and_explained(tmp_path: Path, capsys: pytest.Cap
         (tmp_path / "same.toml").write_text(capsys.readouterr().out)
         assert load_experiment(tmp_path / "same.toml") == load_experiment(name)
     assert command("experiment", "imbalance") == 2
-    assert "set a folder with --output" in capsys.readouterr().err
+    assert "name one with --output" in capsys.readouterr().err
 
 
 def test_a_map_of_a_classifier(

@@ -221,11 +221,11 @@ def run_command(*arguments: object) -> None:
     [
         (("{folder}/none",), "no such folder"),
         (("{folder}/my-run",), "no record found"),
-        (("{folder}", "{folder}"), "2 records are of"),
-        (("{folder}", "--baseline", "rwa"), "no record of rwa; there are"),
+        (("{folder}", "{folder}"), "2 records of"),
+        (("{folder}", "--baseline", "rwa"), "no record of rwa found; choose among"),
         (("{folder}", "--into", "{folder}/labels.toml"), "does not contain a mark for a table"),
         (("{folder}", "--into", "x.md", "--format", "html"), "--into takes markdown"),
-        (("{folder}", "--format", "html", "--run", "{folder}"), "holds no run"),
+        (("{folder}", "--format", "html", "--run", "{folder}"), "does not contain a run"),
     ],
 )
 def test_user_errors_are_one_line(

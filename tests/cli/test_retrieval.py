@@ -94,7 +94,7 @@ def test_vectors_of_the_documents_are_taken_from_a_folder(
     (more / "corpus.jsonl").write_text("\n".join([*lines, '{"_id": "new", "text": "new"}']))
     for arguments, message in (
         (("--sets", other), "row 10: the text differs from that of other"),
-        (("--sets", more), "has 60 vectors, more 61 documents"),
+        (("--sets", more), "contains 60 vectors, but more has 61 documents"),
         (("--sets", f"{folder},{other}"), "--vectors are those of one set"),
         (("--sets", folder, "--vectors", folder), "holds no finished vectors"),
     ):
@@ -124,7 +124,7 @@ def test_what_is_recorded_is_not_evaluated_again(sentemb: Command, folder: Path,
         (("bm25", "--sets", "no-such-set"), "no data set and no folder is called 'no-such-set'"),
         (("bm25", "--sets", ","), "the list of sets is empty"),
         (("bm25", "--sets", "{folder}", "--split", "dev"), "has no split 'dev'"),
-        (("bm25", "--sets", "{folder},{folder}"), "own is named twice"),
+        (("bm25", "--sets", "{folder},{folder}"), "own is listed twice"),
         (("gone.trec", "--sets", "{folder}"), "no such file: gone.trec"),
         (("hybrid:no-such-model", "--sets", "{folder}"), "no-such-model"),
         # Not after the minutes that the first system takes.

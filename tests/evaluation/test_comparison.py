@@ -220,7 +220,7 @@ def test_other_items_are_refused() -> None:
         (other, 100, "evaluated on different items of set0"),
         (replace(other, sets={"set9": one.sets["set0"]}), 100, "do not share a data set"),
         (one, 10**9, "more than 1,000,000 draws"),
-        (replace(other, measure="pearson"), 100, "compared by spearman, other by pearson"),
+        (replace(other, measure="pearson"), 100, "one has spearman, other has pearson"),
     ):
         with pytest.raises(InputError, match=problem):
             compare(one, against, draws=draws)

@@ -120,7 +120,7 @@ def test_records_are_found_by_suite_and_model(tmp_path: Path) -> None:
         load_records(tmp_path, suite="transfer")
     with pytest.raises(InputError, match="no such file or folder"):
         load_records(tmp_path / "none")
-    with pytest.raises(InputError, match=r"settings\.json is no record"):
+    with pytest.raises(InputError, match=r"settings\.json is not a result record"):
         load_records(tmp_path / "settings.json")
 
 
@@ -138,7 +138,7 @@ def test_scores_and_averages() -> None:
     assert record.average() is None  # not all of the seven sets
     with pytest.raises(InputError, match=r"does not contain spearman \(best\) of parts"):
         record.score("parts", "spearman", "best")
-    with pytest.raises(InputError, match="was not evaluated on sts12; it has parts, stsb"):
+    with pytest.raises(InputError, match="was not evaluated on sts12; choose among parts, stsb"):
         record.dataset("sts12")
 
 
@@ -183,7 +183,7 @@ def test_a_full_disk_leaves_the_old_record(
         *(
             (
                 lambda v, index=index: v["scores"][index].update(value=99.0),
-                rf"field scores\[{index}\].value: 99.0 is not the {metric}",
+                rf"field scores\[{index}\].value: 99.0 does not match the {metric}",
             )
             for index, metric in ((0, "spearman"), (2, "spearman"), (9, "pearson"))
         ),

@@ -119,7 +119,7 @@ def test_user_errors_in_the_list_of_sets(tmp_path: Path, pairs: ScoredPairs) -> 
     for sets, problem in (
         ((), "the list of sets is empty"),
         ("stsb", "the list of sets is empty"),
-        (("stsb", "stsb"), "named twice"),
+        (("stsb", "stsb"), "listed twice"),
         (("sts18",), "no data set is called 'sts18'"),
     ):
         with pytest.raises(InputError, match=problem):

@@ -58,7 +58,7 @@ def test_a_file_of_ones_own(write_file: Callable[[str, str], Path]) -> None:
     [
         ("titel = 'x'", "did you mean title"),
         ("seeds = []", "field seeds"),
-        ("seeds = [1, 1]", "the seed 1 is named twice"),
+        ("seeds = [1, 1]", "the seed 1 is listed twice"),
         ("seeds = [-1]", r"field seeds\.0"),
         ("best = 3", "best is 3, but there are only 2 seeds"),
         ("kind = 'stss'", "field kind"),

@@ -157,7 +157,7 @@ def test_what_a_set_does_not_allow_is_no_user_error() -> None:
 def test_user_errors_name_what_is_wrong(data: str, setting: str, value: Any, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         splits(data, setting, value)
-    with pytest.raises(InputError, match=r"toy has no test split; it has train, dev"):
+    with pytest.raises(InputError, match=r"toy does not have a test split; choose among train, dev"):
         splits("toy", "full", rule="published")
 
 

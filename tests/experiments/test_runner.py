@@ -130,7 +130,7 @@ def test_a_wrong_method_is_refused_before_the_first_trial_runs(tmp_path: Path) -
     with pytest.raises(InputError, match=r"charcters: no recipe charcters; take characters"):
         run(tmp_path, "ce", "charcters")
     assert not list(tmp_path.iterdir())
-    with pytest.raises(InputError, match="0 processes"):
+    with pytest.raises(InputError, match="--jobs is 0"):
         run_trials(ToyTrials(toy_experiment()), tmp_path, jobs=0)
     with pytest.raises(InputError, match="options cannot be saved in the record"):
         run(tmp_path, options={"D": object()})

@@ -163,7 +163,7 @@ REFUSED: dict[str, tuple[str, Damage, str]] = {
         "maps different texts to the same tokens",
     ),
     # modules
-    "no modules.json": ("pooled", remove("modules.json"), "without a modules.json"),
+    "no modules.json": ("pooled", remove("modules.json"), "its modules.json is missing"),
     "cut modules.json": ("pooled", cut("modules.json"), "modules.json is not valid JSON"),
     "modules.json an object": (
         "pooled",
@@ -172,14 +172,14 @@ REFUSED: dict[str, tuple[str, Damage, str]] = {
     ),
     "modules.json of words": ("pooled", write("modules.json", '["a"]'), "modules.json: the name"),
     "deep modules.json": ("pooled", write("modules.json", DEEP), "modules.json is not valid JSON"),
-    "reversed": ("pooled", modules(lambda listed: listed[::-1]), "begins with Pooling"),
+    "reversed": ("pooled", modules(lambda listed: listed[::-1]), "starts with Pooling"),
     "one name twice": ("pooled", second(name="0"), "two modules have the same name"),
     "type a number": ("pooled", second(type=3), "modules.json: the type of a module"),
     "foreign type": ("pooled", second(type="os.system"), "os.system"),
     "path out of the folder": ("pooled", second(path="../1_Pooling"), "points outside the folder"),
     "path nowhere": ("pooled", second(path="nowhere"), "nowhere is missing"),
     "transformer only": ("pooled", modules(lambda listed: listed[:1]), "a pooling is missing"),
-    "normalize only": ("pooled", modules(lambda listed: [NORMALIZE]), "begins with Normalize"),
+    "normalize only": ("pooled", modules(lambda listed: [NORMALIZE]), "starts with Normalize"),
     "no folder of the pooling": ("pooled", remove("1_Pooling"), "1_Pooling is missing"),
     "no file of the pooling": ("pooled", remove(POOLING), "no such file: .*1_Pooling.config.json; save"),
     "empty pooling": ("pooled", write(POOLING, "{}"), "does not specify a pooling_mode"),
@@ -225,7 +225,7 @@ REFUSED: dict[str, tuple[str, Damage, str]] = {
     "another shape": (
         "plain",
         weights(lambda all: all | {LAYER: all[LAYER][1:].clone()}),
-        rf"{LAYER} of .* is \(15, 32\)",
+        rf"{LAYER} of .* has the shape \(15, 32\)",
     ),
     "not a number": (
         "plain",
@@ -333,7 +333,7 @@ def test_a_length_beyond_the_positions_is_lowered(
 
 @pytest.mark.parametrize("device", ["cuda:7", "nonsense", "meta"])
 def test_a_device_that_is_not_here_is_told_those_that_are(tiny_bert: Path, device: str) -> None:
-    with pytest.raises(InputError, match=f"no device '{device}' here; choose among cpu"):
+    with pytest.raises(InputError, match=f"the device '{device}' is not available on this machine; choose among cpu"):
         sentemb.load(tiny_bert, device=device)
 
 

@@ -62,7 +62,7 @@ def test_every_kind_is_listed_under_its_own_name() -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({}, "no classification head None; choose one of linear"),
+        ({}, "unknown classification head None; choose one of linear"),
         ({"kind": ["linear"]}, r"unknown classification head \['linear'\]"),
         ({"kind": "mlp", "width": 8}, "unknown classification head 'mlp'"),
         ({"kind": "linear", "width": 8}, "missing a required argument: 'classes'"),

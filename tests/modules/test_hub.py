@@ -36,8 +36,8 @@ LOADED: dict[Case, list[str]] = {
 }
 REFUSED: dict[Case, str] = {
     ("me/absent", "cls", None): "model 'me/absent' not found: it is neither a local folder nor a repository",
-    ("absent", "cls", None): "no model 'absent'",
-    ("me/raw", "cls", "no-such-branch"): "me/raw has no revision 'no-such-branch'",
+    ("absent", "cls", None): "model 'absent' not found",
+    ("me/raw", "cls", "no-such-branch"): "me/raw does not have a revision 'no-such-branch'",
     ("me/nothing", "cls", None): "contains neither config.json nor modules.json",
 }
 NEVER_SEEN: Case = ("me/late", "cls", None)

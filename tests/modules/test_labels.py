@@ -189,13 +189,13 @@ def test_a_zero_vector_has_logits_zero_and_no_gradient() -> None:
     ("options", "message"),
     [
         ({"kind": "label", "classes": 0}, "classes of a classification head is 0"),
-        ({"kind": "label", "layers": -1}, "layers of a classification head is -1; give .* at least 0"),
+        ({"kind": "label", "layers": -1}, "layers of a classification head is -1; use .* at least 0"),
         (
             {"kind": "label", "temperature": 0},
             "temperature of a classification head is 0; use a finite number",
         ),
         ({"kind": "label", "temperature": "0.1"}, "temperature of a classification head is '0.1'"),
-        ({"kind": "label-fusion", "window": 4}, "window of a classification head is 4; give an odd number"),
+        ({"kind": "label-fusion", "window": 4}, "window of a classification head is 4; use an odd number"),
         ({"kind": "leam", "window": 0}, "window of a classification head is 0"),
         ({"kind": "leam", "dropout": 1.0}, "dropout of a classification head is 1.0"),
         ({"kind": "lsan", "hidden": 0}, "hidden of a classification head is 0"),

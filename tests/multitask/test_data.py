@@ -50,7 +50,7 @@ def test_both_splits_are_read_where_they_are(folder: Path, write_file: Callable[
 
 def test_sets_of_another_kind_are_refused() -> None:
     sets = toy_sets()
-    with pytest.raises(InputError, match="does not suit sentiment; give single texts"):
+    with pytest.raises(InputError, match="is not suitable for the task sentiment; use a set of single texts"):
         TaskSets(sets.paraphrase, sets.paraphrase, sets.similarity)
     three = LabelledTexts("three", "train", ["a"], ["b"], np.array([2]), ("x", "y", "z"))
     with pytest.raises(InputError, match="three has 3 classes"):

@@ -200,7 +200,7 @@ def test_resuming_on_other_data_is_refused(
         ({"tasks": ["topic"]}, "tasks is 'topic'"),
         ({"gradient_surgery": True, "tasks": ["sentiment"]}, "two or more tasks"),
         ({"contrast": "fused"}, "needs exactly one task"),
-        ({"loss": "SimCSELoss"}, "takes ParaphraseContrastLoss"),
+        ({"loss": "SimCSELoss"}, "use ParaphraseContrastLoss"),
         ({"paraphrase_share": 2}, "paraphrase_share is 2"),
         ({"sharing": "half"}, "sharing is 'half'"),
         ({"contrast_data": []}, "contrast_data is empty"),

@@ -85,7 +85,7 @@ def test_damaged_folders_are_named(model: MultiTaskModel, tmp_path: Path) -> Non
         ({"version": 2}, "has the format version 2"),
         ({"version": None}, "does not specify a format version"),
         ({"sentiments": "good"}, "is not a valid configuration of a multi-task model"),
-        ({"heads": {**config["heads"], "sharing": "full"}}, "other weights"),
+        ({"heads": {**config["heads"], "sharing": "full"}}, "do not match its"),
         ({"heads": {**config["heads"], "sharing": "half"}}, "unknown sharing 'half'"),
     ):
         path.write_text(json.dumps(config | change))
@@ -176,7 +176,7 @@ def test_what_is_no_pair_is_refused(model: MultiTaskModel, pairs: object, messag
 
 
 def test_parts_that_do_not_fit_are_refused(tiny_encoder: SentenceTransformer) -> None:
-    with pytest.raises(InputError, match="2 names for 3 classes"):
+    with pytest.raises(InputError, match="2 names for 3 sentiment classes"):
         MultiTaskModel(tiny_encoder, TaskHeads(16, 3), ("bad", "good"))
     with pytest.raises(InputError, match="16 dimensions, but the heads expect 8"):
         MultiTaskModel(tiny_encoder, TaskHeads(8, 3), SENTIMENTS)

@@ -39,7 +39,7 @@ def test_unusable_sources_are_named(write_file: WriteFile, tmp_path: Path) -> No
         corpus_files([tmp_path / "empty"])
     with pytest.raises(InputError, match=r"table\.csv is not a plain text file"):
         corpus_files([write_file("table.csv", "a,b\n")])
-    with pytest.raises(InputError, match=r"blank\.txt holds no text"):
+    with pytest.raises(InputError, match=r"blank\.txt does not contain text"):
         list(read_documents([write_file("blank.txt", "\n \n")]))
     with pytest.raises(InputError, match=r"latin\.txt"):
         list(read_documents([write_file("latin.txt", b"fine\ncaf\xe9\n")]))

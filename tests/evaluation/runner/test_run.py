@@ -251,7 +251,7 @@ def test_missing_data_is_named_at_once_and_skipped_only_when_allowed(
         load_suites(["sts"], Options(data_dir=tmp_path), allow_missing=True)
     for names, problem in (
         (["glue"], "unknown suite 'glue'"),
-        (["sts", "sts"], "sts is named twice"),
+        (["sts", "sts"], "sts is listed twice"),
         ([], "the list of suites is empty"),
     ):
         with pytest.raises(InputError, match=problem):

@@ -155,11 +155,11 @@ def test_groups_of_tasks() -> None:
 @pytest.mark.parametrize(
     ("tasks", "preset", "message"),
     [
-        ([], "simcse", "no list of tasks"),
-        ("cr", "simcse", "no list of tasks"),
+        ([], "simcse", "the list of tasks is empty"),
+        ("cr", "simcse", "the list of tasks is empty"),
         (["cr", "cr"], "simcse", "task cr is listed twice"),
-        (["imdb"], "simcse", "no task 'imdb'"),
-        (["stsb"], "simcse", "no task 'stsb'"),
+        (["imdb"], "simcse", "unknown task 'imdb'"),
+        (["stsb"], "simcse", "unknown task 'stsb'"),
         (["cr"], "senteval", "unknown preset 'senteval'"),
     ],
 )
