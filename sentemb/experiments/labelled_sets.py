@@ -147,7 +147,9 @@ class LabelledSets:
         if name not in self._own:
             return load_labelled(name, split=split, data_dir=self._data_dir, check_rows=self._check_rows)
         if split not in self._own[name]:
-            raise InputError(f"{name} does not have a {split} split", f"choose among {', '.join(self._own[name])}")
+            raise InputError(
+                f"{name} does not have a {split} split", f"choose among {', '.join(self._own[name])}"
+            )
         return self._own[name][split]
 
     def _copies_of(self, data: str) -> Sequence[Copy]:

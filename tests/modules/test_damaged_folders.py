@@ -333,7 +333,9 @@ def test_a_length_beyond_the_positions_is_lowered(
 
 @pytest.mark.parametrize("device", ["cuda:7", "nonsense", "meta"])
 def test_a_device_that_is_not_here_is_told_those_that_are(tiny_bert: Path, device: str) -> None:
-    with pytest.raises(InputError, match=f"the device '{device}' is not available on this machine; choose among cpu"):
+    with pytest.raises(
+        InputError, match=f"the device '{device}' is not available on this machine; choose among cpu"
+    ):
         sentemb.load(tiny_bert, device=device)
 
 

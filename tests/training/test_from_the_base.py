@@ -76,10 +76,13 @@ def test_where_nothing_beats_the_base_the_result_is_the_base(
     run = train(configure("sg-opt", base=str(finished), max_steps=4))
     assert run.step == 0
     assert run.dev_score == run.base_score
-    assert f"no checkpoint beat the base model {run.output} is the base, finished" in caplog.text
+    assert (
+        f"no checkpoint beat the base model on the dev set, so {run.output} is the base, finished"
+        in caplog.text
+    )
     before, after = load(finished).state_dict(), load(run.output).state_dict()
     assert all(torch.equal(before[name], after[name]) for name in before)
-    assert "as it is" in (run.output / "README.md").read_text()
+    assert "unchanged" in (run.output / "README.md").read_text()
 
 
 def test_a_raw_transformer_gets_the_pooling_of_the_recipe(tiny_bert: Path) -> None:

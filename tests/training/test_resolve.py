@@ -71,7 +71,7 @@ def test_a_resolved_configuration_written_as_toml_resolves_to_itself(
         ("learning_rate = nan", r"t\.toml: learning_rate is nan; it must be a finite number"),
         ("learning_rate = inf", r"t\.toml: learning_rate is inf; it must be a finite number"),
         ("seeds = [-1]", r"t\.toml: seeds is -1; it must be at least 0"),
-        ("betas = [0.9]", r"t\.toml: betas has 1 entries; give 2"),
+        ("betas = [0.9]", r"t\.toml: betas has 1 entries; provide 2"),
         ("betas = [0.9, 2]", r"t\.toml: betas is 2; it must be below 1"),
         ("betas = [0.9, 1]", r"t\.toml: betas is 1; it must be below 1"),
         ("warmup = 3", r"t\.toml: warmup is 3; it must be at most 0.99"),

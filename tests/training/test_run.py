@@ -355,7 +355,11 @@ def test_user_errors_stop_a_run_before_it_writes(
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("", "no rows|empty"), ("a cat\n", "contains a single unique row"), ("a cat\n" * 9, "one row, 9 times")],
+    [
+        ("", "no rows|empty"),
+        ("a cat\n", "contains a single unique row"),
+        ("a cat\n" * 9, "a single unique row, 9 times"),
+    ],
 )
 def test_data_without_anything_to_contrast(
     configure: Configure, write_file: Any, content: str, message: str

@@ -55,7 +55,7 @@ def test_options_of_one_table_are_joined() -> None:
         ("loss_options.a={b = 1}", "loss_options.a is {'b': 1}"),
         ("loss_options.a=[true]", "loss_options.a is [True]"),
         ("epochs=many", "epochs is 'many'; it must be an integer"),
-        ("betas=[0.9]", "betas has 1 entries; give 2"),
+        ("betas=[0.9]", "betas has 1 entries; provide 2"),
     ],
 )
 def test_a_user_error_is_one_clear_error(argument: str, message: str) -> None:

@@ -45,7 +45,7 @@ def test_what_fits_passes(value: Any, kind: Any, expected: Any) -> None:
         (None, float, "x is None; it must be a number"),
         (1, bool, "x is 1; it must be true or false"),
         (["a"], tuple[int, ...], "x is 'a'; it must be an integer"),
-        ([1.0], tuple[float, float], "x has 1 entries; give 2"),
+        ([1.0], tuple[float, float], "x has 1 entries; provide 2"),
         ("linaer", Choice, "x is 'linaer'; did you mean linear?"),
         (3, Mapping[str, int], "x is 3; it must be a table"),
         ("many", int | None, "x is 'many'; it must be an integer"),

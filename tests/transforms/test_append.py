@@ -129,7 +129,7 @@ def test_a_length_holds_while_fitting_only(encoder: SentenceTransformer) -> None
 def test_what_does_not_fit(encoder: SentenceTransformer) -> None:
     with pytest.raises(InputError, match="expects vectors of 8 dimensions, but the model computes 16"):
         append_transform(encoder, fit_whitening(np.random.default_rng(0).normal(size=(50, 8))))
-    with pytest.raises(InputError, match="2 first sentences, 1 second ones"):
+    with pytest.raises(InputError, match="2 first sentences, but 1 second sentences"):
         add_flow(encoder, TEXTS[:2], TEXTS[:1])
     with pytest.raises(InputError, match="the list of sentences is empty"):
         add_flow(encoder, [])

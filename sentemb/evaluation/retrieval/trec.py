@@ -57,7 +57,8 @@ def read_run(path: Path, data: RetrievalSet) -> list[Hits]:
         where = f"{path}, line {number}"
         if len(fields) != _FIELDS:
             raise InputError(
-                f"{where}: expected six fields, found {len(fields)}", "write lines of the form QUERY Q0 ID RANK SCORE TAG"
+                f"{where}: expected six fields, found {len(fields)}",
+                "write lines of the form QUERY Q0 ID RANK SCORE TAG",
             )
         if fields[0] not in queries:
             continue
