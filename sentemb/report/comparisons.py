@@ -112,8 +112,8 @@ def comparison_table(comparison: Comparison) -> Table:
         header=tuple(header),
         rows=rows,
         notes=(
-            f"difference: second minus first; {100 * comparison.confidence:g} %: interval of the paired bootstrap over "
-            "items",
+            f"difference: second minus first; {100 * comparison.confidence:g} %: interval of the paired "
+            "bootstrap over items",
             (
                 "p, items: permutation test over items; p, seeds: t-test over runs; p: the larger of "
                 "both, Holm-corrected over sets"
