@@ -41,7 +41,7 @@ def table_notes(
         rule = [_RULE.format(baseline=baseline)] if compared else []
         return [spread, *rule, *_differences(summaries, experiment)]
     runs = max(len(one.records) for one in summaries)
-    reported = f"the {best} best of {runs} runs by validation" if best is not None else f"{runs} seeds"
+    reported = f"the best {best} of {runs} runs by validation" if best is not None else f"{runs} seeds"
     notes = [f"x 100, mean ± sample standard deviation over {reported}"]
     if any(verdict.p is not None for verdict in verdicts.values()):
         notes.append(_RULE.format(baseline=baseline) + (", over all seeds" if best is not None else ""))

@@ -182,11 +182,11 @@ def test_what_cannot_be_classified_is_one_clear_error(
 ) -> None:
     with pytest.raises(InputError, match="but got a single string"):
         trained.classifier.predict("cat dog")
-    with pytest.raises(InputError, match="not None; give a list"):
+    with pytest.raises(InputError, match="but got None; pass a list"):
         trained.classifier.predict(None)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"input 1 is .*takes a text"):
+    with pytest.raises(InputError, match=r"input 1 is .*pass a text"):
         trained.classifier.predict(["cat", ("cat", "dog")])
-    with pytest.raises(InputError, match="takes a pair"):
+    with pytest.raises(InputError, match="pass a pair"):
         trained_on_pairs.classifier.predict(["cat"])
     with pytest.raises(InputError, match="absent is not a classifier"):
         Classifier.load("absent")

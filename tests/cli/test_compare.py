@@ -39,7 +39,7 @@ def test_records_may_lie_in_several_folders_but_each_in_one(
     arguments = ["bert-mini-cls", "bert-mini-mean", "-r", some, "-r", tmp_path, "--draws", 100]
     code, _, err = sentemb("compare", *arguments)
     assert code == 2
-    assert "2 records are of bert-mini-cls; name folders" in err
+    assert "there are 2 records of bert-mini-cls; list folders" in err
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def test_a_later_model_is_refused_before_the_first_is_evaluated(
 def test_models_of_one_name_are_refused(sts: Command, tiny_bert: Path, tmp_path: Path) -> None:
     other = tmp_path / tiny_bert.name
     shutil.copytree(tiny_bert, other)
-    for second, said in ((other, f"two models are called {tiny_bert.name}"), (tiny_bert, "is listed twice")):
+    for second, said in ((other, f"two models are called {tiny_bert.name}"), (tiny_bert, "is named twice")):
         code, out, err = sts(tiny_bert, second, "--pooling", "cls", "--sets", "stsb")
         assert (code, out) == (2, "")
         assert said in err.splitlines()[-1]

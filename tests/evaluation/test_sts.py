@@ -124,7 +124,7 @@ def test_user_errors_in_the_list_of_sets(tmp_path: Path, pairs: ScoredPairs) -> 
     ):
         with pytest.raises(InputError, match=problem):
             evaluate_sts(letters, sets, data_dir=tmp_path)
-    for some, problem in (([], "no pairs"), ([pairs, pairs], "set mine is listed twice")):
+    for some, problem in (([], "the list of pairs is empty"), ([pairs, pairs], "set mine is listed twice")):
         with pytest.raises(InputError, match=problem):
             evaluate_pairs(letters, some)
     with pytest.raises(InputError, match=r"mine spearman \(all\), mine spearman \(mean\)"):

@@ -99,4 +99,4 @@ def test_a_table_has_mean_deviation_paper_and_order() -> None:
     assert rows["Ensemble"][3].startswith("45.0 ±")
     order = next(note for note in table.notes if note.startswith("similarity"))
     assert "not 3 Given over 3 Given (Single Task) (-10.0)" in order
-    assert "otherwise than the paper: base bert-mini" in table.notes
+    assert "settings that differ from the paper: base bert-mini" in table.notes

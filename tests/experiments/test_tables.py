@@ -77,7 +77,7 @@ def test_the_best_runs_are_chosen_by_validation_and_compared_over_all() -> None:
     (summary,) = summarize(made, best=3)
     assert (summary.mean, summary.deviation) == (pytest.approx(70), pytest.approx(10))
     assert len(summary.records) == 5
-    assert table(made, best=3).notes[0].endswith("over the best 3 of 5 by validation")
+    assert table(made, best=3).notes[0].endswith("over the best 3 of 5 runs by validation")
     # Of an unfinished study there are fewer: all of them, and the table says how many.
     assert summarize(made, best=6)[0].mean == pytest.approx(70)
 

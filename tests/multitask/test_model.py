@@ -91,7 +91,7 @@ def test_damaged_folders_are_named(model: MultiTaskModel, tmp_path: Path) -> Non
         path.write_text(json.dumps(config | change))
         with pytest.raises(InputError, match=message):
             MultiTaskModel.load(tmp_path / "model")
-    with pytest.raises(InputError, match="holds no multi-task model"):
+    with pytest.raises(InputError, match="is not a multi-task model"):
         MultiTaskModel.load(tmp_path)
 
 
