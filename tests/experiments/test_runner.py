@@ -111,7 +111,7 @@ def test_a_folder_of_other_rows_is_refused_before_training(tmp_path: Path) -> No
     counting = Counting()
     run(tmp_path, by=counting, seeds=1)
     other = ToyTrials(toy_experiment(seeds=1), counting, rule="sg-bert")
-    with pytest.raises(InputError, match="other rows or another metric; take another --output"):
+    with pytest.raises(InputError, match="other rows or another metric; choose another --output"):
         run_trials(other, tmp_path)
     assert len(counting.calls) == 1
 

@@ -38,7 +38,7 @@ def test_a_part_of_the_dev_pairs_stands_in_for_the_training_pairs(folder: Path) 
     assert train.sentiment.labels.tolist() == [3, 0]
     assert dev.similarity.labels.tolist() == [4.6, 0.2]
     assert len(dev.sample(1).paraphrase) == 1
-    with pytest.raises(InputError, match="held_out is 1; give a share"):
+    with pytest.raises(InputError, match="held_out is 1; use a fraction"):
         load_task_sets(data_dir=folder, held_out=1.0, check_rows=False)
 
 
