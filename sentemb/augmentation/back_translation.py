@@ -37,12 +37,12 @@ class BackTranslationCounts(NamedTuple):
     def __str__(self) -> str:
         parts = [
             f"{self.texts:,} texts, {self.unique:,} unique",
-            f"{self.identical:,} back-translations are identical to the original",
+            f"unchanged by translation: {self.identical:,}",
         ]
         if self.empty:
-            parts.append(f"{self.empty:,} back-translations are empty")
+            parts.append(f"empty translations: {self.empty:,}")
         if self.blank:
-            parts.append(f"{self.blank:,} texts are blank")
+            parts.append(f"blank texts: {self.blank:,}")
         return "; ".join(parts)
 
 

@@ -53,7 +53,9 @@ def test_what_came_of_the_texts_is_counted() -> None:
     assert translations == ["a cat", "", "", "", "blue"]
     counts = count_back_translations(texts, translations)
     assert counts == (5, 4, 1, 2, 1)
-    assert str(counts) == "5 texts, 4 unique; 1 came back as they were; 2 came back empty; 1 are blank"
+    assert (
+        str(counts) == "5 texts, 4 unique; unchanged by translation: 1; empty translations: 2; blank texts: 1"
+    )
 
 
 def test_nothing_is_translated_again(tmp_path: Path) -> None:

@@ -47,7 +47,10 @@ def test_a_useless_encoder_costs_less_than_a_point(
     assert record.score("cacm") > keyword - 1
     (weight,) = record.details["weights"]["cacm"]
     assert 0.25 <= weight < 0.5
-    assert f"leans on keyword search (the encoder's weight is {weight:.2f}): on 200 queries" in caplog.text
+    assert (
+        f"leans on keyword search (the encoder's weight is {weight:.2f}): on 200 generated queries"
+        in caplog.text
+    )
 
 
 def test_weights_are_fitted_on_the_other_half(
