@@ -132,7 +132,7 @@ def _record(
     return {
         "method": _NAMES[config.recipe],
         "base": config.base,
-        "pooling": config.pooling or "that of the encoder",
+        "pooling": config.pooling or "the model's own",
         "max_length": config.max_length,
         "modules": [type(module).__name__ for module in model],
         "dimension": model.get_embedding_dimension(),

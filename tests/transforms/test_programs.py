@@ -103,7 +103,7 @@ def test_whitening_is_native_and_keeps_a_models_own_pooling(
     [
         ("bert_flow.py", ("--set", "momentum=0.9"), "unknown setting: momentum"),
         ("bert_flow.py", ("--set", "epochs=many"), "epochs is 'many'"),
-        ("whitening.py", ("--dimensions", "17"), "17 of 16 dimensions"),
+        ("whitening.py", ("--dimensions", "17"), "dimensions is 17, but the vectors have 16"),
         ("whitening.py", ("--pooling", "mid"), "unknown pooling 'mid'"),
     ],
 )
