@@ -200,8 +200,8 @@ def test_float32_inverts_and_agrees_with_float64(coupling: Any, permutation: Any
     [
         (4, {}, "4 dimensions cannot be halved for 3 levels"),
         (1, {"levels": 1}, "1 dimensions"),
-        (8, {"steps": 0}, "steps = 0"),
-        (8, {"width": 2.5}, "width = 2.5"),
+        (8, {"steps": 0}, "steps of a flow is 0"),
+        (8, {"width": 2.5}, "width of a flow is 2.5"),
         (8, {"coupling": "linear"}, "unknown coupling.*additive or affine"),
         (8, {"permutation": "random"}, "unknown permutation.*reverse or learned"),
     ],
