@@ -187,4 +187,4 @@ def test_the_verb_refuses_a_folder_without_a_classifier(
     with pytest.raises(SystemExit) as left:
         run(["classify", str(small_bert), str(write_file("texts.txt", "cat\n"))])
     assert left.value.code == 2
-    assert "holds no classifier" in capsys.readouterr().err
+    assert "is not a classifier" in capsys.readouterr().err
