@@ -9,7 +9,7 @@ optimization:
     python eval/classification.py ce scl lacon lacon-fusion --data rule=lacon --sets mrpc,rte,cola -o runs/a
     python eval/classification.py ce --data rule=sg-bert --sets cola,mrpc,rte --base sg-bert-base -o runs/sg
 
-SupCL-Seq's table 1 (number and dropout of views), and the dropout-augmented row of its table 2:
+SupCL-Seq's table 1, its numbers and probabilities of views, and the dropout-augmented row of its table 2:
 
     python eval/classification.py ce supcl-seq-views ce-views --sets cola,rte --output runs/views
 

@@ -6,7 +6,7 @@ training split, from 0), `temperature` and `augmented`, for pairs also `augmente
     python eval/noise.py ce scl --sets sst2 --data copies.sst2=back.tsv --base roberta-large -o runs/noise
     python eval/noise.py --sets sst2 --data copies.sst2=back.tsv --values 0,0.9 --figures --output runs/n
 
-Temperature 0 means the examples without back-translations.
+Temperature 0 is the examples alone.
 """
 
 from __future__ import annotations

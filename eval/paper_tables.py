@@ -193,10 +193,7 @@ def ablations(folder: Path) -> Table | None:
         title="Variants of SG-OPT, average of the seven STS sets, Spearman x 100",
         header=("variant", "seeds", "average", "change", "average, paper", "change, paper"),
         rows=tuple(rows),
-        notes=(
-            "change: average minus the average of the first row",
-            "± is the standard deviation over seeds",
-        ),
+        notes=("change: of the average against the first row", "± is the standard deviation over seeds"),
         groups=tuple(base for base in found for _ in ABLATIONS),
     )
 
@@ -281,7 +278,7 @@ TABLES = (
 def make(options: argparse.Namespace) -> str:
     """Make all tables, write both files and return the markdown."""
     if not options.folder.is_dir():
-        raise InputError(f"no such folder: {options.folder}", "use the folder that contains the records")
+        raise InputError(f"no such folder: {options.folder}", "name the folder that holds the records")
     sections = []
     for number, one in enumerate(TABLES):
         table = one.make(options.folder)
@@ -293,7 +290,7 @@ def make(options: argparse.Namespace) -> str:
             number_there = one.heading.partition(":")[0].lower()
             titled = replace(table, title=f"{table.title} (SG-BERT, {number_there})")
             sections.append(Section(f"table{number}", one.heading, tables=(titled,)))
-    text = markdown_report("Tables of the SG-BERT paper, with our results", sections)
+    text = markdown_report("The tables of SG-BERT, and ours", sections)
     write_text(options.output / "sg-bert-tables.md", text)
     write_text(options.output / "sg-bert-tables.tex", latex_report(sections))
     return text
@@ -305,7 +302,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path, help="folder of records")
-    parser.add_argument("--output", type=Path, required=True, help="output folder of both files")
+    parser.add_argument("--output", type=Path, required=True, help="folder for both files")
     print(run_with_options(parser, make))
 
 

@@ -1,4 +1,4 @@
-"""Contrastive learning on NLI triples with a two-layer head (Chen, Stanford CS224N, section 5.1).
+"""Contrastive learning on NLI triples under a head of two layers (Chen, Stanford CS224N, section 5.1).
 
 Train SimCSE's objective on SimCSE's triples with the project's optimization. `sentemb train
 simcse-supervised` has SimCSE's own settings, with batches of 512 and a head that stays in the model:
