@@ -26,7 +26,7 @@ def hooks() -> ModuleType:
 def test_a_formula_on_its_own_line_scrolls_in_its_box_and_one_in_a_sentence_does_not(
     hooks: ModuleType,
 ) -> None:
-    page = SimpleNamespace(meta={})
+    page = SimpleNamespace(meta={}, file=SimpleNamespace(src_uri="objectives/simcse.md"))
     text = hooks.on_page_markdown("$$ a + b $$\n\nwhere \\(a\\) is", page=page)
     html = hooks.on_page_content(text, page=page)
     assert len(re.findall(r'<span class="formula"><math[^>]* display="block">', html)) == 1
