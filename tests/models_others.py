@@ -124,7 +124,7 @@ OTHERS = (
     Other(
         "newer",
         _edited(encoder("bert"), _OPTIONS, model_type="Novel"),
-        "kind that sentemb does not know",
+        "model type that sentemb does not support",
         "encoder",
     ),
     Other(
@@ -159,6 +159,6 @@ OTHERS = (
         "merge",
     ),
     Other("pickle", _pickled, "2_Dense holds its weights as a pickle", "SentenceTransformer(folder)"),
-    Other("image", _sees, "takes no text", "encoder of texts"),
-    Other("broken-chain", saved(behind_bert("lstm")), "cannot load .*sentence_lengths", "the whole error"),
+    Other("image", _sees, "does not accept text", "text encoder"),
+    Other("broken-chain", saved(behind_bert("lstm")), "cannot load .*sentence_lengths", "the full error"),
 )

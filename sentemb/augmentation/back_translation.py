@@ -37,12 +37,12 @@ class BackTranslationCounts(NamedTuple):
     def __str__(self) -> str:
         parts = [
             f"{self.texts:,} texts, {self.unique:,} unique",
-            f"{self.identical:,} came back as they were",
+            f"unchanged by translation: {self.identical:,}",
         ]
         if self.empty:
-            parts.append(f"{self.empty:,} came back empty")
+            parts.append(f"empty translations: {self.empty:,}")
         if self.blank:
-            parts.append(f"{self.blank:,} are blank")
+            parts.append(f"blank texts: {self.blank:,}")
         return "; ".join(parts)
 
 
@@ -79,7 +79,7 @@ def back_translate(
         >>> back_translate(["A cat sat."], to_german, to_english, cache=Path("c"))  # doctest: +SKIP
     """
     if batch_size < 1:
-        raise InputError(f"a batch of {batch_size} texts holds nothing", "give 1 or more")
+        raise InputError(f"batch_size is {batch_size}", "use 1 or more")
     results = list(texts)
     for translator in (forward, backward):
         wanted = [text for text in dict.fromkeys(results) if text.strip()]
@@ -151,7 +151,7 @@ def _answers(translator: Translator, texts: Sequence[str], draw: int) -> list[st
     answers = translator(texts, draw=draw)
     if len(answers) != len(texts) or not all(isinstance(answer, str) for answer in answers):
         raise InputError(
-            f"{translator.name} did not answer {len(texts)} texts with as many",
-            "a translator returns one string for each text",
+            f"{translator.name} did not return one translation per text ({len(texts)} texts)",
+            "a translator must return a list with one string per text",
         )
     return answers

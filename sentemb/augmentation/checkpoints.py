@@ -27,12 +27,14 @@ def forced_language(tokenizer: Any, source: str | None, target: str | None, *, n
     if not hasattr(tokenizer, "src_lang"):
         if source or target:
             raise InputError(
-                f"{name} has no choice of languages", "leave the languages out, or put them into a prefix"
+                f"{name} does not support a choice of languages",
+                "remove the languages, or put them in a prefix",
             )
         return None
     if not source or not target:
         raise InputError(
-            f"{name} translates between many languages", "name source and target as the model spells them"
+            f"{name} is multilingual and needs both languages",
+            "set the source and target language codes of the model",
         )
     _language_token(tokenizer, source, name)
     token = _language_token(tokenizer, target, name)
@@ -59,7 +61,9 @@ def _language_token(tokenizer: Any, code: str, name: str) -> int:
     for token in (f"__{code}__", code):  # M2M100 dresses them up, and has plain words that look like them
         if token in vocabulary:
             return int(vocabulary[token])
-    raise InputError(f"{name} knows no language {code!r}", "see the model's card for its codes")
+    raise InputError(
+        f"{name} does not support the language {code!r}", "see the model card for its language codes"
+    )
 
 
 def _vocabulary(tokenizer: Any) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def noisy_copies(
         >>> copies = noisy_copies(rows, to_german, to_english, temperature=0.9)  # doctest: +SKIP
     """
     if copies < 1:
-        raise InputError(f"{copies} copies of a row are none", "give 1 or more")
+        raise InputError(f"copies is {copies}", "use 1 or more")
     texts = [text for row in rows.values() for text in row]
     draws = [
         back_translate(

@@ -46,9 +46,9 @@ class Decoding:
     def __post_init__(self) -> None:
         for name in ("beams", "max_new_tokens"):
             if getattr(self, name) < 1:
-                raise InputError(f"{name} is {getattr(self, name)}", "give 1 or more")
+                raise InputError(f"{name} is {getattr(self, name)}", "use 1 or more")
         if self.temperature is not None and not 0 < self.temperature < math.inf:
-            raise InputError(f"temperature is {self.temperature}", "give a number above 0")
+            raise InputError(f"temperature is {self.temperature}", "use a number above 0")
 
     def describe(self) -> dict[str, Any]:
         """The options that are in use."""
@@ -106,7 +106,7 @@ class Seq2SeqTranslator:
         tokens_per_batch: int = 1 << 14,
     ) -> None:
         if tokens_per_batch < 1:
-            raise InputError(f"tokens_per_batch is {tokens_per_batch}", "give 1 or more")
+            raise InputError(f"tokens_per_batch is {tokens_per_batch}", "use 1 or more")
         self.name = str(model)
         self.decoding = decoding or Decoding()
         self._prefix = prefix
@@ -200,8 +200,10 @@ class Seq2SeqTranslator:
 def _load(name: str, revision: str | None) -> tuple[Any, Any]:
     source = find_source(name, revision=revision)
     if not source.config.get("is_encoder_decoder"):
-        kind = source.architecture or "no architecture"
-        raise InputError(f"{name} does not translate: it is {kind}", "give a sequence-to-sequence model")
+        kind = source.architecture or "of an unknown architecture"
+        raise InputError(
+            f"{name} is not a translation model: it is {kind}", "use a sequence-to-sequence model"
+        )
     with loading(source.address):
         try:
             tokenizer = AutoTokenizer.from_pretrained(source.address, revision=source.revision)

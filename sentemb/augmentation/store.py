@@ -40,7 +40,7 @@ class TranslationStore:
     def opened(self) -> Iterator[Self]:
         """Hold the file, which no other process can then open."""
         busy = f"another process is translating into {self.path}"
-        with held(self.path.with_suffix(".lock"), busy, "wait for it, or choose another folder"):
+        with held(self.path.with_suffix(".lock"), busy, "wait until it ends, or choose another folder"):
             self._open()
             yield self
 
@@ -72,7 +72,7 @@ class TranslationStore:
         for number, line in enumerate(lines[1:], start=2):
             self._keep(self._batch(line, number))
         if rest:
-            logger.warning("%s: its last line was cut off and is left out", self.path)
+            logger.warning("%s: the last line is incomplete and is skipped", self.path)
             os.truncate(self.path, self.path.stat().st_size - len(rest))
 
     def _check_manifest(self, line: bytes) -> None:
@@ -80,8 +80,8 @@ class TranslationStore:
         same = manifest.get("fingerprint") == self._translator.fingerprint
         if manifest.get("format") != _FORMAT or not same:
             raise InputError(
-                f"{self.path}, line 1: no manifest of the translations by {self._translator.name}",
-                "remove the file, or choose another folder",
+                f"{self.path}, line 1 is not a manifest of translations by {self._translator.name}",
+                "delete the file, or choose another folder",
             )
 
     def _batch(self, line: bytes, number: int) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class TranslationStore:
         if checksum is None or checksum != _checksum(batch):
             raise InputError(
                 f"{self.path}, line {number} is damaged",
-                "remove the line, and what it holds is translated again",
+                "delete the line; its text is then translated again",
             )
         return batch
 

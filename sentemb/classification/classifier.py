@@ -41,7 +41,7 @@ _HEAD = HeadFolder(
     weights="head.safetensors",
     schema=_Config,
     version=1,
-    hint="give the folder that Classifier.save or fit_classifier wrote, and copy it whole",
+    hint="use the folder that Classifier.save or fit_classifier wrote, and copy it completely",
 )
 
 
@@ -78,15 +78,15 @@ class Classifier:
         self.labels = tuple(labels)
         if len(set(self.labels)) != len(self.labels) or len(self.labels) != head.classes:
             raise InputError(
-                f"{len(self.labels)} labels for a head of {head.classes} classes",
-                "give each class one name of its own",
+                f"got {len(self.labels)} labels for a head with {head.classes} classes",
+                "provide one distinct name per class",
             )
         if max_length is not None:
             shortest, longest = shortest_input(encoder, pairs=pairs), encoder.max_seq_length
             if max_length < shortest or (longest is not None and max_length > longest):
                 raise InputError(
-                    f"max_length {max_length} does not fit the encoder",
-                    f"it takes {shortest} to {longest} tokens",
+                    f"max_length {max_length} is not supported by the encoder",
+                    f"use {shortest} to {longest} tokens",
                 )
         self.encoder = encoder
         self.head = head.to(encoder.device)

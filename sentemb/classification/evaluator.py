@@ -49,7 +49,8 @@ class ClassifierEvaluator(BaseEvaluator):
         super().__init__()
         if metric == "f1" and len(data.label_names) != 2:
             raise InputError(
-                f"metric f1 is for two classes, {data.name} has {len(data.label_names)}", "take macro_f1"
+                f"the metric f1 is defined for two classes, but {data.name} has {len(data.label_names)}",
+                "use macro_f1",
             )
         self.head = head
         self.data = data
@@ -103,8 +104,8 @@ def score_classifier(classifier: Classifier, data: LabelledTexts) -> dict[str, f
     """Compare a classifier's predictions with the labels of a set."""
     if classifier.labels != data.label_names:
         raise InputError(
-            f"{data.name} {data.split} has the labels {', '.join(data.label_names)}, "
-            f"the classifier {', '.join(classifier.labels)}",
+            f"{data.name} {data.split} has the labels {', '.join(data.label_names)}, but the "
+            f"classifier has {', '.join(classifier.labels)}",
             "read it with label_names=classifier.labels",
         )
     predicted = classifier.logits(inputs_of(data)).argmax(axis=1)

@@ -45,7 +45,7 @@ def read_own_labelled(
         for row, one in enumerate(texts, start=1):
             if not one.strip():
                 raise InputError(
-                    f"{path}: column {column!r} of row {row} is empty", "remove the row or fill it in"
+                    f"{path}: column {column!r} of row {row} is empty", "remove the row, or fill in the value"
                 )
     return data
 
@@ -72,7 +72,7 @@ def read_own_texts(path: str | Path, *, columns: Sequence[str] = ("text",)) -> l
     for row in read_rows(path, columns=[text] if pair is None else [text, pair]):
         inputs.append(row.text(text) if pair is None else (row.text(text), row.text(pair)))
     if not inputs:
-        raise InputError(f"{path} holds no rows")
+        raise InputError(f"{path} does not contain any rows")
     return inputs
 
 
@@ -82,5 +82,6 @@ def _text_columns(columns: Sequence[str]) -> tuple[str, str | None]:
     if len(columns) == 2 and columns[0] != columns[1]:
         return columns[0], columns[1]
     raise InputError(
-        f"text columns {', '.join(columns) or '(none)'}", "name one column, or the two of a pair"
+        f"text columns are {', '.join(columns) or '(none)'}",
+        "list one text column, or the two columns of pairs",
     )

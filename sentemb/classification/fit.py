@@ -84,32 +84,37 @@ def check_options(config: ClassifierConfig) -> None:
     if takes_head(config.loss):
         if config.probe_options:
             raise InputError(
-                f"{config.loss} trains the head itself, there is no second stage for probe_options",
-                "leave them out, or take the recipe supcl-seq",
+                f"{config.loss} trains the head itself, so probe_options (of a second stage) are not used",
+                "remove probe_options, or use the recipe supcl-seq",
             )
         if config.self_supervised:
-            raise InputError(f"{config.loss} needs the labels", "leave self_supervised out")
+            raise InputError(
+                f"{config.loss} needs labels, which self_supervised hides", "remove self_supervised"
+            )
     elif config.head != "linear":
         raise InputError(
-            f"{config.loss} trains no head, and {config.head} cannot be fitted to a frozen encoder",
-            "take the head linear, or another loss",
+            f"{config.loss} does not train a head, and a {config.head} head cannot be fitted to a "
+            "frozen encoder",
+            "use the head linear, or another loss",
         )
 
 
 def check_sets(train: LabelledTexts, validation: LabelledTexts | None) -> None:
     """Refuse labelled texts that no classifier can be trained on."""
     if not train.label_names:
-        raise InputError(f"the labels of {train.name} are scores", "a classifier needs classes")
+        raise InputError(
+            f"the labels of {train.name} are scores, but a classifier needs classes", "use a set with classes"
+        )
     present = [name for name, count in train.class_counts.items() if count]
     if len(present) == 1:
         raise InputError(
             f"all rows of {train.name} {train.split} have the label {present[0]}",
-            "give examples of at least two classes",
+            "add examples of at least one more class",
         )
     if absent := [name for name in train.label_names if name not in present]:
         # A few examples drawn from a whole set, as in few-shot learning, can miss a rare class.
         logger.warning(
-            "%s %s has no example of %s: the classifier can name the class but will hardly do so",
+            "%s %s does not have examples of the class %s, so the classifier will hardly ever predict it",
             train.name,
             train.split,
             ", ".join(absent[:5]),
@@ -118,18 +123,18 @@ def check_sets(train: LabelledTexts, validation: LabelledTexts | None) -> None:
         return
     if (validation.pairs is None) != (train.pairs is None):
         raise InputError(
-            f"{validation.name} {validation.split} and {train.name} {train.split}: one holds pairs, one "
-            "texts",
-            "give the same text columns for both",
+            f"{validation.name} {validation.split} and {train.name} {train.split} do not match: one "
+            "has pairs, the other single texts",
+            "use the same text columns for both",
         )
     if unseen := [name for name in validation.label_names if name not in train.label_names]:
         raise InputError(
-            f"{validation.name} {validation.split} has labels that {train.name} {train.split} lacks: "
-            f"{', '.join(unseen[:5])}",
-            "add examples of them to the training set",
+            f"{validation.name} {validation.split} has labels that do not occur in {train.name} "
+            f"{train.split}: {', '.join(unseen[:5])}",
+            "add examples of these labels to the training set",
         )
     if validation.label_names != train.label_names:
         raise InputError(
-            f"{validation.name} {validation.split} numbers its classes in another way than {train.name}",
+            f"{validation.name} {validation.split} numbers its classes differently from {train.name}",
             "read it with label_names=train.label_names",
         )

@@ -18,7 +18,7 @@ def grade_classes(data: LabelledTexts, *, decimals: int | None = 1) -> LabelledT
     """Make a class of each grade, as SupCL-Seq does for STS-B (footnote 3)."""
     if data.label_names:
         raise InputError(
-            f"the labels of {data.name} are classes", "give a set with scores, such as stsb-glue"
+            f"the labels of {data.name} are classes, not scores", "use a set with scores, such as stsb-glue"
         )
     grades = data.labels.astype(np.float64)
     different = np.unique(grades if decimals is None else np.round(grades, decimals))

@@ -23,9 +23,9 @@ _BATCH = 64
 def check_inputs(texts: Sequence[Input], *, pairs: bool) -> list[Input]:
     """Refuse what a classifier of texts, or of pairs, cannot classify."""
     if isinstance(texts, str):
-        raise InputError("a classifier takes a sequence of texts, not one string", "wrap it in a list")
+        raise InputError("a classifier expects a list of texts, but got a single string", "wrap it in a list")
     if not isinstance(texts, Iterable):
-        raise InputError(f"a classifier takes a sequence of texts, not {texts!r}", "give a list")
+        raise InputError(f"a classifier expects a list of texts, but got {texts!r}", "pass a list")
     checked: list[Input] = []
     for index, text in enumerate(texts):
         is_pair = (
@@ -33,7 +33,7 @@ def check_inputs(texts: Sequence[Input], *, pairs: bool) -> list[Input]:
         )
         if not (is_pair if pairs else isinstance(text, str)):
             wanted = "a pair of texts (first, second)" if pairs else "a text"
-            raise InputError(f"input {index} is {str(text)[:40]!r}", f"this classifier takes {wanted}")
+            raise InputError(f"input {index} is {str(text)[:40]!r}", f"pass {wanted}")
         checked.append((text[0], text[1]) if pairs else text)
     return checked
 

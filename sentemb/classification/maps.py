@@ -30,13 +30,15 @@ def map_classes(folders: Sequence[Path], texts: LabelledTexts) -> dict[str, tupl
         classifier = Classifier.load(folder)
         if classifier.labels != texts.label_names:
             raise InputError(
-                f"{folder} names the classes {', '.join(classifier.labels[:5])}, those of {texts.name} are "
+                f"{folder} has the classes {', '.join(classifier.labels[:5])}, but {texts.name} has "
                 f"{', '.join(texts.label_names[:5])}",
-                "take a set of the classifier's classes",
+                "use a set with the classifier's classes",
             )
         found[folder.name] = map_vectors(classifier, inputs_of(texts))
     if len(found) < len(folders):
-        raise InputError("two folders have one name, which is the title of a panel", "rename one")
+        raise InputError(
+            "two folders have the same name, which is the title of their panels", "rename one of them"
+        )
     return found
 
 

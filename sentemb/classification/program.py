@@ -61,17 +61,20 @@ def check_flags(flags: Mapping[str, Any]) -> None:
     """Refuse flags that do not go together, before anything is read."""
     task, own = flags.get("task"), flags.get("train")
     if (task is None) == (own is None):
-        raise InputError("no data" if task is None else "two data sets", "give one of --task and --train")
+        raise InputError(
+            "training data is missing" if task is None else "--task and --train are both set",
+            "specify either --task or --train",
+        )
     if task is None:
         return
     for name in _OF_OWN_TABLES:
         if flags.get(name) is not None:
             raise InputError(
-                f"--{name} goes with --train, and --task {task} brings its own rows",
-                f"leave --{name} out, or give a table with --train in place of --task",
+                f"--{name} needs --train; --task {task} already defines its rows",
+                f"remove --{name}, or replace --task with --train FILE",
             )
     if flags.get("protocol") is None:
-        raise InputError("no protocol for the task", f"name one with --protocol {'|'.join(PROTOCOLS)}")
+        raise InputError("the task needs a protocol", f"set --protocol {'|'.join(PROTOCOLS)}")
     if task not in (tasks := PROTOCOLS[flags["protocol"]].tasks):
         raise unknown("task", task, tasks)
 
@@ -94,7 +97,7 @@ def _own_sets(flags: Mapping[str, Any]) -> Sets:
     if len(train.label_names) == 1:
         only = train.label_names[0]
         raise InputError(
-            f"{flags['train']}: all rows have the label {only!r}", "a classifier needs two classes"
+            f"{flags['train']}: all rows have the label {only!r}", "add examples of at least one more class"
         )
     others = [
         read(split, train.label_names) if flags.get(split) is not None else None
@@ -123,7 +126,10 @@ def _task_sets(config: ClassifierConfig, task: str, protocol: Protocol, data_dir
         )
     if task == "stsb":
         if config.recipe.startswith("ce"):
-            raise InputError("the baselines on stsb are regressions", "take another --task or recipe")
+            raise InputError(
+                "the cross-entropy recipes do not support the task stsb, which has scores instead of classes",
+                "use another --task or recipe",
+            )
         # Footnote 3; the released code does not round.
         train = grade_classes(train, decimals=None if config.preset == "released" else 1)
     return Sets(train, None, test)

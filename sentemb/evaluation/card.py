@@ -57,7 +57,8 @@ def _correlations(record: Record) -> Iterator[EvalResult]:
             dataset_config=entry.config if entry else None,
             dataset_split=dataset.split,
             metric_type=f"{suite.measure}_cosine",
-            metric_name=f"{suite.measure.capitalize()} of cosines, protocol {suite.protocol}",
+            metric_name=f"{suite.measure.capitalize()} correlation of cosine similarities, protocol "
+            f"{suite.protocol}",
             metric_value=round(score.value / 100, 4),
         )
 
@@ -110,7 +111,7 @@ def evaluation_section(records: Sequence[Record], tables: Sequence[str]) -> str:
     day = max(one.environment.date[:10] for one in records)
     made = f"Measured with sentemb {', '.join(filter(None, versions))}, {day}"
     shown = "\n".join(tables)
-    return f"## Evaluation\n\n{shown}\n{made}; the records hold every setting and prediction.\n"
+    return f"## Evaluation\n\n{shown}\n{made}. The records contain every setting and prediction.\n"
 
 
 def update_card(path: Path, name: str, results: Sequence[EvalResult], section: str) -> None:
@@ -122,7 +123,7 @@ def update_card(path: Path, name: str, results: Sequence[EvalResult], section: s
     try:
         original = path.read_bytes().decode("utf-8") if path.exists() else ""
     except UnicodeDecodeError:
-        raise InputError(f"{path} is no text in UTF-8", "convert it, or move it away") from None
+        raise InputError(f"{path} is not valid UTF-8", "convert it to UTF-8, or move it away") from None
     text = original.replace("\r\n", "\n") or f"# {name}\n"
     text = _with_section(path, _with_results(path, text, name, results), section)
     write_text(path, text.replace("\n", "\r\n") if "\r\n" in original else text)
@@ -136,7 +137,8 @@ def _with_section(path: Path, text: str, section: str) -> str:
     begin, end = text.find(_BEGIN), text.find(_END)
     if counts != (1, 1) or end < begin:
         raise InputError(
-            f"{path}: {_BEGIN} and {_END} do not stand there once each, in this order", "mend or remove them"
+            f"{path}: {_BEGIN} and {_END} must each occur once, in this order",
+            "fix the two marks, or remove them",
         )
     return text[:begin] + part + text[end + len(_END) :]
 
@@ -157,7 +159,7 @@ def _with_results(path: Path, text: str, name: str, results: Sequence[EvalResult
     after = _metadata(path, new)
     if after != {**before, _INDEX: index}:
         raise InputError(
-            f"{path}: {_INDEX} is written in a way that cannot be changed without touching other metadata",
+            f"{path}: the format of {_INDEX} cannot be changed without changing other metadata",
             f"write {_INDEX} as a block of indented lines",
         )
     return f"---\n{new}---\n{body}"
@@ -169,7 +171,7 @@ def _metadata(path: Path, yaml: str) -> dict[str, Any]:
     except Exception as error:  # whatever the YAML parser raises
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise InputError(
-            f"{path}: its metadata cannot be read: {first}", "mend the part between --- and ---"
+            f"{path}: the metadata is not valid YAML: {first}", "fix the part between --- and ---"
         ) from error
     return values
 
@@ -189,7 +191,7 @@ def _merged(path: Path, index: Any, name: str, results: Sequence[EvalResult]) ->
             merged.append({**model, "results": kept})
     except (TypeError, KeyError, AttributeError) as error:
         raise InputError(
-            f"{path}: {_INDEX} is not as the hub writes it ({error!r})", "mend it, or remove it"
+            f"{path}: {_INDEX} does not have the format of the hub ({error!r})", "fix it, or remove it"
         ) from error
     for model in merged:
         if model.get("name") == name:

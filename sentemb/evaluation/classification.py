@@ -61,7 +61,7 @@ class Task:
         first, second = np.asarray(gold), np.asarray(predictions)
         if first.shape != second.shape or first.ndim != 1 or not first.size:
             raise InputError(
-                f"{self.name}: predictions of shape {second.shape} for labels of shape {first.shape}"
+                f"{self.name}: predictions of shape {second.shape} do not match labels of shape {first.shape}"
             )
         if not self.classes:
             return {
@@ -73,7 +73,9 @@ class Task:
             if wrong.any():
                 row = int(np.flatnonzero(wrong)[0])
                 last = self.classes - 1
-                raise InputError(f"{self.name}: {noun} {row} is {values[row]}, its classes are 0 to {last}")
+                raise InputError(
+                    f"{self.name}: {noun} {row} is {values[row]}, but the classes are 0 to {last}"
+                )
         return {metric: measure(metric, second, first, classes=self.classes) for metric in self.metrics}
 
     def _correlation(
@@ -82,7 +84,7 @@ class Task:
         try:
             return correlation(*sides)
         except CorrelationError as error:
-            logger.warning("%s: %s; counted as 0", self.name, error)
+            logger.warning("%s: %s; the score is set to 0", self.name, error)
             return 0.0
 
 
@@ -100,7 +102,7 @@ def headline_of(name: str, paper: Paper | None = None) -> Metric:
     (table 1).
     """
     if name not in TASKS:
-        raise InputError(f"no labelled set is called {name!r}", "see `sentemb data list`")
+        raise InputError(f"unknown labelled set {name!r}", "see `sentemb data list`")
     return _PAPERS[paper].get(name, TASKS[name].headline) if paper else TASKS[name].headline
 
 
@@ -116,11 +118,11 @@ def best_runs(validation: Sequence[float], test: Sequence[float], *, best: int =
     a full training set.
     """
     if len(validation) != len(test):
-        raise InputError(f"{len(validation)} validation scores, {len(test)} test scores")
+        raise InputError(f"got {len(validation)} validation scores, but {len(test)} test scores")
     if not 0 < best <= len(test):
-        raise InputError(f"cannot take the best {best} of {len(test)} runs")
+        raise InputError(f"best must be 1 to {len(test)}, the number of runs, not {best}")
     if not np.isfinite([*validation, *test]).all():
-        raise InputError("a score is not finite", "leave out the runs that failed, and say so")
+        raise InputError("a score is NaN or infinite", "exclude the failed runs, and report that you did")
     order = sorted(range(len(test)), key=lambda run: -validation[run])
     return [test[run] for run in order[:best]]
 

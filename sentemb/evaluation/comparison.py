@@ -120,7 +120,7 @@ class Comparison:
             interval = f" ({100 * self.confidence:g} % interval {low:+.2f} to {high:+.2f})"
         end = f"{interval}, {shown_p(one.p)}, {self.runs[0]} and {self.runs[1]} runs"
         if not one.real:
-            return f"{self.second} and {self.first} cannot be told apart {where}: {one.size:+.2f}{end}"
+            return f"{self.second} and {self.first} do not differ significantly {where}: {one.size:+.2f}{end}"
         word = "better" if one.size > 0 else "worse"
         return f"{self.second} is {word} than {self.first} by {abs(one.size):.2f} {where}{end}"
 
@@ -229,19 +229,22 @@ def check_draws(draws: int, confidence: float) -> None:
         InputError: One is out of its range.
     """
     if draws < 100:
-        raise InputError(f"{draws} draws say nothing about a p-value of 0.05", "give 100 or more")
+        raise InputError(f"{draws} draws are too few to test at p < 0.05", "use 100 or more")
     refuse_above("draws", draws, f"draws={draws:,}")
     if not 0 < confidence < 1:
-        raise InputError(f"confidence is {confidence:g}", "give a number between 0 and 1, such as 0.95")
+        raise InputError(f"confidence is {confidence:g}", "use a number between 0 and 1, such as 0.95")
 
 
 def _shared(first: System, second: System) -> list[str]:
     if first.measure != second.measure:
-        raise InputError(f"{first.name} is compared by {first.measure}, {second.name} by {second.measure}")
+        raise InputError(
+            f"the systems have different measures: {first.name} has {first.measure}, {second.name} "
+            f"has {second.measure}"
+        )
     names = [name for name in first.sets if name in second.sets]
     if not names:
         raise InputError(
-            f"{first.name} and {second.name} share no data set", "evaluate both on the same sets"
+            f"{first.name} and {second.name} do not share a data set", "evaluate both on the same sets"
         )
     for name in names:
         if first.sets[name].content != second.sets[name].content:

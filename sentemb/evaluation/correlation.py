@@ -45,13 +45,15 @@ def _checked(similarities: Floats, gold: Floats) -> tuple[Floats, Floats]:
     first = np.asarray(similarities, dtype=np.float64)
     second = np.asarray(gold, dtype=np.float64)
     if first.shape != second.shape or first.ndim != 1:
-        raise CorrelationError(f"{first.size} similarities do not match {second.size} gold scores")
+        raise CorrelationError(
+            f"the numbers of similarities ({first.size}) and gold scores ({second.size}) differ"
+        )
     if first.size < 2:
         raise CorrelationError(f"a correlation needs at least 2 pairs, not {first.size}")
     for values, noun in ((first, "similarities"), (second, "gold scores")):
         broken = int(np.count_nonzero(~np.isfinite(values)))
         if broken:
-            raise CorrelationError(f"{broken} of {values.size} {noun} are not finite numbers")
+            raise CorrelationError(f"{broken} of {values.size} {noun} are NaN or infinite")
         if np.ptp(values) <= EQUAL_WITHIN * np.abs(values).max():
             raise CorrelationError(f"all {values.size} {noun} are equal")
     return first, second

@@ -71,7 +71,7 @@ class STSEvaluator(BaseEvaluator):
         super().__init__()
         self.pairs = load_sets(sets, split=split, data_dir=data_dir) if pairs is None else list(pairs)
         if not self.pairs:
-            raise InputError("pairs is empty", "give at least one ScoredPairs")
+            raise InputError("pairs is empty", "pass at least one ScoredPairs")
         for one in self.pairs:
             check_gold(one)
         self.name = name if name is not None else f"sts-{self.pairs[0].split}"
@@ -109,7 +109,7 @@ class STSEvaluator(BaseEvaluator):
             self.similarities = list(cosines_of(encoded))
             scores = [_headline(*each) for each in zip(self.pairs, self.similarities, strict=True)]
         except UndefinedScoreError as error:
-            logger.warning("%s: %s; every score of this evaluation is set to 0.0", self.name, error.message)
+            logger.warning("%s: %s; all scores of this evaluation are set to 0.0", self.name, error.message)
             scores = [dict.fromkeys(_METRICS, 0.0)] * len(self.pairs)
         metrics = {
             f"{metric}_cosine": sum(one[metric] for one in scores) / len(scores) / 100 for metric in _METRICS

@@ -113,10 +113,13 @@ def alignment(first: Floats, second: Floats, *, alpha: float = 2.0) -> float:
     _check_positive("alpha", alpha)
     if first.shape != second.shape:
         raise InputError(
-            f"vectors of shape {first.shape} cannot be aligned with {second.shape}", "give one partner each"
+            f"alignment needs vectors of the same shape, but got {first.shape} and {second.shape}",
+            "pass one positive partner per vector",
         )
     if len(first) == 0:
-        raise InputError("alignment needs at least one positive pair", "give pairs that mean the same")
+        raise InputError(
+            "alignment needs at least one positive pair", "provide pairs that have the same meaning"
+        )
     total = 0.0
     for start in range(0, len(first), BLOCK):
         rows = slice(start, start + BLOCK)
@@ -242,7 +245,7 @@ def effective_rank(eigenvalues: Double) -> float:
         2.0
     """
     if not (np.isfinite(eigenvalues) & (eigenvalues >= 0)).all():
-        raise InputError("an eigenvalue is negative or no number", "give what spectrum returns")
+        raise InputError("an eigenvalue is negative or NaN", "pass the result of spectrum")
     singular = np.sqrt(eigenvalues[eigenvalues > 0])
     if len(singular) == 0:
         return 0.0
@@ -254,7 +257,7 @@ def unit_rows(vectors: Floats) -> Double:
     """Vectors at length 1, in float64."""
     double = np.asarray(vectors, dtype=np.float64)
     if not np.isfinite(double).all():
-        raise InputError("a vector holds NaN or infinity", "check the encoder's weights")
+        raise InputError("a vector contains NaN or infinity", "check the encoder's weights")
     norms = np.linalg.norm(double, axis=1, keepdims=True)  # (n, 1)
     unit: Double = np.divide(double, norms, out=np.zeros_like(double), where=norms > 0)
     return unit
@@ -296,10 +299,10 @@ def _unit_blocks(vectors: Floats) -> Iterator[Double]:
 
 def _check_several(what: str, vectors: Floats) -> int:
     if len(vectors) < 2:
-        raise InputError(f"{what} needs at least two sentences, not {len(vectors)}", "give more sentences")
+        raise InputError(f"{what} needs at least two sentences, not {len(vectors)}", "provide more sentences")
     return len(vectors)
 
 
 def _check_positive(name: str, value: float) -> None:
     if not (math.isfinite(value) and value > 0):
-        raise InputError(f"{name} is {value!r}", "give a positive number")
+        raise InputError(f"{name} is {value!r}", "use a positive number")

@@ -99,7 +99,7 @@ def estimate_geometry(encoded: EncodedSets, *, confidence: float = 0.95) -> Geom
         >>> estimate = estimate_geometry(encoded)  # doctest: +SKIP
     """
     if not 0 < confidence < 1:
-        raise InputError(f"confidence is {confidence!r}", "give a number between 0 and 1, such as 0.95")
+        raise InputError(f"confidence is {confidence!r}", "use a number between 0 and 1, such as 0.95")
     parts = independent_parts(encoded)
     groups = _deal(parts)
     first, second = positive_pairs(encoded)
@@ -171,8 +171,9 @@ def _deal(parts: Rows) -> Rows:
     sizes = np.bincount(parts)
     if len(sizes) < _LEAST:
         raise InputError(
-            f"intervals need at least {_LEAST} pairs that share no sentence, not {len(sizes)}",
-            "give more pairs",
+            f"intervals need at least {_LEAST} pairs that do not share a sentence, but there are "
+            f"{len(sizes)}",
+            "provide more pairs",
         )
     shuffled = np.random.default_rng(0).permutation(len(sizes))
     order = shuffled[np.argsort(-sizes[shuffled], kind="stable")]
@@ -196,8 +197,8 @@ def _alignments(differences: Double, groups: Rows, count: int) -> Double:
     pairs = np.bincount(groups, minlength=count)
     if np.count_nonzero(pairs) < _LEAST:
         raise InputError(
-            f"alignment needs at least {_LEAST} positive pairs that share no sentence for its interval",
-            "give more pairs that mean the same",
+            f"the interval of alignment needs at least {_LEAST} positive pairs that do not share a sentence",
+            "provide more pairs that have the same meaning",
         )
     sums = np.bincount(groups, weights=squares, minlength=count)
     without: Double = (sums.sum() - sums) / (pairs.sum() - pairs)

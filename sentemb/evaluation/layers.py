@@ -116,7 +116,8 @@ def _score(pairs: ScoredPairs, cosines: Similarities, encoder: LayerEncoder) -> 
                 )
     if not scores:
         raise UndefinedScoreError(
-            f"{pairs.name}: no layer of {encoder.name} tells any two pairs apart", "check the model's weights"
+            f"{pairs.name}: all similarities are equal in every layer of {encoder.name}",
+            "check the model's weights",
         )
     return scores
 

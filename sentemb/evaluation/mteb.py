@@ -77,7 +77,7 @@ def export_mteb(record: Record, folder: Path, *, model_name: str | None = None) 
     name = model_name or (record.model if record.model.count("/") == 1 else f"local/{slug(record.model)}")
     organization, _, model = name.partition("/")
     if not organization or not model or "/" in model:
-        raise InputError(f"{name!r} is no name for MTEB", "give it as organization/model")
+        raise InputError(f"{name!r} is not a valid model name for MTEB", "use the form organization/model")
     skipped = unexported((one.name, one.split, one.items) for one in record.datasets)
     exported = [one for one in record.datasets if one.name not in skipped]
     _check_documents(record, [one.name for one in exported])
@@ -98,22 +98,25 @@ def unexported(sets: Iterable[tuple[str, str, int]]) -> dict[str, str]:
     reasons = {name: _reason_against(name, split, items) for name, split, items in sets}
     skipped = {name: reason for name, reason in reasons.items() if reason is not None}
     if len(skipped) == len(reasons):
-        raise InputError(f"nothing can be exported to MTEB: {'; '.join(skipped.values())}")
+        raise InputError(
+            f"the records do not contain a set that can be exported to MTEB: {'; '.join(skipped.values())}"
+        )
     return skipped
 
 
 def _reason_against(name: str, split: str | None, items: int) -> str | None:
     if name == "sickr":
-        return f"sickr has {items:,} pairs, MTEB's SICK-R 9,927: evaluate sickr-mteb for it"
+        return f"sickr has {items:,} pairs, but MTEB's SICK-R has 9,927: evaluate sickr-mteb instead"
     if name not in TASKS:
-        return f"{name} is no task of MTEB that is exported"
+        return f"{name} does not have an equivalent task in MTEB"
     if split != "test":
-        return f"{name} was scored on the split {split}, MTEB's task is on test"
+        return f"{name} was scored on the split {split}, but MTEB's task uses the test split"
     task = TASKS[name]
     expected = task.queries or catalogue.get(name).rows["test"]
     if items != expected:
         return (
-            f"{name} has {items:,} {'queries' if task.queries else 'pairs'}, MTEB's {task.name} {expected:,}"
+            f"{name} has {items:,} {'queries' if task.queries else 'pairs'}, but MTEB's {task.name} "
+            f"has {expected:,}"
         )
     return None
 
@@ -135,7 +138,7 @@ def _check_documents(record: Record, names: Sequence[str]) -> None:
             or record.details["documents"][name] != catalogue.get(name).documents
         ):
             raise InputError(
-                f"{name} was not searched in all documents that MTEB's {TASKS[name].name} has",
+                f"the documents of {name} are not all documents of MTEB's {TASKS[name].name}",
                 "evaluate it on a complete copy, without --exclude-same-ids",
             )
 

@@ -28,7 +28,8 @@ def check_once(runs: Iterable[tuple[str, str, int | None]]) -> None:
         if count > 1:
             numbered = "" if seed is None else f", seed {seed}"
             raise InputError(
-                f"{count} records are of {model}{which}{numbered}", "name folders that share no record"
+                f"there are {count} records of {model}{which}{numbered}",
+                "list folders that do not contain the same record",
             )
 
 

@@ -36,7 +36,7 @@ from sentemb.limits import limit, refuse_above
 INLINE = 12_288
 """Bytes of packed and compressed predictions that a JSON file still holds."""
 
-_HINT = "remove the file and evaluate the model again"
+_HINT = "delete the file and evaluate the model again"
 _OLD_FORMATS = ("sentemb-result", "sentemb-geometry", "sentemb-transfer", "sentemb-classification")
 
 
@@ -47,11 +47,11 @@ def check_free(path: Path, fingerprint: str, *, overwrite: bool) -> None:
     other = str(_open(path).get("fingerprint"))
     if other != fingerprint:
         raise InputError(
-            f"{path} is the record of another model (fingerprint {other[:12]}, not {fingerprint[:12]})",
+            f"{path} is a record of another model (fingerprint {other[:12]}, not {fingerprint[:12]})",
             "choose another output folder",
         )
     if not overwrite:
-        raise InputError(f"{path} is already there", "add --overwrite (overwrite=True) to replace it")
+        raise InputError(f"{path} already exists", "add --overwrite (overwrite=True) to replace it")
 
 
 def write_record(
@@ -169,8 +169,8 @@ def load_records(
         of_suite = "" if suite is None else f" of the suite {suite}"
         of_model = "" if fingerprint is None else f" of the model with the fingerprint {fingerprint[:12]}"
         raise InputError(
-            f"{', '.join(map(str, given))}: there is no record{of_suite}{of_model}",
-            "sentemb eval MODEL --output FOLDER writes some",
+            f"no record{of_suite}{of_model} found in {', '.join(map(str, given))}",
+            "create one with sentemb eval MODEL --output FOLDER",
         )
     return found
 
@@ -196,7 +196,9 @@ def load_predictions(record: Record) -> Predictions:
 def _headers(paths: Sequence[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
     for given in paths:
         if not given.exists():
-            raise InputError(f"no such file or folder: {given}", "name records, or a folder that holds some")
+            raise InputError(
+                f"no such file or folder: {given}", "list records, or a folder that contains some"
+            )
         if not given.is_dir():
             yield given, _open(given)
             continue
@@ -209,12 +211,15 @@ def _headers(paths: Sequence[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
 def _open(path: Path) -> dict[str, Any]:
     values = _parsed(path)
     if isinstance(values, dict) and values.get("format") in _OLD_FORMATS:
-        raise InputError(f"{path} was written by an earlier sentemb", "evaluate the model again")
+        raise InputError(
+            f"{path} was written by an earlier, incompatible version of sentemb", "evaluate the model again"
+        )
     if not isinstance(values, dict) or values.get("format") != FORMAT:
-        raise InputError(f"{path} is no record", f'a record has the field "format": "{FORMAT}"')
+        raise InputError(f"{path} is not a result record", f'use a file with the field "format": "{FORMAT}"')
     if values.get("version") != VERSION:
         raise InputError(
-            f"{path}, field version: {values.get('version')!r}, but this sentemb reads {VERSION}", _HINT
+            f"{path}, field version: this version of sentemb reads {VERSION}, not {values.get('version')!r}",
+            _HINT,
         )
     return values
 
@@ -277,7 +282,7 @@ def _read_predictions(record: Record, path: Path) -> Predictions:
     if place.file is not None:
         field, source = "predictions.file", path.with_name(place.file)
         if not source.is_file():
-            raise InputError(f"{path}, field {field}: there is no {source}", _HINT)
+            raise InputError(f"{path}, field {field}: no such file: {source}", _HINT)
         content = source.read_bytes()
     else:
         field, source = "predictions.data", path
@@ -288,7 +293,9 @@ def _read_predictions(record: Record, path: Path) -> Predictions:
             raise InputError(f"{path}, field {field}: {error}", _HINT) from error
         refuse_above("predictions", len(content) / (1 << 20), f"{path}, field {field}")
     if hashlib.sha256(content).hexdigest() != place.sha256:
-        raise InputError(f"{path}, field predictions.sha256: {source} was changed afterwards", _HINT)
+        raise InputError(
+            f"{path}, field predictions.sha256: {source} was modified after the evaluation", _HINT
+        )
     try:
         values = unpack(load(content))
     except (SafetensorError, KeyError, ValueError, TypeError) as error:
@@ -305,7 +312,9 @@ def _write_gold(folder: Path, dataset: DataSet, gold: Array) -> None:
     path = _gold_path(folder, dataset)
     if path.exists():
         if not np.array_equal(_read_gold(folder, dataset), gold):
-            raise InputError(f"{path}: the gold values of {dataset.name} are others", "choose another folder")
+            raise InputError(
+                f"{path}: the existing gold values of {dataset.name} differ", "choose another output folder"
+            )
         return
     write_bytes(path, save(pack_gold(gold)))
 
@@ -316,7 +325,9 @@ _GOLD: dict[str, Array] = {}
 def _read_gold(folder: Path, dataset: DataSet) -> Array:
     path = _gold_path(folder, dataset)
     if not path.is_file():
-        raise InputError(f"there is no {path}, the gold values of {dataset.name}", "copy it with the records")
+        raise InputError(
+            f"no such file: {path}, the gold values of {dataset.name}", "copy it together with the records"
+        )
     checksum = sha256_of(path)
     if checksum not in _GOLD:
         try:

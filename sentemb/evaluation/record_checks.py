@@ -13,7 +13,7 @@ from sentemb.evaluation.retrieval.metrics import query_scores
 from sentemb.evaluation.schema import Array, Predictions, Record, Score
 from sentemb.evaluation.suites import MULTILINGUAL, RETRIEVAL, STS, TRANSFER, get_suite
 
-_HINT = "remove the file and evaluate the model again"
+_HINT = "delete the file and evaluate the model again"
 
 
 def check_scores(record: Record, path: Path, predictions: Predictions) -> None:
@@ -52,8 +52,8 @@ def check_scores(record: Record, path: Path, predictions: Predictions) -> None:
         close = abs(score.value - exact) <= _tolerance(score.metric, exact, scale, suite.rounding)
         if not close and not _is_mean_of_folds(record, score, values, gold):
             raise InputError(
-                f"{path}, field scores[{index}].value: {score.value} is not the {score.metric} that the "
-                f"predictions for {score.dataset} give, {exact:.6g}",
+                f"{path}, field scores[{index}].value: {score.value} does not match the "
+                f"{score.metric} of the predictions for {score.dataset}, {exact:.6g}",
                 _HINT,
             )
 

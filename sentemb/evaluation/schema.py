@@ -134,14 +134,14 @@ class Record(_Part):
     def _names_agree(self) -> Record:
         names = [one.name for one in self.datasets]
         if len(set(names)) < len(names):
-            raise ValueError("a data set is named twice")
+            raise ValueError("a data set is listed twice")
         seen = set()
         for index, one in enumerate(self.scores):
             if one.dataset not in (*names, OVERALL):
-                raise ValueError(f"scores[{index}].dataset: {one.dataset!r} is no data set of the record")
+                raise ValueError(f"scores[{index}].dataset: {one.dataset!r} is not a data set of the record")
             key = (one.dataset, one.metric, one.protocol)
             if key in seen:
-                raise ValueError(f"scores[{index}]: {' '.join(key)} is there twice")
+                raise ValueError(f"scores[{index}]: {' '.join(key)} is listed twice")
             seen.add(key)
         return self
 
@@ -166,7 +166,8 @@ class Record(_Part):
             if one.name == name:
                 return one
         raise InputError(
-            f"{self.model} was not evaluated on {name}", f"it has {', '.join(x.name for x in self.datasets)}"
+            f"{self.model} was not evaluated on {name}",
+            f"choose among {', '.join(x.name for x in self.datasets)}",
         )
 
     def find(self, dataset: str, metric: str | None = None, protocol: str = "all") -> Score | None:
@@ -204,8 +205,9 @@ class Record(_Part):
         if found is None:
             present = dict.fromkeys(f"{one.dataset} {one.metric} ({one.protocol})" for one in self.scores)
             raise InputError(
-                f"the record of {self.model} has no {metric or 'headline score'} ({protocol}) of {dataset}",
-                f"it has {', '.join(present)}",
+                f"the record of {self.model} does not contain {metric or 'a headline score'} "
+                f"({protocol}) of {dataset}",
+                f"choose among {', '.join(present)}",
             )
         return found.value
 

@@ -38,8 +38,8 @@ def check_gold(pairs: ScoredPairs) -> None:
         except CorrelationError:
             place = f"{pairs.name} {pairs.split}" + (f" ({pairs.source})" if pairs.source else "")
             raise InputError(
-                f"{place}: the {len(gold)} gold scores of {part.name} do not differ",
-                "give pairs with at least two different scores",
+                f"{place}: the {len(gold)} gold scores of {part.name} are all equal",
+                "provide pairs with at least two different scores",
             ) from None
 
 
@@ -110,7 +110,7 @@ def _by_protocol(
             return 100 * correlation(similarities[rows], pairs.gold[rows])
         except CorrelationError as error:
             raise UndefinedScoreError(
-                f"{place}: {error}", "check the encoder's vectors, or leave the set out"
+                f"{place}: {error}", "check the encoder's vectors, or exclude the set"
             ) from error
 
     whole = correlate(pairs.name, slice(None))

@@ -109,11 +109,11 @@ def _determinant(first: float, second: float, between: float) -> float:
 
 def _check(first: float, second: float, between: float, count: int) -> None:
     if count < 4:
-        raise InputError(f"{count} items are too few to compare correlations", "give four or more")
+        raise InputError(f"{count} items are too few to compare correlations", "use four or more")
     whole = all(-1 <= value <= 1 for value in (first, second, between))
     # Rounding may take the determinant of a perfect correlation below 0.
     if not whole or _determinant(first, second, between) < -1e-9:
         raise InputError(
-            f"{first:g}, {second:g} and {between:g} are no correlations of three variables",
-            "give those of the first, of the second, and between the two",
+            f"{first:g}, {second:g} and {between:g} cannot be the correlations of three variables",
+            "pass the correlation of the first system, that of the second, and that between both",
         )

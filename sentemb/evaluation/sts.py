@@ -56,7 +56,7 @@ def load_sets(
 ) -> list[ScoredPairs]:
     """Read the sets of a suite, or files of scored pairs."""
     if isinstance(sets, str) or not sets:
-        raise InputError("no list of sets was given", f"choose among {', '.join(STS_SETS)}, sickr-mteb")
+        raise InputError("the list of sets is empty", f"choose among {', '.join(STS_SETS)}, sickr-mteb")
     pairs = [
         load_scored_pairs(
             name, split=None if names_a_file(name) else split, data_dir=data_dir, check_rows=check_rows
@@ -142,7 +142,7 @@ def evaluate_pairs(
 def encode_sets(encoder: TextEncoder, pairs: Sequence[ScoredPairs], *, progress: bool = False) -> EncodedSets:
     """Encode sets in one call, without asking for the encoder's fingerprint, a pass over all weights."""
     if not pairs:
-        raise InputError("there are no pairs to score", "name at least one set")
+        raise InputError("the list of pairs is empty", "list at least one set")
     # One row per unique string, shared by all sets: three quarters of STS-B's test sentences are in
     # STS12-16.
     known: dict[str, int] = {}
@@ -163,7 +163,7 @@ def cosines_of(encoded: EncodedSets) -> list[Similarities]:
 def _once(names: Sequence[str]) -> Sequence[str]:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise InputError(f"set {twice[0]} is named twice", "name each set once")
+        raise InputError(f"the set {twice[0]} is listed twice", "list each set once")
     return names
 
 

@@ -97,5 +97,5 @@ def get_suite(name: str, among: Sequence[str] = tuple(SUITES)) -> Suite:
         ('sts12', 'sts13')
     """
     if name not in among:
-        raise InputError(f"no suite is called {name!r}", f"choose one of {', '.join(among)}")
+        raise InputError(f"unknown suite {name!r}", f"choose one of {', '.join(among)}")
     return SUITES[name]

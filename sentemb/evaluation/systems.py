@@ -84,8 +84,8 @@ def system_of(records: Sequence[Record], name: str, *, measure: str | None = Non
     check_once([(record.model, under, record.seed) for record in chosen])
     if suite is TRANSFER and len({*Counter(record.model for record in chosen).values()}) > 1:
         raise InputError(
-            f"the encoders of {system} have other numbers of classifiers{under}",
-            "evaluate all of them with the same seeds of classifiers",
+            f"the encoders of {system} have different numbers of classifiers{under}",
+            "evaluate all of them with the same classifier seeds",
         )
     sets = {
         dataset.name: _runs(chosen, dataset.name, metric)
@@ -94,8 +94,8 @@ def system_of(records: Sequence[Record], name: str, *, measure: str | None = Non
     }
     if not sets:
         raise InputError(
-            f"the records of {system} share no data set with {metric}",
-            "evaluate all of its seeds on the same",
+            f"the records of {system} do not share a data set with {metric}",
+            "evaluate all its seeds on the same data sets",
         )
     return System(system, metric, tuple(map(_seed_of, chosen)), sets)
 
@@ -135,19 +135,21 @@ def select_records(
             return of_suite
         presets = list(dict.fromkeys(record.protocol for record in of_suite))
         if preset is None and len(presets) > 1:
-            raise InputError(f"there are records of the presets {', '.join(presets)}", "choose one: --preset")
+            raise InputError(
+                f"the records have several presets: {', '.join(presets)}", "choose one with --preset"
+            )
         found = [record for record in of_suite if preset in (None, record.protocol)]
         if not found:
-            raise InputError(f"no record is of the preset {preset}", f"there are {', '.join(presets)}")
+            raise InputError(f"no record of the preset {preset} found", f"choose among {', '.join(presets)}")
         return found
     bare = [one for one in records if one.predictions is None and method_of(one) in chosen]
     if bare:
         raise InputError(
-            f"the {bare[0].suite} record of {bare[0].model} has no predictions to compare",
+            f"the {bare[0].suite} record of {bare[0].model} does not contain predictions to compare",
             "evaluate the model again",
         )
     raise InputError(
-        f"{', '.join(chosen)} have no suite in common that keeps predictions", "evaluate all of them on one"
+        f"{', '.join(chosen)} do not share a suite with predictions", "evaluate all of them on the same suite"
     )
 
 
@@ -183,9 +185,11 @@ def resolve_system(name: str | Path, records: Sequence[Record]) -> str:
         if len(found) == 1:
             return found[0]
         if found:
-            raise InputError(f"{text} may mean {', '.join(found)}", "give a whole name")
+            raise InputError(f"{text} is ambiguous: it matches {', '.join(found)}", "use a full name")
     present = ", ".join(dict.fromkeys(known.values()))
-    raise InputError(f"no record of {text}", f"there are {present or 'none at all'}")
+    raise InputError(
+        f"no record of {text} found", f"choose among {present}" if present else "evaluate it first"
+    )
 
 
 def method_of(record: Record) -> str:

@@ -24,9 +24,7 @@ def time_in_turns(
     The order turns by one place from round to round: none always runs behind the same other one.
     """
     if rounds < 1 or warm_up < 0:
-        raise InputError(
-            f"{rounds} rounds after {warm_up} to warm up measure nothing", "give 1 round or more"
-        )
+        raise InputError(f"rounds is {rounds} and warm_up is {warm_up}", "use 1 round or more")
     names = list(actions)
     seconds: dict[str, list[float]] = {name: [] for name in names}
     for number in range(warm_up + rounds):

@@ -57,24 +57,28 @@ _SCL: Mapping[str, Any] = {**_LACON, "base": "roberta-large", "batch_size": 16, 
 class ClassificationData(Written):
     """How an experiment on labelled texts makes its rows: its table `data`."""
 
-    rule: Rule | None = Field(None, description="where validation and test rows come from, see LabelledSets")
+    rule: Rule | None = Field(None, description="rule for the validation and test rows; see LabelledSets")
     paper: Paper | None = Field(
-        None, description="whose metrics and optimization; by default those of the rule"
+        None, description="paper whose metrics and optimization are used; by default that of the rule"
     )
-    test_rows: int | None = Field(None, ge=2, description="test on a stratified subset of so many rows")
+    test_rows: int | None = Field(None, ge=2, description="number of test rows, drawn as a stratified subset")
     source: str | None = Field(
-        None, description="the set on which every method is trained first (SCL, section 5.4)"
+        None, description="set on which every method is trained first (SCL, section 5.4)"
     )
-    source_rows: int | None = Field(None, ge=2, description="train on a stratified subset of the source")
-    copies: dict[str, Path] = Field({}, description="files of back-translations by set, for noise")
-    train: Path | None = Field(None, description="your own training rows, in place of catalogue sets")
-    dev: Path | None = Field(None, description="your own dev rows")
-    test: Path | None = Field(None, description="your own test rows")
+    source_rows: int | None = Field(
+        None, ge=2, description="number of rows of the source set, drawn as a stratified subset"
+    )
+    copies: dict[str, Path] = Field({}, description="files of back-translations by set, for noisy copies")
+    train: Path | None = Field(None, description="file of your own training rows, instead of catalogue sets")
+    dev: Path | None = Field(None, description="file of your own dev rows")
+    test: Path | None = Field(None, description="file of your own test rows")
     columns: tuple[str, ...] = Field(
-        ("text",), description="the text column, or the two of pairs, of your own"
+        ("text",), description="text column of your own rows, or the two columns of pairs"
     )
-    label: str = Field("label", description="the label column of your own")
-    check_rows: bool = Field(True, description="refuse copies of catalogue sets with missing or extra rows")
+    label: str = Field("label", description="label column of your own rows")
+    check_rows: bool = Field(
+        True, description="true to reject copies of catalogue sets with missing or extra rows"
+    )
 
 
 class ClassificationTrials(TrialKind):
@@ -109,7 +113,8 @@ class ClassificationTrials(TrialKind):
         """A whole seed before the next; the rows of a set and setting are drawn once for all methods."""
         if not self._names:
             raise InputError(
-                "no labelled set", "name some with --sets, or give --data train=FILE --data test=FILE"
+                "labelled data is missing",
+                "select sets with --sets, or use --data train=FILE --data test=FILE",
             )
         return grid(
             self.experiment.seeds,
@@ -161,9 +166,9 @@ class ClassificationTrials(TrialKind):
             wanted = dict(planned.checksums), planned.settings["metric"]
             if one is not None and (one.details["checksums"], one.details["metric"]) != wanted:
                 raise InputError(
-                    f"the folder holds records of {trial.datasets[0]} at {trial.setting} with other rows or "
-                    "another metric",
-                    "take another --output folder",
+                    f"the folder contains records of {trial.datasets[0]} at {trial.setting} with "
+                    "other rows or another metric",
+                    "choose another --output folder",
                 )
 
     def _metric(self, data: str) -> Metric:
@@ -247,7 +252,7 @@ def outcome_of(trial: PlannedTrial, splits: Splits, fingerprint: str, found: Pre
     (data,), test, options = trial.datasets, splits.test, trial.method.options
     for values in found[:3]:
         if not np.isfinite(values).all():
-            raise ValueError("predictions, probabilities or a validation score that are not finite")
+            raise ValueError("predictions, probabilities or validation scores are NaN or infinite")
     # Of a growing number of classes the catalogue's task has all.
     task = replace(task_of(test), classes=len(test.label_names))
     record = Record(
@@ -323,7 +328,9 @@ def own_sets(data: ClassificationData) -> dict[str, dict[str, LabelledTexts]]:
     if not given:
         return {}
     if "train" not in given or len(given) == 1:
-        raise InputError("a set of one's own needs rows to train and to test on", "give train and test")
+        raise InputError(
+            "your own set needs training and test rows", "set both --data train=FILE and --data test=FILE"
+        )
     splits: dict[str, LabelledTexts] = {}
     for split, path in given.items():
         names = splits["train"].label_names if splits else None

@@ -22,9 +22,9 @@ Kind = Literal["sts", "frozen", "classification", "multitask"]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 # What an experiment decides: its metric, its seeds and where it writes.
 _RESERVED = {
-    "metric": "name the paper with --data paper=...",
-    "seeds": "give --seeds",
-    "output": "give --output",
+    "metric": "choose the paper whose metric is used with --data paper=...",
+    "seeds": "use --seeds",
+    "output": "use --output",
 }
 
 
@@ -108,33 +108,35 @@ class Experiment(Written):
         'shots'
     """
 
-    name: str = Field(description="what records, tables and files call it")
-    title: str = Field(description="title of its table")
-    kind: Kind = Field(description="what a trial is: sts, frozen, classification or multitask")
-    source: str = Field("", description="the paper's table or figure")
-    rows: tuple[str, ...] = Field(
-        (), description="the methods to run: names, groups or recipes; all by default"
-    )
-    methods: dict[str, dict[str, Any]] = Field({}, description="methods that are more than a recipe's name")
-    groups: dict[str, tuple[str, ...]] = Field({}, description="names for several methods")
+    name: str = Field(description="name of the experiment in records, tables and files")
+    title: str = Field(description="title of the table")
+    kind: Kind = Field(description="kind of a trial: sts, frozen, classification or multitask")
+    source: str = Field("", description="table or figure of the paper")
+    rows: tuple[str, ...] = Field((), description="methods to run: names, groups or recipes; all by default")
+    methods: dict[str, dict[str, Any]] = Field({}, description="methods that change settings of a recipe")
+    groups: dict[str, tuple[str, ...]] = Field({}, description="names for groups of methods")
     datasets: tuple[str, ...] = Field((), description="data sets to evaluate on")
-    setting: str = Field("full", description="what is varied, such as shots")
-    values: tuple[float, ...] = Field((), description="its values")
-    seeds: tuple[Seed, ...] = Field((1, 2, 3), min_length=1, description="one run each")
+    setting: str = Field("full", description="setting that is varied, such as shots")
+    values: tuple[float, ...] = Field((), description="values of the setting")
+    seeds: tuple[Seed, ...] = Field((1, 2, 3), min_length=1, description="seeds, one run each")
     base: str | None = Field(None, description="base model of all methods")
-    bases: dict[str, str] = Field({}, description="another base model on some data sets")
-    model: str = Field("{base}-{method}", description="name of a trained encoder, before -seed-N")
-    options: dict[str, Any] = Field({}, description="settings of all methods, below a method's own")
-    data: dict[str, Any] = Field({}, description="what this kind of experiment wants to know of its data")
-    baseline: str | None = Field(None, description="the method that the others are compared with")
-    best: int | None = Field(None, ge=1, description="report only so many runs, the best on validation rows")
+    bases: dict[str, str] = Field({}, description="base models for individual data sets")
+    model: str = Field("{base}-{method}", description="name of a trained encoder, without -seed-N")
+    options: dict[str, Any] = Field(
+        {}, description="settings of all methods; a method's own settings take precedence"
+    )
+    data: dict[str, Any] = Field({}, description="data options of this kind of experiment")
+    baseline: str | None = Field(None, description="method that the others are compared with")
+    best: int | None = Field(None, ge=1, description="number of runs to report, the best on validation rows")
     tables: tuple[str, ...] = Field((), description="further tables: classes, average, or another metric")
     differences: dict[str, PublishedDifference] = Field({}, description="differences that the paper reports")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.best is not None and len(self.seeds) < self.best:
-            raise InputError(f"{len(self.seeds)} seeds have no best {self.best}", "give more --seeds")
+            raise InputError(
+                f"best is {self.best}, but there are only {len(self.seeds)} seeds", "add more --seeds"
+            )
         for noun, values in (
             ("seed", self.seeds),
             ("data set", self.datasets),
@@ -142,17 +144,21 @@ class Experiment(Written):
             ("method", self.rows),
         ):
             if twice := [value for value in values if values.count(value) > 1]:
-                raise InputError(f"{self.name}: the {noun} {twice[0]} is named twice", "name each once")
+                raise InputError(
+                    f"{self.name}: the {noun} {twice[0]} is listed twice", "list each value once"
+                )
         for name in self.bases:
             if name not in self.datasets:
                 raise InputError(
-                    f"a base for {name}, which is no data set of {self.name}", "name it with --sets"
+                    f"bases lists {name}, which is not a data set of {self.name}", "add it to --sets"
                 )
         for owner, options in [(self.name, self.options), *((one.name, one.options) for one in self.chosen)]:
             for taken in (*_RESERVED, "recipe"):
                 if taken in options:
-                    hint = _RESERVED.get(taken, "leave it out")
-                    raise InputError(f"{owner}: the experiment decides {taken}", hint)
+                    hint = _RESERVED.get(taken, "remove it")
+                    raise InputError(
+                        f"{owner}: {taken} cannot be set here because the experiment sets it", hint
+                    )
         return self
 
     @property
@@ -176,14 +182,19 @@ class Experiment(Written):
         methods = read_toml(file)
         for name, options in methods.items():
             if not isinstance(options, dict):
-                raise InputError(f"{file}, field {name}: {options!r} is no table", f"write [{name}] above it")
+                raise InputError(
+                    f"{file}, field {name}: {options!r} is not a table",
+                    f"write its options below a [{name}] header",
+                )
         return self.replace(methods={**self.methods, **methods})
 
     def _method(self, name: str) -> Method:
         options = dict(self.methods.get(name, {}))
         recipe, published = options.pop("recipe", name), options.pop("published", None)
         if not isinstance(recipe, str):
-            raise InputError(f"{self.name}: the recipe of {name} is {recipe}", "name one")
+            raise InputError(
+                f"{self.name}: the recipe of {name} is {recipe}", "set it to the name of a recipe"
+            )
         return Method(name, recipe, options, published)
 
 

@@ -147,13 +147,16 @@ class LabelledSets:
         if name not in self._own:
             return load_labelled(name, split=split, data_dir=self._data_dir, check_rows=self._check_rows)
         if split not in self._own[name]:
-            raise InputError(f"{name} has no {split} split", f"it has {', '.join(self._own[name])}")
+            raise InputError(
+                f"{name} does not have a {split} split", f"choose among {', '.join(self._own[name])}"
+            )
         return self._own[name][split]
 
     def _copies_of(self, data: str) -> Sequence[Copy]:
         if data not in self._copies:
             raise InputError(
-                f"no noisy copies of {data}", f"give a file of back-translations: --data copies.{data}=FILE"
+                f"noisy copies of {data} are missing",
+                f"provide a file of back-translations: --data copies.{data}=FILE",
             )
         return self._copies[data]
 
@@ -171,7 +174,7 @@ def _training_split(name: str, splits: Sequence[str]) -> str:
         return parts[-1]
     if len(splits) == 1:
         return splits[0]
-    raise InputError(f"{name} has no split to train on", f"name one of its others as {name}/SPLIT")
+    raise InputError(f"{name} does not have a training split", f"choose one of its splits as {name}/SPLIT")
 
 
 def _first_of_each_text(data: LabelledTexts) -> Rows:

@@ -45,12 +45,10 @@ class MultiTaskData(Written):
     """What an experiment on the three tasks wants to know of its data: its table `data`."""
 
     nli: str = Field("simcse-nli", description="NLI triples: a file or a catalogue name")
-    held_out: float | None = Field(
-        None, gt=0, lt=1, description="divide quora-dev.csv, evaluate on this share of it"
-    )
-    rows: int | None = Field(None, ge=1, description="train on so many rows of each set")
-    dev_rows: int | None = Field(None, ge=1, description="evaluate on so many rows of each set")
-    check_rows: bool = Field(True, description="refuse sets with missing or extra rows")
+    held_out: float | None = Field(None, gt=0, lt=1, description="fraction of quora-dev.csv to evaluate on")
+    rows: int | None = Field(None, ge=1, description="maximum number of training rows of each set")
+    dev_rows: int | None = Field(None, ge=1, description="maximum number of evaluation rows of each set")
+    check_rows: bool = Field(True, description="true to reject sets with missing or extra rows")
 
 
 class MultiTaskTrials(TrialKind):

@@ -64,8 +64,8 @@ def multitask_tables(records: Sequence[Record]) -> list[Table]:
         rows = seeds.setdefault(record.seed or 0, {})
         if record.model in rows:
             raise InputError(
-                f"two records of {record.model} with seed {record.seed}, of different settings or data",
-                "keep each experiment in a folder of its own",
+                f"two records of {record.model} with seed {record.seed} differ in settings or data",
+                "keep each experiment in a separate folder",
             )
         rows[record.model] = record
     made = [_table(paper, seeds) for paper in paper_tables()]
@@ -141,7 +141,7 @@ def _order_notes(paper: PaperTable, ours: Sequence[Sequence[Scores]]) -> list[st
         ]
         if pairs:
             held = f"{len(pairs) - len(against)} of {len(pairs)}"
-            notes.append(f"{name}: {held} pairs of rows in the paper's order{''.join(against)}")
+            notes.append(f"{name}: {held} pairs of rows are in the order of the paper{''.join(against)}")
     return notes
 
 
@@ -153,8 +153,8 @@ def _setting_notes(records: Sequence[Record]) -> list[str]:
     told = {split: ", ".join(f"{rows} {task}" for task, rows in of.items()) for split, of in sizes.items()}
     others = sorted({f"{name} {value}" for record in records for name, value in _own_settings(record)})
     return [
-        f"trained on {told['train']} rows, chosen by and reported on {told['dev']} rows",
-        f"otherwise than the paper: {', '.join(others)}",
+        f"trained on {told['train']} rows, selected by and reported on {told['dev']} rows",
+        f"settings that differ from the paper: {', '.join(others)}",
     ]
 
 

@@ -12,21 +12,21 @@ from sentemb.experiments.summary import Summary
 from sentemb.experiments.verdicts import Key, Verdict
 
 _RULE = (
-    f"↑ ↓: better or worse than {{baseline}} at {LEVEL:g}, by the larger p-value of a permutation over test "
-    "rows (exchanging all seeds of a row) and a paired t-test over seeds, Holm-corrected over the methods of "
-    "a column"
+    f"↑ ↓: significantly better or worse than {{baseline}} at {LEVEL:g}; p is the larger of a "
+    "permutation test over test rows (exchanging all seeds of a row) and a paired t-test over seeds, "
+    "Holm-corrected over the methods of a column"
 )
 # What is the same for all methods of a fair comparison, and how it is called.
 _SHARED: Mapping[str, str] = {
     "base": "base",
     "epochs": "epochs",
-    "max_steps": "steps at most",
+    "max_steps": "maximum steps",
     "batch_size": "batch size",
     "learning_rate": "learning rate",
     "schedule": "schedule",
     "warmup": "warm-up",
     "weight_decay": "weight decay",
-    "max_length": "tokens at most",
+    "max_length": "maximum tokens",
 }
 
 
@@ -41,7 +41,7 @@ def table_notes(
         rule = [_RULE.format(baseline=baseline)] if compared else []
         return [spread, *rule, *_differences(summaries, experiment)]
     runs = max(len(one.records) for one in summaries)
-    reported = f"the best {best} of {runs} by validation" if best is not None else f"{runs} seeds"
+    reported = f"the best {best} of {runs} runs by validation" if best is not None else f"{runs} seeds"
     notes = [f"x 100, mean ± sample standard deviation over {reported}"]
     if any(verdict.p is not None for verdict in verdicts.values()):
         notes.append(_RULE.format(baseline=baseline) + (", over all seeds" if best is not None else ""))
@@ -77,7 +77,7 @@ def _missing(
     with_baseline = {(one.data, one.setting) for one in summaries if one.label == baseline}
     for data, setting in dict.fromkeys((one.data, one.setting) for one in summaries):
         if (data, setting) not in with_baseline:
-            notes.append(f"{data} at {setting}: nothing is compared, since {baseline} was not run")
+            notes.append(f"{data} at {setting}: no comparison, because {baseline} was not run")
     return notes
 
 
@@ -103,8 +103,8 @@ def _settings(summaries: Sequence[Summary]) -> list[str]:
         if probe:
             listed = ", ".join(f"{key.replace('_', ' ')} {_shown(value)}" for key, value in probe.items())
             notes.append(
-                f"{label}: in two stages; the settings above train the encoder by contrast alone, then a "
-                f"linear head is fitted on its frozen vectors ({listed})"
+                f"{label}: two stages; the settings above train the encoder with the contrastive loss "
+                f"alone, then a linear head is fitted on its frozen vectors ({listed})"
             )
     return notes
 
@@ -128,7 +128,7 @@ def _rows(data: str, records: Sequence[Record]) -> str:
     left_out = {reason: count for reason, count in records[0].details["left_out"].items() if count}
     if left_out:
         listed = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items())
-        note += f"; of the training split were left out {listed}"
+        note += f"; excluded from the training split: {listed}"
     return note
 
 
@@ -138,8 +138,10 @@ def _lacking(summary: Summary) -> list[str]:
         for name in summary.records[0].datasets[0].classes
     }
     return [
-        f"{summary.data} at {summary.setting}: no training row of {name} in {count} of "
-        f"{len(summary.records)} draws"
+        (
+            f"{summary.data} at {summary.setting}: {count} of {len(summary.records)} draws do not contain "
+            f"a training row of {name}"
+        )
         for name, count in absent.items()
         if count
     ]

@@ -72,8 +72,8 @@ class TrialKind(ABC):
         for method in experiment.chosen if self.recipes else ():
             if method.recipe in RECIPES and RECIPES[method.recipe].kind not in self.recipes:
                 raise InputError(
-                    f"{method.recipe} is no recipe for {experiment.kind}",
-                    f"take one of {', '.join(name for kind in self.recipes for name in recipes_of(kind))}",
+                    f"the recipe {method.recipe} cannot be used in a {experiment.kind} experiment",
+                    f"use one of {', '.join(name for kind in self.recipes for name in recipes_of(kind))}",
                 )
         self.experiment, self.place = experiment, place
 
@@ -136,7 +136,7 @@ def run_trials(
 ) -> list[Record]:
     """Run the trials that have no record yet; see `run_experiment`."""
     if jobs < 1:
-        raise InputError(f"{jobs} processes run nothing", "give --jobs 1 or more")
+        raise InputError(f"--jobs is {jobs}", "use --jobs 1 or more")
     check_writable(folder)
     plan = _plan(kind, announce)
     there = load_records([folder], suite=kind.suite) if any(folder.glob("*.json")) else []
@@ -153,7 +153,7 @@ def run_trials(
         if (seconds := record.environment.seconds.get("total")) is not None:
             eta.note(trial, seconds)
     left = [trial for trial in plan if trial not in records]
-    announce(f"{len(plan)} trials, {len(records)} of them finished before{eta.remaining(left)}")
+    announce(f"{len(plan)} trials, {len(records)} already finished{eta.remaining(left)}")
     kind.begin(left)
     tasks = (_Task(trial, kind.prepare(trial)) for trial in list(left))
     processes = min(jobs, max(len(left), 1)) if kind.parallel else 1
@@ -203,9 +203,9 @@ def _written(values: Any) -> str:
 def _plan(kind: TrialKind, announce: Callable[[str], None]) -> dict[PlannedTrial, Planned]:
     trials = kind.trials()
     if not trials:
-        raise InputError("an experiment needs a method, a data set, a setting and a seed")
+        raise InputError("an experiment needs at least one method, data set, setting and seed")
     if len(set(trials)) < len(trials):
-        raise InputError("two trials of the experiment are the same", "name each method, set and seed once")
+        raise InputError("two trials of the experiment are identical", "list each method, set and seed once")
     settings = {trial: _settings_of(kind, trial) for trial in trials}  # all errors, before any data is read
     plan: dict[PlannedTrial, Planned] = {}
     impossible: dict[str, ImpossibleDraw] = {}
@@ -217,7 +217,9 @@ def _plan(kind: TrialKind, announce: Callable[[str], None]) -> dict[PlannedTrial
     for place, reason in impossible.items():
         announce(f"skipped: {place}: {reason.message}")
     if not plan:
-        raise InputError("no trial of the experiment is possible", next(iter(impossible.values())).message)
+        raise InputError(
+            "the experiment does not have a trial that can run", next(iter(impossible.values())).message
+        )
     return plan
 
 
@@ -228,7 +230,7 @@ def _settings_of(kind: TrialKind, trial: PlannedTrial) -> Mapping[str, Any]:
     except InputError as error:
         raise InputError(f"{trial.method.name}: {error.message}", error.hint) from error
     except (TypeError, ValueError) as error:
-        raise InputError(f"{trial.method.name}: the options cannot be recorded: {error}") from None
+        raise InputError(f"{trial.method.name}: the options cannot be saved in the record: {error}") from None
     return settings
 
 

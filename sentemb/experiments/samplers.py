@@ -102,7 +102,7 @@ class Pool:
 def draw(pool: Pool, setting: Setting, seed: int) -> Splits:
     """Draw the data of a trial."""
     if setting.name not in _DRAWS:
-        raise InputError(f"no setting is called {setting.name!r}", f"choose among {', '.join(_DRAWS)}")
+        raise InputError(f"unknown setting {setting.name!r}", f"choose among {', '.join(_DRAWS)}")
     if setting.name not in ("full", "noise"):
         _check_count(setting)
     try:
@@ -110,7 +110,7 @@ def draw(pool: Pool, setting: Setting, seed: int) -> Splits:
     except InputError as error:
         raise ImpossibleDraw(f"{pool.name} at {setting}: {error.message}", error.hint) from error
     if np.count_nonzero(list(splits.train.class_counts.values())) < 2:
-        raise ImpossibleDraw(f"{pool.name} at {setting}: all rows are of one class", "ask for more rows")
+        raise ImpossibleDraw(f"{pool.name} at {setting}: all rows have the same class", "request more rows")
     return splits
 
 
@@ -205,7 +205,7 @@ def _count(setting: Setting) -> int:
 
 def _check_count(setting: Setting) -> None:
     if setting.value is None or setting.value < 1 or setting.value != int(setting.value):
-        raise InputError(f"{setting.name} takes a whole number, not {setting.value}")
+        raise InputError(f"{setting.name} must be an integer, not {setting.value}")
 
 
 def _checksum(data: LabelledTexts) -> str:

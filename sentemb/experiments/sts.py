@@ -49,11 +49,13 @@ _VIEWS = ViewCache()
 class StsData(Written):
     """What an experiment evaluated on scored pairs wants to know: its table `data`."""
 
-    suite: Literal["sts", "multilingual"] = Field("sts", description="which average and which correlation")
-    sample: str = Field("simcse-nli", description="pairs for methods with data = 'sample'")
-    columns: tuple[str, ...] | None = Field(None, description="the sample's two text columns")
-    pairs: int = Field(8628, ge=1, description="pairs of the sample; as many as STS-B has by default")
-    check_rows: bool = Field(True, description="refuse copies of sets with missing or extra rows")
+    suite: Literal["sts", "multilingual"] = Field(
+        "sts", description="aggregation of subsets and correlation measure"
+    )
+    sample: str = Field("simcse-nli", description="sentence pairs for methods with data = 'sample'")
+    columns: tuple[str, ...] | None = Field(None, description="the two text columns of the sample")
+    pairs: int = Field(8628, ge=1, description="number of pairs of the sample; by default that of STS-B")
+    check_rows: bool = Field(True, description="true to reject copies of sets with missing or extra rows")
 
 
 class StsTrials(TrialKind):
@@ -122,15 +124,15 @@ class StsTrials(TrialKind):
                 continue
             if record.trial is None or record.trial.experiment != self.experiment.name:
                 raise InputError(
-                    f"there is a record of {record.model} already", "take another --output folder"
+                    f"a record of {record.model} already exists", "choose another --output folder"
                 )
             other = list(differing(record, planned.settings))
             if {one.name: one.sha256 for one in record.datasets} != planned.checksums:
                 other.append("sets")
             if other:
                 raise InputError(
-                    f"the record of {record.model} is of other values of {', '.join(other)}",
-                    "use the same ones, or another --output folder",
+                    f"the record of {record.model} has other values of {', '.join(other)}",
+                    "use the same values, or another --output folder",
                 )
 
     def end(self, trial: PlannedTrial) -> None:

@@ -144,8 +144,8 @@ def _summary(
     runs.sort(key=lambda run: run.seed or 0)
     if len({run.seed for run in runs}) < len(runs):
         raise InputError(
-            f"{label} on {data} at {setting} has two records of one seed, made of different data or metrics",
-            "keep the experiments in two folders",
+            f"two records of {label} on {data} at {setting} have the same seed but different data or metrics",
+            "keep the experiments in separate folders",
         )
     found = [score_of(run, data, metric) for run in runs]
     scores = [score for score in found if score is not None]

@@ -57,7 +57,7 @@ def experiment_tables(experiment: Experiment, records: Sequence[Record]) -> list
     """
     own = [one for one in records if one.trial is not None and one.trial.experiment == experiment.name]
     if not own:
-        raise InputError(f"there is no record of the experiment {experiment.name}", "leave --no-run out")
+        raise InputError(f"no record of the experiment {experiment.name} found", "run it without --no-run")
     own.sort(key=lambda one: one.environment.date)
     if experiment.kind == "multitask":
         return multitask_tables(own)
@@ -159,7 +159,7 @@ def comparison_table(summaries: Sequence[Summary], verdicts: Mapping[Key, Verdic
         title=f"Differences from {baseline}, x 100",
         header=("method", "set", "point", "seeds", "difference", "p over rows", "p over seeds", "p, Holm"),
         rows=tuple(rows),
-        notes=("p, Holm: of the larger of the two, corrected over the methods of a set and point",),
+        notes=("p, Holm: the larger of both p-values, Holm-corrected over the methods of a set and point",),
     )
 
 
@@ -185,7 +185,7 @@ def class_table(summaries: Sequence[Summary]) -> Table:
         major = fmean(fmean(each[:rare] + each[rare + 1 :]) for each in scores)
         rows.append((one.label, one.data, str(one.setting), f"{100 * minor:.1f}", f"{100 * major:.1f}"))
     return Table(
-        title="F1 x 100 of the minority and of the majority, mean over seeds",
+        title="F1 x 100 of the minority and of the majority classes, mean over seeds",
         header=("method", "set", "point", "minority", "majority"),
         rows=tuple(rows),
     )
@@ -205,7 +205,7 @@ def average_table(summaries: Sequence[Summary]) -> Table:
         rows.append((label, data, *cells, average))
     name = varied(settings[0])
     return Table(
-        title=f"Mean x 100 by {name}, and the average without {name} 0",
+        title=f"Mean x 100 by {name}, and the average excluding {name} 0",
         header=("method", "set", *map(_value, settings), "average"),
         rows=tuple(rows),
     )

@@ -72,7 +72,9 @@ def tune(
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     wanted = len(points) if trials is None else min(trials, len(points))
     if wanted < 1 or not grid or not seeds:
-        raise InputError("nothing to search", "give each option at least one value, and at least one seed")
+        raise InputError(
+            "the search grid is empty", "provide at least one value for each option, and at least one seed"
+        )
     for settings in points:
         described = dict(describe(method.recipe, _with_settings(method, settings).options))
     if wanted < len(points):

@@ -31,5 +31,5 @@ def checked_model(kind: type[Model], values: Mapping[str, Any], place: str) -> M
             wrong = unknown("field", where, list(kind.model_fields))
             raise InputError(f"{place}: {wrong.message}", wrong.hint) from None
         field = kind.model_fields.get(where.partition(".")[0])
-        hint = f"it is {field.description}" if field is not None else None
+        hint = f"expected: {field.description}" if field is not None else None
         raise InputError(f"{place}, field {where}: {first['msg']}", hint) from None

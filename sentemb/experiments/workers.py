@@ -57,8 +57,8 @@ def run_in_processes(
                 yield running.pop(future), *future.result()
     except BrokenProcessPool:
         raise InputError(
-            "a process of the study was killed, most likely for want of memory",
-            "run the same command with fewer --jobs; what is finished is kept",
+            "a worker process was killed, probably because the machine ran out of memory",
+            "run the same command with fewer --jobs; finished trials are kept",
         ) from None
     finally:
         ours.close()

@@ -81,8 +81,9 @@ class BackTranslationLoss(SelfGuidedLoss):
         self.check_choice("view_encoder", view_encoder, get_args(Side))
         if view_encoder == "trained" and objective == "opt3":
             raise InputError(
-                f"{_NAME} has one view of each back-translation by the trained encoder, opt3 takes many",
-                "choose view_encoder='frozen', or objective='base'",
+                f"{_NAME} with view_encoder='trained' has one view of each back-translation, but opt3 "
+                "needs several",
+                "set view_encoder='frozen', or objective='base'",
             )
         super().__init__(
             model,
@@ -108,9 +109,9 @@ class BackTranslationLoss(SelfGuidedLoss):
         columns = list(sentence_features)
         if len(columns) != 2:
             raise InputError(
-                f"{_NAME} compares texts with their back-translations, this batch has {len(columns)} "
-                f"text column{'' if len(columns) == 1 else 's'}",
-                "name the two columns; `sentemb data back-translate` makes the second",
+                f"{_NAME} compares texts with their back-translations, but this batch has "
+                f"{len(columns)} text column{'' if len(columns) == 1 else 's'}",
+                "select both columns; `sentemb data back-translate` creates the second one",
             )
         if self.view_encoder == "frozen":
             return self.compute_loss_from_embeddings(self._both_sides(*columns), labels)

@@ -123,7 +123,7 @@ class EncoderLoss(LossParameters):
         """Refuse a value that is none of the choices; give it back otherwise."""
         if value not in choices:
             allowed = ", ".join(repr(choice) for choice in choices)
-            raise InputError(f"{type(self).__name__} has no {option} {value!r}", f"choose one of {allowed}")
+            raise InputError(f"{option} of {type(self).__name__} is {value!r}", f"choose one of {allowed}")
         return value
 
     def check_number(
@@ -138,8 +138,8 @@ class EncoderLoss(LossParameters):
         columns = list(sentence_features)
         if len(columns) != 1:
             raise InputError(
-                f"{type(self).__name__} labels single texts, this batch has {len(columns)} text columns",
-                "keep one column, or join the two texts of a pair in one column",
+                f"{type(self).__name__} needs single texts, but this batch has {len(columns)} text columns",
+                "select one column, or join the two texts of a pair in one column",
             )
         return columns[0]
 
@@ -147,10 +147,11 @@ class EncoderLoss(LossParameters):
         """One label per row of the batch."""
         name = type(self).__name__
         if labels is None:
-            raise InputError(f"{name} needs labels", "give the data a column called label")
+            raise InputError(f"{name} needs labels", "add a column called label to the data")
         if labels.numel() != rows:
             raise InputError(
-                f"{name} needs one label per row, {rows} rows came with labels of shape {tuple(labels.shape)}"
+                f"{name} needs one label per row, but got labels of shape {tuple(labels.shape)} for "
+                f"{rows} rows"
             )
         return labels.view(rows)
 
@@ -162,8 +163,8 @@ def check_number(
     number = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
     if not (number and _is_finite(value) and (value >= low if inclusive else value > low)):
         bound = f"at least {low:g}" if inclusive else f"above {low:g}"
-        noun = "whole number" if whole else "finite number"
-        raise InputError(f"{option} of {loss} is {value!r}", f"give a {noun} {bound}")
+        noun = "an integer" if whole else "a finite number"
+        raise InputError(f"{option} of {loss} is {value!r}", f"use {noun} {bound}")
 
 
 def _is_finite(value: Any) -> bool:

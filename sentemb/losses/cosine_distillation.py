@@ -48,12 +48,12 @@ class CosineDistillationLoss(EncoderLoss):
         """Loss of the vectors of the texts, one tensor `(b, d)`, with the teacher's, `(b, d)`."""
         name = type(self).__name__
         if labels is None:
-            raise InputError(f"{name} needs labels", "give the teacher's vectors in a column called label")
+            raise InputError(f"{name} needs labels", "put the teacher's vectors in a column called label")
         if len(embeddings) != 1 or embeddings[0].shape != labels.shape:
             shapes = ", ".join(str(tuple(one.shape)) for one in embeddings)
             raise InputError(
-                f"{name} has vectors of shape {shapes} and a teacher's of shape {tuple(labels.shape)}",
-                "give one text column, and a student with the teacher's dimension",
+                f"{name} got vectors of shape {shapes} and teacher vectors of shape {tuple(labels.shape)}",
+                "use one text column, and a student with the teacher's dimension",
             )
         (vectors,) = embeddings
         distances: Tensor = 1 - cosine_similarity(vectors, labels.to(vectors.dtype))

@@ -78,7 +78,7 @@ class CrossEntropySupConLoss(ClassificationLoss):
         if weight > 1:
             raise InputError(
                 f"weight of {type(self).__name__} is {weight!r}",
-                "give the share of the contrastive term, 0 to 1",
+                "set the weight of the contrastive term to a number from 0 to 1",
             )
         self.representation: Representation = check_representation(self, representation)
         self.reduction: Reduction = self.check_choice("reduction", reduction, get_args(Reduction))

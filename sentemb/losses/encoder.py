@@ -28,7 +28,7 @@ def transformer_module(model: nn.Module, *, loss: str) -> Transformer:
     first = next(unwrap(model).children(), None)
     if not isinstance(first, Transformer):
         raise InputError(
-            f"{loss} needs a transformer encoder, this model starts with {type(first).__name__}",
+            f"{loss} needs a transformer encoder, but this model starts with {type(first).__name__}",
             "build the encoder from a transformer base model",
         )
     return first
@@ -83,15 +83,15 @@ def check_sentence_vector(model: nn.Module, width: int, *, loss: str) -> None:
     dimension = unwrap(model).get_embedding_dimension()  # type: ignore[operator]
     if dimension != width:
         raise InputError(
-            f"the encoder's vectors have {dimension} dimensions and its hidden states {width}, "
-            f"but {loss} projects both with one head",
-            "build the encoder with pooling='cls' and no layer after it",
+            f"{loss} projects vectors and hidden states with the same head, but the encoder's vectors "
+            f"have {dimension} dimensions and its hidden states {width}",
+            "build the encoder with pooling='cls' and without further layers",
         )
     pooling = pooling_names(model)
     if pooling not in (("cls",), None):
         logger.info(
-            "%s follows a paper whose sentence vector is the CLS vector; this encoder pools by %s. "
-            "Load it with pooling='cls' to follow the paper.",
+            "the paper of %s uses the CLS vector as sentence vector, but this encoder uses the "
+            "pooling %s. Load it with pooling='cls' to follow the paper.",
             loss,
             ", ".join(pooling or ()),
         )

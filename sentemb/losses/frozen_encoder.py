@@ -85,8 +85,8 @@ def _layer_range(layers: object, states: int) -> range:
         if isinstance(start, int) and isinstance(end, int) and 0 <= start < end <= states:
             return range(start, end)
     raise InputError(
-        f"layers {layers!r} do not lie within the hidden states 0 to {states - 1} of this encoder",
-        f"give (first, end) with 0 <= first < end <= {states}",
+        f"layers {layers!r} are outside the hidden states 0 to {states - 1} of this encoder",
+        f"set layers to (first, end) with 0 <= first < end <= {states}",
     )
 
 

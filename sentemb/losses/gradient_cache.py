@@ -167,18 +167,19 @@ def check_cacheable(loss: nn.Module) -> EncoderLoss:
     name = type(loss).__name__
     if not isinstance(loss, EncoderLoss):
         raise InputError(
-            f"GradientCache cannot wrap {name}, which is no loss of sentemb",
-            "derive it from sentemb.losses.EncoderLoss, or take a Cached loss of sentence-transformers",
+            f"GradientCache cannot wrap {name} because it is not a loss of sentemb",
+            "derive it from sentemb.losses.EncoderLoss, or use a Cached loss of sentence-transformers",
         )
     if (reason := loss.why_not_cached()) is not None:
         raise InputError(
-            f"{name} has no gradient cache: {reason}", f"train with {name} alone in smaller batches"
+            f"{name} does not support a gradient cache: {reason}",
+            f"use {name} without GradientCache, with smaller batches",
         )
     together = next((type(part).__name__ for part in loss.modules() if isinstance(part, _TOGETHER)), None)
     if together is not None:
         raise InputError(
-            f"GradientCache encodes a batch in parts, but {together} treats its texts together",
-            f"take {name} alone, which encodes the batch as a whole",
+            f"GradientCache encodes a batch in parts, but {together} needs all its texts at once",
+            f"use {name} without GradientCache, which encodes the batch as a whole",
         )
     return loss
 

@@ -59,13 +59,16 @@ class InBatchDistillationLoss(EncoderLoss):
         """Loss of the vectors of queries and of documents, `(b, d)` each, with the teacher's, `(b, 2 d')`."""
         name = type(self).__name__
         if len(embeddings) != 2:
-            raise InputError(f"{name} compares queries and documents", "give two text columns")
+            raise InputError(
+                f"{name} compares queries and documents, but this batch has {len(embeddings)} text columns",
+                "select two text columns",
+            )
         vectors = torch.stack(embeddings, dim=1)  # (b, 2, d)
         if labels is None or labels.ndim != 2 or len(labels) != len(vectors) or labels.shape[1] % 2:
             shape = "no labels" if labels is None else f"labels of shape {tuple(labels.shape)}"
             raise InputError(
-                f"{name} came with {shape} for {len(vectors)} rows",
-                "give the teacher's vectors of query and document, one after the other, as label",
+                f"{name} got {shape} for {len(vectors)} rows",
+                "put the teacher's vectors of query and document, concatenated, in a column called label",
             )
         taught = labels.detach().reshape(len(labels), 2, -1)  # (b, 2, d')
         rows, anchors, weight = self.gather(vectors)

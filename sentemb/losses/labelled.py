@@ -40,8 +40,9 @@ class ClassificationLoss(EncoderLoss):
         super().__init__(model)
         if not isinstance(head, nn.Module):
             raise InputError(
-                f"{type(self).__name__} was given {head!r} as its classification head",
-                "give one such as LinearHead(model.get_embedding_dimension(), classes)",
+                f"the classification head of {type(self).__name__} must be a torch.nn.Module, but got "
+                f"{head!r}",
+                "use a head such as LinearHead(model.get_embedding_dimension(), classes)",
             )
         self.head: Any = head.to(next(model.parameters()).device)
 
@@ -62,13 +63,14 @@ class ClassificationLoss(EncoderLoss):
         name = type(self).__name__
         labels = self.row_labels(labels, rows=len(logits))
         if labels.is_floating_point():
-            raise InputError(f"{name} has labels that are no whole numbers", "number the classes from 0")
+            raise InputError(f"{name} needs integer labels", "number the classes from 0")
         # On an accelerator a wrong label would end the process without naming it.
         wrong = labels[(labels < 0) | (labels >= logits.shape[1])]
         if len(wrong):
             raise InputError(
-                f"{name} met the label {int(wrong[0])}, the head has classes 0 to {logits.shape[1] - 1}",
-                "number the classes from 0 and build the head with as many",
+                f"{name} got the label {int(wrong[0])}, but the head has the classes 0 to "
+                f"{logits.shape[1] - 1}",
+                "number the classes from 0, and build the head with the same number of classes",
             )
         precise = logits if logits.dtype == torch.float64 else logits.float()
         return nn.functional.cross_entropy(precise, labels.long(), reduction="none")
@@ -80,8 +82,9 @@ def check_representation(loss: EncoderLoss, representation: Representation) -> R
     mixed = any(isinstance(module, WeightedLayerPooling) for module in unwrap(loss.model).children())
     if representation == "cls" and mixed:
         raise InputError(
-            f"{type(loss).__name__} cannot take the CLS vector of an encoder whose pooling averages layers",
-            "pass representation='sentence', or build the encoder with pooling='cls'",
+            f"{type(loss).__name__} with representation='cls' does not support a pooling that "
+            "averages layers",
+            "set representation='sentence', or build the encoder with pooling='cls'",
         )
     return representation
 
@@ -94,8 +97,8 @@ def represent(loss: EncoderLoss, output: dict[str, Any], representation: Represe
     hidden = output.get("token_embeddings")
     if not isinstance(hidden, Tensor) or len(hidden) != len(vectors):
         raise InputError(
-            f"{type(loss).__name__} finds no hidden states of padded texts to take the CLS vector from",
-            "pass representation='sentence', or set model[0].unpad_inputs = False if it is True",
+            f"{type(loss).__name__} with representation='cls' needs the hidden states of padded texts",
+            "set representation='sentence', or set model[0].unpad_inputs = False",
         )
     return hidden[:, 0]
 
@@ -114,7 +117,8 @@ class PositivesCheck:
         share = has_positive.float().mean().item()
         if share < 0.5:
             logger.warning(
-                "Only %.0f %% of the anchors of the first batch have a positive, and only those take part in "
-                "the contrastive loss. Raise the batch size, or set batch_sampler to 'group_by_label'.",
+                "only %.0f %% of the anchors of the first batch have a positive, and the contrastive "
+                "loss ignores the others. Increase the batch size, or set batch_sampler to "
+                "'group_by_label'.",
                 100 * share,
             )

@@ -96,8 +96,8 @@ class LaConLoss(ClassificationLoss):
         super().__init__(model, head)
         if not all(hasattr(head, part) for part in ("embed", "label_vectors", "temperature")):
             raise InputError(
-                f"LaConLoss compares texts with label vectors, {type(head).__name__} has none",
-                "give a LabelHead or a FusionHead",
+                f"LaConLoss compares texts with label vectors, but {type(head).__name__} does not have any",
+                "use a LabelHead or a FusionHead",
             )
         self.heads = self._checked_heads(heads)
         chosen: float = self.head.temperature if temperature is None else temperature
@@ -161,7 +161,7 @@ class LaConLoss(ClassificationLoss):
         self.check_number("heads", heads, low=1, inclusive=True, whole=True)
         if heads not in divisors:
             raise InputError(
-                f"heads of LaConLoss is {heads}, which does not divide the head's width of {width}",
-                f"choose one of {', '.join(map(str, divisors))}",
+                f"LaConLoss cannot divide the head's width of {width} among {heads} heads",
+                f"set heads to one of {', '.join(map(str, divisors))}",
             )
         return heads

@@ -50,7 +50,8 @@ class LeamLoss(ClassificationLoss):
         self.label_weight = self.check_number("label_weight", label_weight, low=0, inclusive=True)
         if not hasattr(head, "label_logits"):
             raise InputError(
-                f"LeamLoss classifies label vectors too, {type(head).__name__} cannot", "give a LeamHead"
+                f"LeamLoss also classifies label vectors, which {type(head).__name__} does not support",
+                "use a LeamHead",
             )
 
     def compute_loss_from_embeddings(

@@ -33,7 +33,7 @@ class MaskedLanguageHead(nn.Module):
         tokenizer = encoder.tokenizer
         if tokenizer is None or tokenizer.mask_token_id is None:
             raise InputError(
-                "the tokenizer has no mask token, which mlm_weight needs", "leave mlm_weight at 0"
+                "mlm_weight needs a mask token, but the tokenizer does not have one", "set mlm_weight to 0"
             )
         self.mask_token = int(tokenizer.mask_token_id)
         self.special_tokens = sorted(set(tokenizer.all_special_ids))
@@ -69,15 +69,17 @@ class _HandedThrough(nn.Module):
 
 def _pretrained_head(encoder: Transformer) -> nn.Module:
     source = encoder.model.config.name_or_path
-    hint = "train without mlm_weight, or from a base model that was saved with its masked-language-model head"
+    hint = "set mlm_weight to 0, or use a base model that was saved with its masked-language-model head"
     try:
         network, report = AutoModelForMaskedLM.from_pretrained(source, output_loading_info=True)
     except (OSError, ValueError) as error:
-        raise InputError(f"no masked-language model can be loaded from {source!r}: {error}", hint) from error
+        raise InputError(f"cannot load a masked-language model from {source!r}: {error}", hint) from error
     prefix = network.base_model_prefix
     missing = sorted(name for name in report["missing_keys"] if not name.startswith(f"{prefix}."))
     if missing:
-        raise InputError(f"{source!r} holds no masked-language-model head: {missing[0]} is missing", hint)
+        raise InputError(
+            f"{source!r} does not contain a masked-language-model head: {missing[0]} is missing", hint
+        )
     decoder, own_table = network.get_output_embeddings(), network.get_input_embeddings()
     if decoder is not None and own_table is not None and decoder.weight is own_table.weight:
         decoder.weight = encoder.model.get_input_embeddings().weight

@@ -55,14 +55,14 @@ class LossParameters(nn.Module):
             raise InputError(
                 f"the saved weights do not fit this {type(self).__name__}: "
                 f"missing {missing or 'none'}, unknown {unknown or 'none'}",
-                "build the loss with the options of the run that saved them",
+                "build the loss with the options of the run that saved the weights",
             )
         for name, tensor in own.items():
             if state[name].shape != tensor.shape:
                 raise InputError(
-                    f"saved weight {name} has shape {tuple(state[name].shape)}, "
-                    f"this {type(self).__name__} has {tuple(tensor.shape)}",
-                    "build the loss with the options of the run that saved it",
+                    f"the saved weight {name} has the shape {tuple(state[name].shape)}, but this "
+                    f"{type(self).__name__} expects {tuple(tensor.shape)}",
+                    "build the loss with the options of the run that saved the weights",
                 )
         with torch.no_grad():
             for name, tensor in own.items():

@@ -94,8 +94,8 @@ class ParaphraseContrastLoss(EncoderLoss):
         self.check_choice("head", head, ("two-layer", None))
         if negatives != "signed" and (negative_weight != 1 or clamp is not None):
             raise InputError(
-                f"negative_weight and clamp of {type(self).__name__} are for terms that are maximised",
-                "take negatives='signed', or leave them out",
+                f"negative_weight and clamp of {type(self).__name__} apply only to negatives='signed'",
+                "set negatives='signed', or remove both options",
             )
         self.gather_across_devices = gather_across_devices
         self.head = None if head is None else build_head(model, head)
@@ -105,8 +105,9 @@ class ParaphraseContrastLoss(EncoderLoss):
         """Loss of the vectors of first and second texts, each `(b, d)`, with labels `(b,)` or `(b, 3)`."""
         if len(embeddings) != 2:
             raise InputError(
-                f"{type(self).__name__} compares two texts, this batch has {len(embeddings)} text columns",
-                "name the two columns of the pairs",
+                f"{type(self).__name__} compares two texts, but this batch has {len(embeddings)} text "
+                "columns",
+                "select the two columns of the pairs",
             )
         vectors = project(self.head, torch.stack(embeddings, dim=1))  # (b, 2, d)
         rows, anchors, weight = self.gather(vectors)
@@ -156,17 +157,19 @@ class ParaphraseContrastLoss(EncoderLoss):
         name = type(self).__name__
         if labels is None:
             raise InputError(
-                f"{name} needs labels", "give the data a column called label: 1 for a paraphrase"
+                f"{name} needs labels",
+                "add a column called label to the data, with 1 for a paraphrase and 0 otherwise",
             )
         shaped = labels.unsqueeze(1) if labels.dim() == 1 else labels
         if shaped.dim() != 2 or len(shaped) != rows or shaped.shape[1] not in (1, 3):
             raise InputError(
-                f"{name} has {rows} pairs and labels of shape {tuple(labels.shape)}",
-                "give each pair 1 or 0, or that and the components of its two texts",
+                f"{name} got labels of shape {tuple(labels.shape)} for {rows} pairs",
+                "provide a label of 1 or 0 per pair, optionally followed by the components of its two texts",
             )
         wrong = shaped[(shaped[:, 0] != 0) & (shaped[:, 0] != 1), 0]
         if len(wrong):
             raise InputError(
-                f"{name} met the label {wrong[0].item():g}", "label paraphrases 1 and all other pairs 0"
+                f"{name} got the label {wrong[0].item():g}, but labels must be 0 or 1",
+                "label paraphrases 1 and all other pairs 0",
             )
         return shaped

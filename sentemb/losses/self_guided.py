@@ -154,8 +154,8 @@ class SelfGuidedLoss(EncoderLoss):
         if len(columns) != 1:
             name = type(self).__name__
             raise InputError(
-                f"{name} trains on single sentences, this batch has {len(columns)} text columns",
-                "keep one column, or put the sentences of both columns below each other",
+                f"{name} trains on single sentences, but this batch has {len(columns)} text columns",
+                "select one column, or concatenate the sentences of both columns",
             )
         return self.compute_loss_from_embeddings(self._both_sides(columns[0], columns[0]), labels)
 
@@ -187,8 +187,8 @@ class SelfGuidedLoss(EncoderLoss):
         saved = weights.pop(_FINGERPRINT, None)
         if saved is not None and not torch.equal(saved.cpu(), fingerprint(self.frozen.transformer)):
             raise InputError(
-                "the saved head was trained beside another frozen encoder",
-                "build the loss on the base model of the interrupted run, then load its checkpoint",
+                "the saved head was trained with another frozen encoder",
+                "build the loss on the base model of the interrupted run, then load the checkpoint",
             )
         super().load_head_state(weights)
 
@@ -210,8 +210,8 @@ class SelfGuidedLoss(EncoderLoss):
     def why_not_cached(self) -> str:
         """The views of BERT_F would be held for the whole batch."""
         return (
-            "it compares a batch with the views of all layers of its frozen encoder, which would be held for "
-            "the whole batch all the same"
+            "it compares a batch with the views of all layers of its frozen encoder, which must stay "
+            "in memory for the whole batch anyway"
         )
 
     def columns_of_views(self, columns: Sequence[_Column]) -> Sequence[_Column]:
@@ -222,7 +222,7 @@ class SelfGuidedLoss(EncoderLoss):
         """Vectors c of one column, `(b, d)`, and views h of the same or another, `(b, l, d)`."""
         if "cu_seq_lens_q" in viewed:
             raise InputError(
-                f"{type(self).__name__} needs padded batches, this model flattens them",
+                f"{type(self).__name__} needs padded batches, but this model flattens them",
                 "set model[0].unpad_inputs = False",
             )
         # The frozen encoder first: with dropout in both, the random numbers are drawn in the authors' order.
@@ -256,8 +256,8 @@ class SelfGuidedLoss(EncoderLoss):
         unknown = sorted(trained.keys() - references.keys())
         if unknown:
             raise InputError(
-                f"the encoder has parameters that its frozen copy lacks, such as {unknown[0]}",
-                "add adapters before building the loss",
+                f"the encoder has parameters that are missing from its frozen copy, such as {unknown[0]}",
+                "add adapters before you build the loss",
             )
         distance = squared_distance(list(trained.values()), [references[name] for name in trained])
         # With nothing left to train it is a zero on the CPU, which trainers cannot stack with the other term.
@@ -267,7 +267,9 @@ class SelfGuidedLoss(EncoderLoss):
         if views == "online":
             return None
         if self.frozen.dropout:
-            logger.info("Views of a frozen encoder with dropout differ in every step: they are not cached.")
+            logger.info(
+                "the views of a frozen encoder with dropout differ in every step, so they are not cached"
+            )
             return None
         if shared is None:
             return ViewCache()

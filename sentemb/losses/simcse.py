@@ -123,8 +123,8 @@ class SimCSELoss(EncoderLoss):
         """Loss of anchors, positives, then any number of hard negatives, each `(b, d)`."""
         if len(embeddings) < 2:
             raise InputError(
-                f"{type(self).__name__} compares at least two vectors per sentence",
-                "give anchors and positives",
+                f"{type(self).__name__} needs at least two vectors per sentence",
+                "provide anchors and positives",
             )
         if self._dropout_views:
             self._check_views_differ(*embeddings[:2])
@@ -145,7 +145,7 @@ class SimCSELoss(EncoderLoss):
         """The masked-language-model term compares nothing within a batch."""
         if self.masked_language is None:
             return None
-        return "its masked-language-model term (mlm_weight) is computed beside the vectors"
+        return "its masked-language-model term (mlm_weight) is not computed from the vectors"
 
     def get_config_dict(self) -> dict[str, Any]:
         """Options for the model card, with the head that `auto` chose."""
@@ -169,9 +169,10 @@ class SimCSELoss(EncoderLoss):
         self._views_checked = True
         if torch.equal(first, second):
             logger.warning(
-                "The two views of every sentence are identical, so SimCSELoss has nothing to learn from: "
-                "the encoder has no dropout or is in evaluation mode. Set a dropout (0.1 in the paper) in "
-                "the base model's config.json, if its architecture has one, and call model.train()."
+                "the two views of every sentence are identical, so SimCSELoss cannot learn anything: "
+                "the encoder does not have dropout or is in evaluation mode. Set a dropout (0.1 in "
+                "the paper) in the config.json of the base model, if its architecture supports it, "
+                "and call model.train()."
             )
 
 
@@ -181,6 +182,6 @@ def _resolve_head(model: nn.Module, head: Head | None) -> Literal["train-only", 
         return "train-only" if pooling_names(model) == ("cls",) and not has_dense else None
     if head is not None and has_dense:
         raise InputError(
-            f"head={head!r} would come on top of the Dense layer that this encoder has", "pass head=None"
+            f"head={head!r} would be stacked on the existing Dense layer of this encoder", "set head=None"
         )
     return head

@@ -124,7 +124,8 @@ class SupCLSeqLoss(SupConLoss):
         """Put back what `head_state` gave, if it is of the same preset."""
         if state.keys() != self.head_state().keys():
             raise InputError(
-                f"the saved state of a {type(self).__name__} holds {', '.join(state) or 'nothing'}",
+                f"the saved state of a {type(self).__name__} contains "
+                f"{', '.join(state) or 'nothing'}, which does not match its options",
                 "build the loss with the preset of the run that saved it",
             )
         if self.preset == "released":

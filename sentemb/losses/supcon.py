@@ -99,8 +99,8 @@ class SupConLoss(EncoderLoss):
         if labels is None:
             if len(embeddings) < 2:
                 raise InputError(
-                    f"{type(self).__name__} has neither labels nor a second view of a text to pull together",
-                    "give the data a column called label, or a second text column",
+                    f"{type(self).__name__} needs labels or a second view of each text",
+                    "add a column called label, or a second text column",
                 )
             return torch.arange(len(vectors), device=vectors.device)
         own = self.row_labels(labels, rows=len(embeddings[0])).to(vectors.device)

@@ -39,13 +39,13 @@ class ViewCache:
 
     def __init__(self, *, max_bytes: int = 4 << 30, folder: Path | None = None) -> None:
         if max_bytes < 1:
-            raise InputError(f"max_bytes of ViewCache is {max_bytes}", "give a positive number of bytes")
+            raise InputError(f"max_bytes of ViewCache is {max_bytes}", "set it to a positive number of bytes")
         self.max_bytes = max_bytes
         try:
             self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - lives with the cache
         except OSError as error:
             raise InputError(
-                f"no view cache can be made in {folder or 'the temporary folder'}: {error}"
+                f"cannot create a view cache in {folder or 'the temporary folder'}: {error}"
             ) from error
         weakref.finalize(self, self._file.close)
         self._rows: dict[bytes, int] = {}
@@ -66,8 +66,8 @@ class ViewCache:
         """Tie the cache to one encoder, layer range and pooling: what views depend on besides the text."""
         if self._owner not in (None, owner):
             raise InputError(
-                "this ViewCache holds the views of another encoder, layer range or pooling",
-                "give each combination a cache of its own",
+                "this ViewCache contains the views of another encoder, layer range or pooling",
+                "use a separate cache for each combination",
             )
         self._owner = owner
 
@@ -105,7 +105,7 @@ class ViewCache:
         self._row_shape, self._row_dtype = rows.shape[1:], rows.dtype
         for key, row in zip(keys, rows, strict=True):
             if (len(self) + 1) * row.nbytes > self.max_bytes:
-                self._stop(f"it reached {self.max_bytes:,} bytes")
+                self._stop(f"its limit of {self.max_bytes:,} bytes is reached")
                 return
             try:
                 self._file.seek(len(self) * row.nbytes)
@@ -121,8 +121,9 @@ class ViewCache:
     def _stop(self, reason: str) -> None:
         self._full = True
         logger.warning(
-            "The view cache holds %d sentences and takes no more: %s. Views of further sentences are "
-            "computed in every step; give ViewCache another folder or max_bytes to keep them too.",
+            "the view cache is full after %d sentences: %s. Views of further sentences are computed "
+            "in every step. To cache them too, set another folder or a higher max_bytes on the "
+            "ViewCache.",
             len(self),
             reason,
         )

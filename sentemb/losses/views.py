@@ -30,9 +30,9 @@ def dropout_probability(model: nn.Module, probability: float | None) -> Iterator
     places = dropout_places(model)
     if model.training and any(getattr(module, "gradient_checkpointing", False) for module in model.modules()):
         raise InputError(
-            "views of chosen dropout probabilities and gradient checkpointing exclude each other: layers "
-            "would be recomputed with another dropout than they were computed with",
-            "train without gradient checkpointing; GradientCache saves more memory",
+            "views with different dropout probabilities do not work with gradient checkpointing, "
+            "which would recompute layers with another dropout",
+            "disable gradient checkpointing; GradientCache saves more memory",
         )
     before = [getattr(module, name) for module, name in places]
     try:
@@ -66,11 +66,11 @@ def check_dropouts(loss: nn.Module, dropouts: object) -> tuple[float, ...]:
     if not (isinstance(dropouts, list | tuple) and dropouts and all(map(_is_probability, dropouts))):
         raise InputError(
             f"dropouts of {type(loss).__name__} are {dropouts!r}",
-            "give one probability of at least 0 and below 1 for each view, such as (0.0, 0.1, 0.2)",
+            "set one probability for each view, at least 0 and below 1, such as (0.0, 0.1, 0.2)",
         )
     if not dropout_places(loss.model):  # type: ignore[arg-type]
         raise InputError(
-            f"{type(loss).__name__} makes views by dropout and this encoder has none",
+            f"{type(loss).__name__} creates views by dropout, but this encoder does not have dropout",
             "train a transformer encoder",
         )
     return tuple(float(probability) for probability in dropouts)

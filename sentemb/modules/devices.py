@@ -16,7 +16,8 @@ def check_device(device: str | None) -> None:
     # torch raises an AssertionError where it was built without the device's library.
     except (AssertionError, NotImplementedError, RuntimeError) as error:
         raise InputError(
-            f"there is no device {device!r} here", f"choose among {', '.join(available_devices())}"
+            f"the device {device!r} is not available on this machine",
+            f"choose among {', '.join(available_devices())}",
         ) from error
 
 

@@ -52,7 +52,9 @@ class ExportedNetwork(nn.Module):
             raise InputError(f"{file} needs {error.name}, which is not installed", _INSTALL) from error
         except Exception as error:  # each runtime has exceptions of its own
             reason = " ".join(str(error).split())[:200]
-            raise InputError(f"{file} cannot be read: {reason}", "write or download it again") from error
+            raise InputError(
+                f"{file} cannot be read: {reason}", "write it again, or download it again"
+            ) from error
         self.register_buffer("checksum", torch.frombuffer(bytearray(_checksum(file)), dtype=torch.uint8))
 
     def forward(
@@ -75,8 +77,8 @@ class ExportedNetwork(nn.Module):
         """Refuse to be trained: there are no weights."""
         if mode:
             raise InputError(
-                f"{self.file} was converted for a runtime and cannot be trained",
-                "train the model that it was made of",
+                f"{self.file} was converted for an inference runtime and cannot be trained",
+                "train the model that it was converted from",
             )
         super().train(mode)
         return self

@@ -91,7 +91,7 @@ class FlowModule(OwnModule):
         """Put z in the place of `sentence_embedding` (batch, dimension); `InputError` before it is fitted."""
         if not self.initialised:
             raise InputError(
-                "this flow has not been fitted to any vectors", "make it with sentemb.transforms.fit_flow"
+                "this flow has not been fitted to any vectors", "create one with sentemb.transforms.fit_flow"
             )
         features["sentence_embedding"] = self.transform(features["sentence_embedding"])[0]
         return features
@@ -149,9 +149,11 @@ class FlowModule(OwnModule):
             InputError: It was done before, or there are fewer than two vectors.
         """
         if self.initialised:
-            raise InputError("this flow is initialised already", "make a new one for other vectors")
+            raise InputError("this flow is already initialized", "create a new flow for other vectors")
         if len(vectors) < 2:
-            raise InputError(f"{len(vectors)} vector has no variance", "initialise with two or more")
+            raise InputError(
+                f"cannot compute the variance of {len(vectors)} vector", "initialize with two or more vectors"
+            )
         norms = [module for module in self.modules() if isinstance(module, ActNorm)]
         hooks = [norm.register_forward_pre_hook(_fit_to_inputs) for norm in norms]
         try:

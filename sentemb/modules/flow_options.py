@@ -16,7 +16,7 @@ def check_flow_options(*, levels: int, steps: int, width: int, coupling: str, pe
     """Refuse what no flow can be made of."""
     for name, number in (("levels", levels), ("steps", steps), ("width", width)):
         if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-            raise InputError(f"a flow cannot have {name} = {number!r}", "give a whole number from 1")
+            raise InputError(f"{name} of a flow is {number!r}", "use an integer of at least 1")
     for name, kind, kinds in (
         ("coupling", coupling, get_args(CouplingKind)),
         ("permutation", permutation, get_args(PermutationKind)),
@@ -33,6 +33,6 @@ def channels_of_levels(dimension: int, levels: int) -> list[int]:
     if not isinstance(dimension, int) or channels[-1] < 2:
         raise InputError(
             f"vectors of {dimension!r} dimensions cannot be halved for {levels} levels",
-            "take fewer levels or longer vectors",
+            "use fewer levels or vectors with more dimensions",
         )
     return channels

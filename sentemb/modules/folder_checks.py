@@ -39,14 +39,14 @@ def check_folder(folder: Path) -> None:
     """
     modules = read_modules(folder)
     if modules is None and ((folder / OPTIONS).exists() or any(folder.glob("[1-9]_*/config.json"))):
-        raise InputError(f"{folder} is a sentence-transformers model without its {MODULES}", AGAIN)
+        raise InputError(f"{folder} is a sentence-transformers model, but its {MODULES} is missing", AGAIN)
     for place in _places(folder, modules):
         for pattern in _OBJECTS:
             for path in place.glob(pattern):
                 read_object(path)
         if any(place.glob("pytorch_model*.bin")) and not any(place.glob("*.safetensors")):
             raise InputError(
-                f"{place} holds its weights as a pickle (pytorch_model.bin), which can run code",
+                f"{place} contains pickled weights (pytorch_model.bin), which can execute code when loaded",
                 f"if you trust it, convert it to model.safetensors with {_CONVERT[place != folder]}",
             )
     for module in modules or ():
@@ -60,15 +60,15 @@ def read_modules(folder: Path) -> list[dict[str, str]] | None:
         return None
     modules = _read(path)
     if not isinstance(modules, list) or not modules:
-        raise InputError(f"{path} lists no modules", AGAIN)
+        raise InputError(f"{path} does not list any modules", AGAIN)
     for module in modules:
         for field in ("name", "path", "type"):
             if not isinstance(module, dict) or not isinstance(module.get(field), str):
-                raise InputError(f"{path}: the {field} of a module is missing or no text", AGAIN)
+                raise InputError(f"{path}: the {field} of a module is missing or is not a string", AGAIN)
         if Path(module["path"]).is_absolute() or ".." in Path(module["path"]).parts:
-            raise InputError(f"{path}: the path {module['path']!r} leads out of the folder", AGAIN)
+            raise InputError(f"{path}: the path {module['path']!r} points outside the folder", AGAIN)
     if len({module["name"] for module in modules}) < len(modules):
-        raise InputError(f"{path}: two modules have one name", AGAIN)
+        raise InputError(f"{path}: two modules have the same name", AGAIN)
     return modules
 
 
@@ -76,7 +76,7 @@ def read_object(path: Path) -> dict[str, Any]:
     """Read a configuration, which is a JSON object without impossible values."""
     content = _read(path)
     if not isinstance(content, dict):
-        raise InputError(f"{path} is no JSON object", AGAIN)
+        raise InputError(f"{path} is not a JSON object", AGAIN)
     for field, value in _wrong_values(path, content):
         raise InputError(f"{path}: {field} is {value!r}", AGAIN)
     return content
@@ -104,7 +104,7 @@ def damage_in(folder: Path, error: Exception) -> str | None:
         for path in (found for pattern in _OBJECTS for found in place.glob(pattern)):
             for field, value in read_object(path).items():
                 if culprit is not None and value == culprit:
-                    return f"{path}: {field} is {value!r}, which is not known"
+                    return f"{path}: {field} is {value!r}, which is not supported"
     return None
 
 
@@ -152,9 +152,9 @@ def _check_module(folder: Path, module: dict[str, str]) -> None:
     """Refuse a module whose folder is gone, or a pooling that does not say how."""
     place = folder / module["path"]
     if not place.is_dir() and not module["type"].endswith(_WITHOUT_FILES):
-        raise InputError(f"{place} is missing, which {folder / MODULES} names", AGAIN)
+        raise InputError(f"{place} is missing, but {folder / MODULES} refers to it", AGAIN)
     if module["type"].endswith(".Pooling"):
         path = place / CONFIG
         content = read_object(path)
         if not any(content[field] for field in content if field.startswith("pooling_mode")):
-            raise InputError(f"{path} names no pooling_mode", AGAIN)
+            raise InputError(f"{path} does not specify a pooling_mode", AGAIN)

@@ -50,13 +50,13 @@ class HeadFolder:
         path = folder / self.name / CONFIG_FILE
         if not path.is_file():
             raise InputError(
-                f"{folder} holds no {self.kind}: there is no {self.name}/{CONFIG_FILE} in it", self.hint
+                f"{folder} is not a {self.kind}: {self.name}/{CONFIG_FILE} is missing", self.hint
             )
         config = read_config(path, version=self.version, hint=self.hint)
         try:
             return self.schema.model_validate(config, strict=True)
         except ValidationError:
-            raise InputError(f"{path} is no configuration of a {self.kind}", self.hint) from None
+            raise InputError(f"{path} is not a valid configuration of a {self.kind}", self.hint) from None
 
     @contextmanager
     def reading(self, folder: Path) -> Iterator[None]:
@@ -70,7 +70,7 @@ class HeadFolder:
             raise InputError(f"{path}: {error.message}", self.hint) from error
         except (MemoryError, RuntimeError) as error:  # torch has no error of its own for sizes beyond memory
             reason = " ".join(str(error).split())
-            raise InputError(f"{path} describes what cannot be built: {reason[:200]}", self.hint) from error
+            raise InputError(f"{path} is not a valid configuration: {reason[:200]}", self.hint) from error
 
     def load_weights(self, folder: Path, heads: nn.Module) -> None:
         """Load the weights of heads that were built by the configuration."""
@@ -89,9 +89,9 @@ def load_weights(heads: nn.Module, path: Path, *, hint: str) -> None:
     except (OSError, SafetensorError) as error:
         raise InputError(f"{path} cannot be read: {error}", hint) from error
     if _kinds(weights) != _kinds(heads.state_dict()):
-        raise InputError(f"{path} holds other weights than its {CONFIG_FILE} says", hint)
+        raise InputError(f"the weights in {path} do not match its {CONFIG_FILE}", hint)
     if damaged := [name for name, tensor in weights.items() if not tensor.isfinite().all()]:
-        raise InputError(f"the weight {damaged[0]} in {path} holds values that are not finite", hint)
+        raise InputError(f"the weight {damaged[0]} in {path} contains NaN or infinity", hint)
     heads.load_state_dict(weights)
 
 
@@ -108,9 +108,12 @@ def read_config(path: Path, *, version: int, hint: str) -> dict[str, Any]:
         raise InputError(error.message, hint) from error
     found = config.get("version") if isinstance(config, dict) else None
     if type(found) is int and found > version:
-        raise InputError(f"{path} is of version {found}, this sentemb reads {version}", "update sentemb")
+        raise InputError(
+            f"{path} has the format version {found}, but this version of sentemb reads {version}",
+            "update sentemb",
+        )
     if type(found) is not int or found != version:
-        raise InputError(f"{path} has no version", hint)
+        raise InputError(f"{path} does not specify a format version", hint)
     return dict(config)
 
 

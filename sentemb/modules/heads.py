@@ -126,15 +126,15 @@ def build_head(config: Mapping[str, Any]) -> ClassificationHead:
     arguments = dict(config)
     kind = arguments.pop("kind", None)
     if not isinstance(kind, str) or kind not in HEADS:
-        raise InputError(f"there is no classification head {kind!r}", f"choose one of {', '.join(HEADS)}")
+        raise InputError(f"unknown classification head {kind!r}", f"choose one of {', '.join(HEADS)}")
     module, name = HEADS[kind].split(":")
     head_class: type[ClassificationHead] = getattr(import_module(module), name)
     try:
         inspect.signature(head_class).bind(**arguments)
     except TypeError as error:
         raise InputError(
-            f"the configuration of the head {kind!r} does not fit: {error}",
-            "give kind and the arguments of its constructor, as config() does",
+            f"the configuration of the head {kind!r} is invalid: {error}",
+            "pass kind and the arguments of its constructor, as returned by config()",
         ) from error
     return head_class(**arguments)
 
@@ -151,7 +151,7 @@ def check_width(vectors: Tensor, width: int) -> None:
     """Refuse vectors of an encoder that the head was not built for."""
     if vectors.shape[-1] != width:
         raise InputError(
-            f"the encoder's vectors have {vectors.shape[-1]} dimensions, the head takes {width}",
+            f"the encoder's vectors have {vectors.shape[-1]} dimensions, but the head expects {width}",
             "build the head with width=model.get_embedding_dimension()",
         )
 
@@ -160,27 +160,27 @@ def check_count(option: str, value: Any, *, least: int = 1) -> None:
     """Refuse what is no whole number of at least `least`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise InputError(
-            f"{option} of a classification head is {value!r}", f"give a whole number of at least {least}"
+            f"{option} of a classification head is {value!r}", f"use an integer of at least {least}"
         )
 
 
 def check_flag(option: str, value: Any) -> None:
     """Refuse what is neither true nor false, such as a word of a configuration file."""
     if not isinstance(value, bool):
-        raise InputError(f"{option} of a classification head is {value!r}", "give true or false")
+        raise InputError(f"{option} of a classification head is {value!r}", "use true or false")
 
 
 def check_temperature(value: Any) -> None:
     """Refuse what is no finite number above 0."""
     if not (_is_finite(value) and value > 0):
-        raise InputError(f"temperature of a classification head is {value!r}", "give a finite number above 0")
+        raise InputError(f"temperature of a classification head is {value!r}", "use a finite number above 0")
 
 
 def check_probability(option: str, value: Any) -> None:
     """Refuse what is no dropout probability."""
     if not (_is_finite(value) and 0 <= value < 1):
         raise InputError(
-            f"{option} of a classification head is {value!r}", "give a number of at least 0 and below 1"
+            f"{option} of a classification head is {value!r}", "use a number of at least 0 and below 1"
         )
 
 

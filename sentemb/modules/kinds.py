@@ -32,33 +32,38 @@ _NAMED: dict[str, tuple[str, Kind]] = {
     "rerank": ("ForCausalLM", "cross-encoder"),
 }
 _WHAT: dict[Kind, tuple[str, str]] = {
-    "encoder": ("is a sentence encoder", "serve it as a model, without --reranker"),
+    "encoder": ("is a sentence encoder", "remove --reranker to serve it as an embedding model"),
     "cross-encoder": (
-        "is a cross-encoder: it scores pairs of texts and has no vectors of its own",
-        "serve it with --reranker, and name an encoder here",
+        "is a cross-encoder: it scores pairs of texts and does not compute vectors",
+        "use it with --reranker, and a sentence encoder here",
     ),
     "classifier": (
         "is a classifier, not an encoder",
-        "name the encoder or the transformer it was trained from",
+        "use a sentence encoder, or the transformer that it was trained from",
     ),
     "sparse": (
-        "is a sparse encoder: its vectors have a number for each token of the vocabulary",
-        "name a dense encoder; SparseEncoder of sentence-transformers loads this one",
+        "is a sparse encoder: its vectors have one number for each token of the vocabulary",
+        "use a dense encoder; SparseEncoder of sentence-transformers loads this model",
     ),
     "multi-vector": (
-        "is a multi-vector encoder: it has a vector for each token of a text",
-        "name an encoder with one vector a text; MultiVectorEncoder of sentence-transformers loads this one",
+        "is a multi-vector encoder: it computes one vector for each token of a text",
+        (
+            "use an encoder with one vector per text; MultiVectorEncoder of sentence-transformers loads "
+            "this model"
+        ),
     ),
     "static": (
-        "is a model2vec model without its modules.json",
+        "is a model2vec model without a modules.json",
         "save it with SentenceTransformer(modules=[StaticEmbedding.from_model2vec(NAME)])",
     ),
     "code": (
-        "needs code of its own (CODE), which sentemb does not run",
-        "name a model of an architecture that transformers has; or, if you trust the code, pass "
-        "SentenceTransformer(NAME, trust_remote_code=True) to sentemb.load_encoder in Python",
+        "needs its own code (CODE), which sentemb does not execute",
+        (
+            "use a model whose architecture is part of transformers; or, if you trust the code, pass "
+            "SentenceTransformer(NAME, trust_remote_code=True) to sentemb.load_encoder in Python"
+        ),
     ),
-    "other": ("is a model of a kind that sentemb does not know", "name a sentence encoder"),
+    "other": ("is of a model type that sentemb does not support", "use a sentence encoder"),
 }
 
 
@@ -87,7 +92,9 @@ def check_kind(source: ModelSource, wanted: Kind = "encoder") -> None:
     if (kind := kind_of(source)) != wanted:
         error = refusal(source, kind)
         if wanted == "cross-encoder" and kind != "encoder":
-            error = InputError(error.message, "name a cross-encoder, which gives a pair of texts one score")
+            error = InputError(
+                error.message, "use a cross-encoder, which computes one score for a pair of texts"
+            )
         raise error
 
 

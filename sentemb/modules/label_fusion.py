@@ -31,7 +31,8 @@ class LabelAttention(nn.Module):
         check_count("window", window)
         if window % 2 == 0:
             raise InputError(
-                f"window of a classification head is {window}", "give an odd number, so that it has a middle"
+                f"window of a classification head is {window}",
+                "use an odd number, so that the window has a center",
             )
         check_flag("relu", relu)
         self.relu = relu

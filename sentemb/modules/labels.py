@@ -109,8 +109,8 @@ def token_states(features: Mapping[str, Any], *, width: int) -> tuple[Tensor, Te
     states, mask = features.get("token_embeddings"), features.get("attention_mask")
     if not (isinstance(states, Tensor) and isinstance(mask, Tensor) and states.ndim == 3):
         raise InputError(
-            "this classification head finds no hidden states of padded texts to attend to",
-            "take a transformer encoder, and set model[0].unpad_inputs = False if it is True",
+            "this classification head needs the hidden states of padded texts",
+            "use a transformer encoder, and set model[0].unpad_inputs = False",
         )
     check_width(states, width)
     attended = mask.bool()

@@ -21,7 +21,7 @@ class LayerPooling(Module):
         unknown = [pooling for pooling in poolings if pooling not in Pooling.POOLING_MODES]
         if unknown or not poolings:
             raise InputError(
-                f"a layer has no pooling {unknown[0]!r}" if unknown else "no pooling was named",
+                f"unknown pooling {unknown[0]!r} of a layer" if unknown else "pooling_mode is empty",
                 f"choose among {', '.join(Pooling.POOLING_MODES)}",
             )
         self.embedding_dimension = embedding_dimension
@@ -34,7 +34,7 @@ class LayerPooling(Module):
         states = features.get("all_layer_embeddings")
         if states is None or len(states) != self.num_hidden_layers + 1:
             raise InputError(
-                f"pooling every layer needs the transformer's {self.num_hidden_layers + 1} hidden states",
+                f"pooling of all layers needs the transformer's {self.num_hidden_layers + 1} hidden states",
                 "set output_hidden_states in its configuration",
             )
         mask = features["attention_mask"]

@@ -21,7 +21,7 @@ def limit_length(model: SentenceTransformer, max_length: int | None, *, address:
     transformers = [module for module in model.modules() if isinstance(module, Transformer)]
     if max_length is not None and not transformers:
         raise InputError(
-            f"max_length {max_length} cannot be set on {type(model[0]).__name__}", "leave it out"
+            f"{type(model[0]).__name__} does not support max_length (here {max_length})", "remove max_length"
         )
     for transformer in transformers:
         if max_length is None:
@@ -35,12 +35,12 @@ def _check_length(transformer: Transformer, address: str) -> None:
     own, shortest = transformer.max_seq_length, _shortest(transformer.tokenizer)
     if own is not None and own < shortest:
         raise InputError(
-            f"the longest input of {address} is {own} tokens, which leaves no room for a text",
-            f"set max_seq_length in its configuration, or give a length of at least {shortest}",
+            f"the maximum input length of {address} is {own} tokens, which is too short for any text",
+            f"set max_seq_length in its configuration, or pass a length of at least {shortest}",
         )
     rows = _position_rows(transformer)
     if own is not None and rows is not None and own > rows:
-        logger.warning("%s takes %d tokens, not %d: longer texts are cut there", address, rows, own)
+        logger.warning("%s reads at most %d tokens, not %d: longer texts are truncated", address, rows, own)
         transformer.max_seq_length = rows
 
 
@@ -51,8 +51,9 @@ def _set_length(transformer: Transformer, max_length: int) -> None:
         longest = max(longest or 0, _position_rows(transformer) or positions)
     if max_length < shortest or (longest is not None and max_length > longest):
         raise InputError(
-            f"max_length {max_length} does not fit the model, which takes {shortest} to {longest} tokens",
-            "choose a length in that range",
+            f"max_length {max_length} is not supported by the model, which accepts {shortest} to "
+            f"{longest} tokens",
+            "choose a length in this range",
         )
     transformer.max_seq_length = max_length
 

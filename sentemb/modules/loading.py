@@ -29,7 +29,8 @@ from sentemb.modules.source import ModelSource, find_source, loading
 logger = logging.getLogger(__name__)
 
 _NO_POOLING = (
-    "%s is a raw transformer without a pooling: %s pooling is used. Name a pooling to choose another."
+    "%s is a pretrained base without a pooling (not trained for sentences): %s pooling is used. Set "
+    "pooling to choose another one."
 )
 
 
@@ -133,16 +134,18 @@ def _with_pooling(source: ModelSource, named: Poolings | None, *, device: str | 
     """Load a transformer with the named pooling behind it, or with the one that suits it."""
     if named in ("cls", "cls-mlp") and is_decoder(source):
         raise InputError(
-            f"{source.address} is a decoder: the first token, which {named} pools, sees no other",
-            "choose last-token, mean or max",
+            f"{source.address} is a decoder: its first token, which {named} pooling uses, does not "
+            "see the rest of the text",
+            "use the pooling last-token, mean or max",
         )
     pooling = named or default_pooling(source)
     reads_pooler = pooling == "cls-mlp" and has_published_head(source)
     (transformer, *own), options = _load_modules(source, needs_pooler=reads_pooler)
     if transformer.module_output_name != "token_embeddings" and named is not None:
         raise InputError(
-            f"{source.address} makes the vector of a text itself, so that {named} has no tokens to pool",
-            "leave the pooling out",
+            f"{source.address} computes the text vector itself, so {named} pooling does not have "
+            "token vectors to pool",
+            "remove the pooling option",
         )
     modules = [transformer]
     if transformer.module_output_name == "token_embeddings" and pooling is not None:
@@ -182,7 +185,9 @@ def _pooled_by(
         if pooling == "cls-mlp":
             load_head(modules[-1], transformer, source)
     if dropped := [type(module).__name__ for module in own[kept:]]:
-        logger.info("%s: its own %s is replaced by %s", source.address, ", ".join(dropped), pooling)
+        logger.info(
+            "%s: the pooling %s of the model is replaced by %s", source.address, ", ".join(dropped), pooling
+        )
     return modules
 
 
@@ -199,7 +204,8 @@ def _load_modules(source: ModelSource, *, needs_pooler: bool) -> tuple[list[Any]
     model = _open(source, device="cpu", needs_pooler=needs_pooler)
     if not isinstance(model[0], Transformer):
         raise InputError(
-            f"{source.address} starts with {type(model[0]).__name__}, not with a transformer",
-            "leave the pooling out to use the model as it is",
+            f"{source.address} starts with {type(model[0]).__name__} instead of a transformer, so its "
+            "pooling cannot be changed",
+            "remove the pooling option to use the model as it is",
         )
     return list(model), {"prompts": model.prompts, "default_prompt_name": model.default_prompt_name}

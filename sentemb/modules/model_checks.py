@@ -38,7 +38,7 @@ def check_saved_modules(model: SentenceTransformer, source: ModelSource) -> None
     pools_layers = any(isinstance(module, WeightedLayerPooling) for module in model)
     if pools_layers and not getattr(model[0].config, "output_hidden_states", False):
         raise InputError(
-            f"{source.address} pools several layers, but its transformer gives the last one alone",
+            f"{source.address} pools several layers, but its transformer returns only the last one",
             f"set output_hidden_states to true in its {CONFIG}",
         )
     folder = Path(source.address)
@@ -47,7 +47,7 @@ def check_saved_modules(model: SentenceTransformer, source: ModelSource) -> None
             path = folder / entry["path"] / CONFIG
             saved = read_object(path).get("activation_function")
             if saved not in (None, module.get_config_dict()["activation_function"]):
-                raise InputError(f"{path}: activation_function is {saved!r}, which is not known", AGAIN)
+                raise InputError(f"{path}: activation_function is {saved!r}, which is not supported", AGAIN)
 
 
 def check_model(model: SentenceTransformer, source: ModelSource) -> None:
@@ -76,13 +76,14 @@ def _check_tokenizer(model: SentenceTransformer, source: ModelSource) -> None:
     # Every fast tokenizer can be read from the last one; not every class says so.
     known = dict.fromkeys((*names, "tokenizer.json"))
     if folder.is_dir() and names and not any(True for name in known for _ in folder.rglob(name)):
-        raise InputError(f"{source.address} holds no tokenizer ({' or '.join(known)})", AGAIN)
+        raise InputError(f"{source.address} does not contain a tokenizer ({' or '.join(known)})", AGAIN)
     loaded: Any = getattr(getattr(model[0], "tokenizer", None), "backend_tokenizer", None)
     for path in folder.glob("tokenizer.json") if loaded is not None else ():
         saved, used = _ALGORITHM.search(path.read_bytes()), type(loaded.model).__name__
         if saved is not None and saved[1].decode() != used:
             raise InputError(
-                f"{path} is a {saved[1].decode()} vocabulary, tokenizer_config.json asks for {used}", AGAIN
+                f"{path} is a {saved[1].decode()} vocabulary, but tokenizer_config.json specifies {used}",
+                AGAIN,
             )
 
 
@@ -100,16 +101,16 @@ def check_vocabulary(tokenizer: Any, network: Any, address: str) -> None:
     largest = max((number for number in vocabulary.values() if number not in added), default=0)
     if largest >= rows or len(vocabulary) < _LEAST_VOCABULARY * rows:
         raise InputError(
-            f"the tokenizer of {address} is not the model's: it has {len(vocabulary)} tokens up to number "
-            f"{largest}, the model {rows} embeddings",
+            f"the tokenizer of {address} does not match the model: its {len(vocabulary)} tokens have "
+            f"numbers up to {largest}, but the model has {rows} embeddings",
             AGAIN,
         )
     for kind in _WRITTEN:
         number = getattr(tokenizer, f"{kind}_id", None)
         if number is not None and number >= rows:
             raise InputError(
-                f"tokenizer_config.json of {address}: {kind} {getattr(tokenizer, kind)!r} is none of the "
-                f"model's {rows} tokens",
+                f"tokenizer_config.json of {address}: {kind} {getattr(tokenizer, kind)!r} is outside "
+                f"the model's {rows} embeddings",
                 AGAIN,
             )
 
@@ -119,7 +120,7 @@ def check_weights(model: nn.Module, address: str) -> None:
     for name, weight in model.named_parameters():
         # The sum is not finite where a value is not, and a quarter of the time of looking at each.
         if weight.is_floating_point() and not weight.sum().isfinite() and not weight.isfinite().all():
-            raise InputError(f"the weight {name} of {address} holds values that are not finite", AGAIN)
+            raise InputError(f"the weight {name} of {address} contains NaN or infinity", AGAIN)
 
 
 def _check_filled(network: nn.Module, address: str) -> None:
@@ -128,7 +129,7 @@ def _check_filled(network: nn.Module, address: str) -> None:
         # The pooler may be absent, and the types of tokens unused.
         is_matrix = weight.ndim == 2 and min(weight.shape) > _TOKEN_TYPES and "pooler" not in name
         if is_matrix and not weight[0].any() and not weight.any():
-            raise InputError(f"the weight {name} of {address} is zero throughout", AGAIN)
+            raise InputError(f"the weight {name} of {address} contains only zeros", AGAIN)
 
 
 @torch.no_grad()  # not in inference mode, whose tensors a model may keep and could not train with
@@ -136,8 +137,8 @@ def _check_vectors(model: SentenceTransformer, address: str) -> None:
     """Refuse a model that cannot tell one text from another."""
     if not hasattr(model[0], "tokenize") or "text" not in model.modalities:
         raise InputError(
-            f"{address} begins with {type(model[0]).__name__}, which takes no text",
-            "name an encoder of texts",
+            f"{address} starts with {type(model[0]).__name__}, which does not accept text",
+            "use a text encoder",
         )
     modes = [(module, module.training) for module in model.modules()]
     try:
@@ -150,20 +151,26 @@ def _check_vectors(model: SentenceTransformer, address: str) -> None:
         for module, training in modes:
             module.training = training
     if "sentence_embedding" not in output:
-        raise InputError(f"the modules of {address} give no sentence embedding: there is no pooling", AGAIN)
+        raise InputError(
+            f"the modules of {address} do not compute a sentence embedding: a pooling is missing", AGAIN
+        )
     vectors: Tensor = output["sentence_embedding"].float()  # (2, d)
     if isinstance(ids, Tensor) and ids.ndim == 2 and bool((ids[0] == ids[1]).all()):
-        raise InputError(f"the tokenizer of {address} gives different texts the same tokens", AGAIN)
+        raise InputError(f"the tokenizer of {address} maps different texts to the same tokens", AGAIN)
     if not bool(vectors.isfinite().all()):
-        raise InputError(f"the vectors of {address} are not finite", AGAIN)
+        raise InputError(f"the vectors of {address} contain NaN or infinity", AGAIN)
     if bool((vectors[0] - vectors[1]).norm() <= _ALIKE * vectors.norm(dim=1).max()):
         pools_first = any(getattr(module, "pooling_mode", None) == "cls" for module in model)
-        hint = "choose another pooling: its first token may see no other" if pools_first else AGAIN
-        raise InputError(f"{address} gives different texts the same vector", hint)
+        hint = (
+            "use another pooling: in a decoder, the first token does not see the rest of the text"
+            if pools_first
+            else AGAIN
+        )
+        raise InputError(f"{address} computes the same vector for different texts", hint)
     told = model.get_embedding_dimension()
     has = vectors[:, : model.truncate_dim].shape[1]
     if told is not None and told != has:
         raise InputError(
-            f"a module of {address} says that vectors have {told} dimensions, they have {has}",
+            f"a module of {address} is configured for vectors of {told} dimensions, but they have {has}",
             AGAIN,
         )

@@ -28,8 +28,8 @@ def published_pooling(source: ModelSource) -> Poolings | None:
         return "cls-mlp"
     if _is_training_output(source):
         raise InputError(
-            f"{source.address} comes straight from SimCSE's training, which alone knows its pooling",
-            "choose cls where it was unsupervised, cls-mlp where it was supervised",
+            f"{source.address} is a SimCSE training checkpoint, which does not specify its pooling",
+            "set the pooling cls if it was trained unsupervised, or cls-mlp if it was trained supervised",
         )
     return None
 
@@ -50,12 +50,10 @@ def load_head(head: Dense, transformer: Transformer, source: ModelSource) -> Non
     """Give the Dense + tanh of `cls-mlp` the weights that the checkpoint has for it."""
     pooler = getattr(transformer.model, "pooler", None)
     if pooler is None or not has_published_head(source):
-        logger.warning("cls-mlp: the Dense + tanh head of %s is new and has to be trained", source.address)
+        logger.warning("cls-mlp: the Dense + tanh head of %s is new and needs training", source.address)
         return
     if "unsup-simcse" in Path(source.address).name:
-        logger.warning(
-            "%s was published for cls pooling; its MLP was meant for training only", source.address
-        )
+        logger.warning("%s was published for cls pooling; its MLP was used for training only", source.address)
     with torch.no_grad():
         head.linear.weight.copy_(pooler.dense.weight)
         head.linear.bias.copy_(pooler.dense.bias)

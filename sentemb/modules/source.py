@@ -88,18 +88,20 @@ def find_source(base: str, *, revision: str | None = None) -> ModelSource:
             )
         if source is None:
             raise InputError(
-                f"{base} holds neither {CONFIG} nor {MODULES}, so it is no model folder",
-                _models_inside(path) or "give the folder that save_pretrained wrote",
+                f"{base} is not a model folder: it contains neither {CONFIG} nor {MODULES}",
+                _models_inside(path) or "use the folder that save_pretrained wrote",
             )
         check_folder(path)
         layers = source.config.get("num_hidden_layers")
         if isinstance(layers, int) and layers > _MOST_LAYERS:
-            raise InputError(f"{path / CONFIG}: num_hidden_layers is {layers:,}", "give a complete copy")
+            raise InputError(
+                f"{path / CONFIG}: num_hidden_layers is {layers:,}", "use a complete copy of the model"
+            )
         return source
     if path.is_file():
-        raise InputError(f"{base} is a file, not a model folder", "give the folder that holds it")
+        raise InputError(f"{base} is a file, not a model folder", "use the folder that contains it")
     if base.startswith((".", "/", "~")) or base.count("/") > 1 or not base.strip():
-        raise InputError(f"no such model folder: {base!r}", "check the path, or give a hub id (owner/name)")
+        raise InputError(f"no such model folder: {base!r}", "check the path, or use a hub id (owner/name)")
     return _find_on_hub(base, revision)
 
 
@@ -107,7 +109,9 @@ def _refuse_devices(folder: Path) -> None:
     """Refuse what reading never ends of: pipes, devices and links to them."""
     for entry in (*folder.iterdir(), *folder.glob("[0-9]*_*/*")):
         if entry.exists() and not entry.is_file() and not entry.is_dir():
-            raise InputError(f"{entry} is a pipe or a device, not a file", "give a complete copy")
+            raise InputError(
+                f"{entry} is a pipe or a device, not a regular file", "use a complete copy of the model"
+            )
 
 
 def local_object(base: str, name: str) -> dict[str, Any] | list[Any] | None:
@@ -162,12 +166,12 @@ def readable(address: str) -> Iterator[None]:
 def _hint(error: Exception) -> str:
     """The next step after an error of upstream's."""
     if isinstance(error, ImportError):
-        return "install what it names, or name another model"
+        return "install the package named in the message, or use another model"
     if isinstance(error, OSError):
-        return "check that the download or the save was complete"
+        return "check that the model was downloaded or saved completely"
     if "does not recognize this architecture" in str(error):
-        return "a newer release of transformers may know it: pip install -U transformers"
-    return "SentenceTransformer(...) in Python shows the whole error; name another model if it fails as well"
+        return "a newer release of transformers may support it: pip install -U transformers"
+    return "SentenceTransformer(...) in Python shows the full error; use another model if it fails as well"
 
 
 def _described(address: str, revision: str | None, file: Callable[[str], Path | None]) -> ModelSource | None:
@@ -199,23 +203,24 @@ def _find_on_hub(base: str, revision: str | None) -> ModelSource:
             unreachable = error
             continue
         if source is None:
-            raise InputError(f"{name} on the hub holds neither {CONFIG} nor {MODULES}", "check the hub id")
+            raise InputError(f"{name} on the hub contains neither {CONFIG} nor {MODULES}", "check the hub id")
         return source
     if unreachable is not None:
         raise InputError(
-            f"{base!r} is neither a folder here nor in the hub's cache, and the hub cannot be reached",
-            f"give a local folder{_or_bundled(base)}, or download the model once while online",
+            f"{base!r} is neither a local folder nor in the hub's cache, and the hub is not reachable",
+            f"use a local folder{_or_bundled(base)}, or download the model once while online",
         ) from unreachable
     raise InputError(
-        f"no model {base!r}: neither a folder here nor a repository on the hub that you may read",
-        f"check the spelling{_or_bundled(base)}, or log in with `hf auth login` where it is private",
+        f"model {base!r} not found: it is neither a local folder nor a repository on the hub that you "
+        "can access",
+        f"check the spelling{_or_bundled(base)}, or log in with `hf auth login` if it is private",
     )
 
 
 def _models_inside(folder: Path) -> str:
     """A quickstart, or a training with several seeds, keeps its models one folder below."""
     models = sorted(str(path.parent) for path in folder.glob(f"*/{MODULES}"))
-    return f"give a model inside it: {', '.join(models)}" if models else ""
+    return f"use a model inside it: {', '.join(models)}" if models else ""
 
 
 def _or_bundled(base: str) -> str:
@@ -223,7 +228,7 @@ def _or_bundled(base: str) -> str:
         return ""
     close = difflib.get_close_matches(base, bundled_names(), n=1)
     meant = f" (did you mean {close[0]}?)" if close else f" ({', '.join(bundled_names())})"
-    return f" or take a bundled model{meant}"
+    return f" or use a bundled model{meant}"
 
 
 class _UnknownRepositoryError(Exception):
@@ -244,17 +249,21 @@ def _hub_file(name: str, file: str, revision: str | None, *, online: bool = True
         raise _UnreachableError from error
     except GatedRepoError as error:
         raise InputError(
-            f"{name} is gated", "ask for access on its hub page, then `hf auth login`"
+            f"access to {name} is restricted", "request access on its hub page, then run `hf auth login`"
         ) from error
     except RevisionNotFoundError as error:
-        raise InputError(f"{name} has no revision {revision!r}", "check the branch, tag or commit") from error
+        raise InputError(
+            f"{name} does not have a revision {revision!r}", "check the branch, tag or commit"
+        ) from error
     except RepositoryNotFoundError as error:
         raise _UnknownRepositoryError from error
     except EntryNotFoundError:
         return None
     except HFValidationError as error:
         raise InputError(
-            f"{name!r} is neither a folder nor a hub id", f"check the path{_or_bundled(name)}"
+            f"{name!r} is neither a local folder nor a valid hub id", f"check the path{_or_bundled(name)}"
         ) from error
     except HfHubHTTPError as error:
-        raise InputError(f"the hub refused {name}: {error}", "try again, or give a local folder") from error
+        raise InputError(
+            f"the hub rejected the request for {name}: {error}", "try again later, or use a local folder"
+        ) from error

@@ -40,19 +40,19 @@ def expected_differences(address: str, *, needs_pooler: bool) -> Callable[[Any, 
         missing = {name for name in differences.missing_keys if needs_pooler or not name.startswith(_POOLER)}
         if missing:
             raise InputError(
-                f"{address} lacks {len(missing)} of the weights that its configuration asks for, "
-                f"such as {min(missing)}",
+                f"{address} lacks {len(missing)} of the weights that its configuration requires, such "
+                f"as {min(missing)}",
                 AGAIN,
             )
         for name, stored, wanted in sorted(differences.mismatched_keys)[:1]:
             raise InputError(
-                f"the weight {name} of {address} is {tuple(stored)}, its configuration asks for "
-                f"{tuple(wanted)}",
+                f"the weight {name} of {address} has the shape {tuple(stored)}, but its configuration "
+                f"requires {tuple(wanted)}",
                 AGAIN,
             )
         if spare := sorted(name for name in differences.unexpected_keys if _is_of_a_layer(name, model)):
             raise InputError(
-                f"{address} has weights of layers that its configuration leaves out, such as {spare[0]}",
+                f"{address} has weights of layers that are not in its configuration, such as {spare[0]}",
                 "set the number of layers in its config.json, or save the model again",
             )
         for name in differences.missing_keys:

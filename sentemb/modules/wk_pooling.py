@@ -87,16 +87,16 @@ class WKPooling(Module):
         self.clip_left = clip_left
         if window < 1 or layer_start < 0:
             raise InputError(
-                f"WK pooling with a window of {window} from layer {layer_start} is undefined",
-                "choose a window of at least 1 and a first layer of at least 0",
+                f"WK pooling is not defined for a window of {window} from layer {layer_start}",
+                "use a window of at least 1 and a first layer of at least 0",
             )
         # Without clipping the last layer has a context only if it is not among the first `window`.
         highest = num_hidden_layers - (1 if clip_left else window)
         if layer_start > highest:
             raise InputError(
-                f"WK pooling from layer {layer_start} with a window of {window} leaves a layer without "
-                f"context in a model of {num_hidden_layers} layers",
-                f"begin at layer {highest} or below" if highest >= 0 else "choose another pooling",
+                f"WK pooling from layer {layer_start} with a window of {window} leaves a layer "
+                f"without context in a model of {num_hidden_layers} layers",
+                f"start at layer {highest} or below" if highest >= 0 else "use another pooling",
             )
 
     def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:

@@ -77,13 +77,15 @@ def read_nli_columns(
     """
     triples = load_columns(source, data_dir=data_dir, limit=rows)
     if len(triples.column_names) != 3:
-        raise InputError(f"{source} has no three columns", "give anchors, positives and hard negatives")
+        raise InputError(
+            f"{source} does not have three columns", "provide anchors, positives and hard negatives"
+        )
     return [list(triples[name]) for name in triples.column_names]
 
 
 def _divided(pairs: LabelledTexts, held_out: float, seed: int) -> tuple[LabelledTexts, LabelledTexts]:
     if not 0 < held_out < 1:
-        raise InputError(f"held_out is {held_out:g}", "give a share between 0 and 1")
+        raise InputError(f"held_out is {held_out:g}", "use a fraction between 0 and 1")
     parts = split_pairs(pairs, seed=seed, dev=held_out / 2, test=held_out / 2)
     kept = np.sort(np.concatenate([parts.dev, parts.test]))
-    return pairs.select(parts.train, split="dev, the rest"), pairs.select(kept, split="dev, held out")
+    return pairs.select(parts.train, split="dev, remainder"), pairs.select(kept, split="dev, held out")

@@ -40,7 +40,7 @@ class TaskEnsemble:
 
     def __init__(self, models: Mapping[Task, MultiTaskModel]) -> None:
         if missing := [task for task in TASKS if task not in models]:
-            raise InputError(f"no model for {', '.join(missing)}", "give one for each task")
+            raise InputError(f"the model for {', '.join(missing)} is missing", "provide one for each task")
         self.models = {task: models[task] for task in TASKS}
 
     def predict_sentiment(self, texts: Sequence[str]) -> list[str]:
@@ -89,16 +89,16 @@ class TaskEnsemble:
         """
         path = Path(folder).expanduser() / ENSEMBLE_FILE
         if not path.is_file():
-            raise InputError(f"{folder} holds no ensemble: there is no {ENSEMBLE_FILE} in it", HINT)
+            raise InputError(f"{folder} is not an ensemble: {ENSEMBLE_FILE} is missing", HINT)
         routes = read_config(path, version=VERSION, hint=HINT).get("routes")
         if not isinstance(routes, dict) or set(routes) != set(TASKS):
-            raise InputError(f"{path} does not name a model for each task", HINT)
+            raise InputError(f"{path} does not specify a model for each task", HINT)
         top = path.parent.resolve()
         # A place outside the folder would make an ensemble depend on where it lies.
         if not all(
             isinstance(one, str) and (top / one).resolve().is_relative_to(top) for one in routes.values()
         ):
-            raise InputError(f"{path} names a model outside its folder", HINT)
+            raise InputError(f"{path} refers to a model outside its folder", HINT)
         return cls._of_places({task: path.parent / routes[task] for task in TASKS}, device=device)
 
     @classmethod
@@ -128,7 +128,9 @@ class TaskEnsemble:
 def best_checkpoints(runs: Sequence[Path]) -> dict[Task, Path]:
     """Find the model of each task among finished runs."""
     if not runs:
-        raise InputError("an ensemble of no runs", "name the folders of one or more finished runs")
+        raise InputError(
+            "an ensemble needs at least one run", "list the folders of one or more finished runs"
+        )
     records = [_finished(run) for run in runs]
     dev_sets = {tuple(record["data"]["dev"][task]["sha256"] for task in TASKS) for record in records}
     if len(dev_sets) > 1:
@@ -144,5 +146,5 @@ def best_checkpoints(runs: Sequence[Path]) -> dict[Task, Path]:
 def _finished(run: Path) -> dict[str, Any]:
     record = read_json(run / "run" / "record.json")
     if not isinstance(record, dict) or record.get("status") != "finished" or "best" not in record:
-        raise InputError(f"{run} holds no finished multi-task run", "finish it with --resume")
+        raise InputError(f"{run} is not a finished multi-task run", "finish it with --resume")
     return record

@@ -80,5 +80,5 @@ def _score(task: Task, predicted: Floats, data: LabelledTexts) -> float:
     try:
         return pearson(predicted, data.labels.astype(np.float64))
     except CorrelationError as error:
-        logger.warning("similarity on %s %s counts as 0: %s", data.name, data.split, error)
+        logger.warning("the similarity score on %s %s is set to 0: %s", data.name, data.split, error)
         return 0.0

@@ -71,8 +71,10 @@ def fit_multitask(
     check_loss_options(config, cacheable=False)
     if uses_nli(config) != bool(nli):
         raise InputError(
-            "contrast on nli needs NLI triples" if not nli else "nli is given, and nothing is trained on it",
-            "give nli with contrast_data=nli, and only then",
+            "contrast_data=nli needs NLI triples"
+            if not nli
+            else "nli is set, but contrast_data does not include it",
+            "pass nli together with contrast_data=nli, or neither",
         )
     for task, data in dev:
         if data.label_names != train[task].label_names:

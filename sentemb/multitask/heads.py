@@ -50,7 +50,8 @@ class TaskHeads(nn.Module):
         check_probability("dropout", dropout)
         if sharing not in get_args(Sharing):
             raise InputError(
-                f"the heads have no sharing {sharing!r}", f"choose one of {', '.join(get_args(Sharing))}"
+                f"unknown sharing {sharing!r} of the task heads",
+                f"choose one of {', '.join(get_args(Sharing))}",
             )
         self.width, self.classes, self.dropout = width, classes, dropout
         self.sharing: Sharing = sharing

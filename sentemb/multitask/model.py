@@ -24,7 +24,7 @@ from sentemb.multitask.tasks import TASKS, Task
 
 Floats = NDArray[np.float32]
 Pair = tuple[str, str]
-HINT = "give the folder that save or fit_multitask wrote, and copy it whole"
+HINT = "use the folder that save or fit_multitask wrote, and copy it completely"
 
 
 class _HeadsConfig(BaseModel):
@@ -90,13 +90,13 @@ class MultiTaskModel:
         self.sentiments = tuple(sentiments)
         if len(set(self.sentiments)) != len(self.sentiments) or len(self.sentiments) != heads.classes:
             raise InputError(
-                f"{len(self.sentiments)} names for {heads.classes} classes of sentiment",
-                "give each class one name of its own",
+                f"got {len(self.sentiments)} names for {heads.classes} sentiment classes",
+                "provide one distinct name per class",
             )
         if encoder.get_embedding_dimension() != heads.width:
             raise InputError(
-                f"the encoder's vectors have {encoder.get_embedding_dimension()} dimensions, the heads take "
-                f"{heads.width}",
+                f"the encoder's vectors have {encoder.get_embedding_dimension()} dimensions, but the "
+                f"heads expect {heads.width}",
                 "build the heads with width=encoder.get_embedding_dimension()",
             )
         self.encoder = encoder
@@ -220,9 +220,9 @@ class MultiTaskModel:
 def split_pairs(pairs: Sequence[Pair]) -> tuple[list[str], list[str]]:
     """Divide pairs into their first and second texts."""
     if isinstance(pairs, str):
-        raise InputError("one string stands where pairs of texts are wanted", "give [(first, second), ...]")
+        raise InputError("expected pairs of texts, got a single string", "pass [(first, second), ...]")
     for index, pair in enumerate(pairs):
         whole = isinstance(pair, tuple | list) and len(pair) == 2
         if not whole or not all(isinstance(text, str) for text in pair):
-            raise InputError(f"pair {index} is {str(pair)[:40]!r}", "give two texts (first, second)")
+            raise InputError(f"pair {index} is {str(pair)[:40]!r}", "pass two texts (first, second)")
     return [pair[0] for pair in pairs], [pair[1] for pair in pairs]

@@ -180,9 +180,11 @@ def _check(gradients: Sequence[Gradients], reduction: str, preset: str) -> None:
         ("preset", preset, get_args(Preset)),
     ):
         if value not in choices:
-            raise InputError(f"gradient surgery has no {option} {value!r}", f"choose {' or '.join(choices)}")
+            raise InputError(
+                f"gradient surgery does not support {option} {value!r}", f"choose {' or '.join(choices)}"
+            )
     if not gradients or len({len(one) for one in gradients}) != 1:
         raise InputError(
             "gradient surgery needs the gradient of every parameter from each task",
-            "give one entry per parameter, None where a task does not touch it",
+            "pass one entry per parameter, and None if a task does not use it",
         )

@@ -27,10 +27,10 @@ def ensemble_program(description: str | None) -> None:
     )
     parser.add_argument("--row", choices=[ENSEMBLE])
     parser.add_argument("--runs", required=True, help="folders of finished runs: a,b,c")
-    parser.add_argument("--output", required=True, help="folder for the ensemble")
-    parser.add_argument("--data-dir", help="folder that holds cs224n/; SENTEMB_DATA by default")
-    parser.add_argument("--held-out", type=float, help="evaluate on this share of quora-dev.csv")
-    parser.add_argument("--rows", type=int, help="use only so many rows of each set")
+    parser.add_argument("--output", required=True, help="output folder of the ensemble")
+    parser.add_argument("--data-dir", help="folder that contains cs224n/; SENTEMB_DATA by default")
+    parser.add_argument("--held-out", type=float, help="fraction of quora-dev.csv to evaluate on")
+    parser.add_argument("--rows", type=int, help="maximum number of rows of each set")
     print(run_with_options(parser, _make_ensemble))  # noqa: T201 - a program
 
 

@@ -43,20 +43,24 @@ class TaskSets:
         for task, data in self:
             if (data.pairs is None) != (task == "sentiment"):
                 wanted = "single texts" if task == "sentiment" else "pairs of texts"
-                raise InputError(f"{data.name} {data.split} does not suit {task}", f"give {wanted}")
+                raise InputError(
+                    f"{data.name} {data.split} is not suitable for the task {task}", f"use a set of {wanted}"
+                )
         if len(self.sentiment.label_names) < 2:
-            raise InputError(f"{self.sentiment.name} has no two classes", "sentiment is a classification")
+            raise InputError(
+                f"{self.sentiment.name} does not have two classes", "use a set with two or more classes"
+            )
         if len(self.paraphrase.label_names) != 2:
             raise InputError(
                 f"{self.paraphrase.name} has {len(self.paraphrase.label_names)} classes",
-                "paraphrase takes two, the second of which is that the texts are paraphrases",
+                "paraphrase needs two classes, the second of which marks paraphrases",
             )
         scores = self.similarity.labels
         if self.similarity.label_names or scores.min() < 0 or scores.max() > HIGHEST_SCORE:
             raise InputError(
-                f"the labels of {self.similarity.name} {self.similarity.split} are no scores from 0 to "
-                f"{HIGHEST_SCORE:g}",
-                "scale them",
+                f"the labels of {self.similarity.name} {self.similarity.split} are not scores from 0 "
+                f"to {HIGHEST_SCORE:g}",
+                "rescale the labels",
             )
 
     def __iter__(self) -> Iterator[tuple[Task, LabelledTexts]]:

@@ -20,7 +20,7 @@ class Budget(TrainerCallback):
         self, max_steps: int | None = None, max_minutes: float | None = None, *, save_minutes: float = 5.0
     ) -> None:
         if max_steps is None and max_minutes is None:
-            raise InputError("the run has no end", "set max_steps, max_minutes or both")
+            raise InputError("the length of the run is not limited", "set max_steps, max_minutes or both")
         self.max_steps, self.max_minutes, self.save_minutes = max_steps, max_minutes, save_minutes
         self.elapsed = 0.0  # seconds that earlier parts of the run took
         self._started: float | None = None

@@ -23,11 +23,13 @@ _CITATION = """
 def pretraining_card(config: PretrainConfig, record: Mapping[str, Any]) -> str:
     """Make the text of the card of a masked language model."""
     name, data, loss = run_name(config.output), record["data"], record["validation_loss"]
-    size = f"{config.layers} layers of width {config.width}, {config.vocabulary:,} pieces at most"
+    size = (
+        f"{config.layers} layers of width {config.width}, vocabulary of at most {config.vocabulary:,} tokens"
+    )
     rows = {
         "Size": size if config.base is None else None,
         "Training text": f"{_files(data['files'])}: {data['documents']:,} documents",
-        "Lines left out": f"{data['lines_left_out']:,}" if config.exclude else None,
+        "Lines excluded": f"{data['lines_left_out']:,}" if config.exclude else None,
         "Recipe": recipe_of(config),
         "Layers stacked to": config.stack_to,
         "Masking rate": f"{config.masking_rate:g}, whole words",
@@ -47,7 +49,8 @@ def pretraining_card(config: PretrainConfig, record: Mapping[str, Any]) -> str:
     ]
     return Card(
         name,
-        f"A base for sentence encoders: a masked language model of sentemb's `{config.recipe}` recipe.",
+        "A pretrained base for sentence encoders: a masked language model trained with sentemb's "
+        f"`{config.recipe}` recipe.",
         code,
         rows,
         _CITATION,
@@ -55,11 +58,11 @@ def pretraining_card(config: PretrainConfig, record: Mapping[str, Any]) -> str:
         library="transformers",
         pipeline="fill-mask",
         tags=("fill-mask",),
-        after_code=f"`sentemb train simcse --base {name}` makes a sentence encoder of it.",
+        after_code=f"`sentemb train simcse --base {name}` trains a sentence encoder from it.",
     ).text()
 
 
 def _files(checksums: Mapping[str, str]) -> str:
     listed = [f"{name} (SHA-256 {checksum[:16]}...)" for name, checksum in checksums.items()]
-    more = f" and {len(listed) - _SHOWN_FILES} files more" if len(listed) > _SHOWN_FILES else ""
+    more = f" and {len(listed) - _SHOWN_FILES} more files" if len(listed) > _SHOWN_FILES else ""
     return ", ".join(listed[:_SHOWN_FILES]) + more

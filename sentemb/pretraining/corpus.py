@@ -55,10 +55,13 @@ class Corpus:
         if exclude:
             lines = len(leaks) + kept
             logger.info(
-                "%d of %d lines contain one of %d excluded sentences", len(leaks), lines, len(excluded)
+                "%d of %d lines contain one of the %d excluded sentences and are skipped",
+                len(leaks),
+                lines,
+                len(excluded),
             )
         if not kept:
-            raise InputError("every line of the corpus is excluded", "check --exclude")
+            raise InputError("all lines of the corpus are excluded", "check --exclude")
         return cls(tuple(files), frozenset(leaks), kept, len(excluded), validation_share)
 
     def texts(self, part: str | None = None) -> Iterator[str]:
@@ -112,12 +115,16 @@ def corpus_files(sources: Sequence[Path]) -> list[Path]:
         if source.is_dir():
             found = sorted(path for path in source.iterdir() if path.name.endswith(SUFFIXES))
             if not found:
-                raise InputError(f"no text file in {source}", f"name files that end in {', '.join(SUFFIXES)}")
+                raise InputError(
+                    f"{source} does not contain a text file", f"use files that end in {', '.join(SUFFIXES)}"
+                )
             files.extend(found)
         elif not source.exists():
             raise InputError(f"no such file: {source}", "check --corpus")
         elif not source.name.endswith(SUFFIXES):
-            raise InputError(f"{source} is not plain text", f"name files that end in {', '.join(SUFFIXES)}")
+            raise InputError(
+                f"{source} is not a plain text file", f"use files that end in {', '.join(SUFFIXES)}"
+            )
         else:
             files.append(source)
     return files
@@ -132,4 +139,4 @@ def read_documents(files: Iterable[Path]) -> Iterator[Document]:
                 found = True
                 yield Document(path, line, text)
         if not found:
-            raise InputError(f"{path} holds no text", "remove it from --corpus or fill it")
+            raise InputError(f"{path} does not contain text", "add text to it, or remove it from --corpus")

@@ -42,7 +42,7 @@ class WholeWordMasking:
 
     def __post_init__(self) -> None:
         if not 0 < self.rate < 1:
-            raise InputError(f"a masking rate of {self.rate} is impossible", "choose one between 0 and 1")
+            raise InputError(f"the masking rate is {self.rate}", "use a number between 0 and 1")
         special = np.asarray(self.tokenizer.all_special_ids)
         ordinary = np.setdiff1d(np.arange(len(self.tokenizer)), special)
         object.__setattr__(self, "_special", special)

@@ -44,7 +44,7 @@ def new_bert(
 ) -> BertForMaskedLM:
     """A randomly initialised BERT with a tied decoder."""
     if width % heads:
-        raise InputError(f"a width of {width} does not divide by {heads} heads", "change --width or --heads")
+        raise InputError(f"the width {width} is not divisible by {heads} heads", "change --width or --heads")
     config = BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=width,
@@ -133,10 +133,13 @@ def stack_layers(model: PreTrainedModel, layers: int) -> PreTrainedModel:
     """
     shallow = getattr(getattr(model.base_model, "encoder", None), "layer", None)
     if not isinstance(shallow, nn.ModuleList):
-        raise InputError(f"the layers of {type(model).__name__} cannot be stacked", "leave --stack-to out")
+        raise InputError(f"the layers of {type(model).__name__} cannot be stacked", "remove --stack-to")
     count = len(shallow)
     if layers < count or layers % count:
-        raise InputError(f"--stack-to {layers} is no multiple of the base's {count} layers", "change it")
+        raise InputError(
+            f"--stack-to {layers} is not a multiple of the base's {count} layers",
+            f"set --stack-to to a multiple of {count}",
+        )
     added = (layers - count) // count * sum(weight.numel() for weight in shallow.parameters())
     refuse_above("weights", added / 1e6, f"--stack-to {layers}")
     config = copy.deepcopy(model.config)

@@ -33,7 +33,10 @@ logger = logging.getLogger(__name__)
 def paths(names: Sequence[str]) -> list[Path]:
     """Paths that a user wrote."""
     for name in filter(is_remote, names):
-        raise InputError(f"{without_secrets(name)} is to be read many times over", "copy it to this machine")
+        raise InputError(
+            f"{without_secrets(name)} is remote, but pretraining reads the corpus several times",
+            "copy it to a local disk",
+        )
     return [local_path(name).expanduser() for name in names]
 
 
@@ -47,7 +50,7 @@ def prepare_tokenizer(config: PretrainConfig, corpus: Corpus, folder: Path) -> P
         tokenizer.model_max_length = config.length  # positions beyond it stay untrained
         with new_folder(folder) as partial:
             tokenizer.save_pretrained(partial)
-        logger.info("vocabulary of %d pieces in %.0f s", len(tokenizer), time.monotonic() - started)
+        logger.info("vocabulary of %d tokens built in %.0f s", len(tokenizer), time.monotonic() - started)
     return load_tokenizer(folder)
 
 
@@ -62,7 +65,10 @@ def prepare_stores(
         place = folder / f"{part}-{key}"
         if not place.exists():
             if next(corpus.texts(part), None) is None:
-                raise InputError(f"no document for {part}", "give more text or change validation_share")
+                raise InputError(
+                    f"the corpus has too few documents: none is left for {part}",
+                    "add text or change validation_share",
+                )
             build_store(place, corpus.texts(part), tokenizer)
         stores.append(TokenStore.open(place))
         logger.info(
@@ -92,7 +98,10 @@ def prepare_model(
             frequencies = token_frequencies(store, len(tokenizer))
             start_from_cooccurrence(model, vectors, frequencies, scale=config.embedding_scale)
     if config.length > longest_input(model):
-        raise InputError(f"length {config.length} exceeds {longest_input(model)} positions", "lower it")
+        raise InputError(
+            f"length {config.length} is above the limit of the model, {longest_input(model)} positions",
+            f"set --length to at most {longest_input(model)}",
+        )
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = config.dropout

@@ -129,5 +129,5 @@ class Visits(Dataset[Row]):
 
 def _checked(length: int) -> int:
     if length < SHORTEST_ROW:
-        raise InputError(f"rows of {length} tokens are too short", f"use {SHORTEST_ROW} or more")
+        raise InputError(f"length {length} is too short for a row", f"use {SHORTEST_ROW} or more")
     return length

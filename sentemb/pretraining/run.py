@@ -47,8 +47,8 @@ def pretrain(config: PretrainConfig, *, resume: bool = False, progress: ConsoleP
         raise InputError("more than one GPU is visible", "set CUDA_VISIBLE_DEVICES to one of them")
     folder = Path(config.output)
     if config.cache is not None and Path(config.cache).exists() and not Path(config.cache).is_dir():
-        raise InputError(f"--cache {config.cache} is no folder", "name one, or one to make")
-    refuse_several("masked language modelling")
+        raise InputError(f"--cache {config.cache} is not a folder", "use an existing folder or a new one")
+    refuse_several("masked language modeling")
     RunFolder(folder).check(config, resume=resume)
     with _cleanup_on_error(folder), without_upstream_bars():
         return PretrainSession(config, progress=progress).run(resume=resume)

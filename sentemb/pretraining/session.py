@@ -100,7 +100,7 @@ class PretrainSession(Session):
 
     def describe_score(self, kept: Run, scores: list[float]) -> dict[str, Any]:
         """The last weights are kept."""
-        return {"metric": "loss at hidden positions of held-out documents"}
+        return {"metric": "loss on masked tokens of held-out documents"}
 
     def summarise(self, trainer: Any, kept: Run) -> dict[str, Any]:
         """Validation loss, time and throughput."""

@@ -38,7 +38,7 @@ class TokenStore:
             except (OSError, ValueError) as error:
                 raise InputError(f"{folder / name}.npy is damaged", f"remove {folder}") from error
         if arrays["tokens"].size != manifest["tokens"] or arrays["documents"][-1] != manifest["tokens"]:
-            raise InputError(f"{folder} is incomplete", "remove it to tokenise again")
+            raise InputError(f"{folder} is incomplete", "delete it to tokenize the corpus again")
         return cls(**arrays, folder=folder)
 
 
@@ -52,7 +52,7 @@ def build_store(folder: Path, texts: Iterable[str], tokenizer: PreTrainedTokeniz
                 starts.write(word_starts.tobytes())
                 lengths.append(len(ids))
         if len(lengths) == 1:
-            raise InputError("no document to tokenise", "give a corpus with text")
+            raise InputError("the corpus does not contain a document", "use a corpus that contains text")
         for raw, name, kind in (("tokens.raw", "tokens", np.int32), ("starts.raw", "word_starts", np.bool_)):
             np.save(partial / f"{name}.npy", np.memmap(partial / raw, dtype=kind, mode="r"))
             (partial / raw).unlink()

@@ -24,7 +24,7 @@ SMALLEST_VOCABULARY = 300
 def train_wordpiece(texts: Iterable[str], vocabulary_size: int = 16_000) -> PreTrainedTokenizerFast:
     """Train BERT's uncased tokenizer: lower case, accents stripped, split at punctuation, WordPiece."""
     if vocabulary_size < SMALLEST_VOCABULARY:
-        raise InputError(f"a vocabulary of {vocabulary_size} pieces is too small", "use 300 or more")
+        raise InputError(f"a vocabulary of {vocabulary_size} tokens is too small", "set it to 300 or more")
     tokenizer = Tokenizer(WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = BertPreTokenizer()
@@ -64,13 +64,16 @@ def load_tokenizer(base: str | Path) -> PreTrainedTokenizerFast:
         tokenizer = AutoTokenizer.from_pretrained(address)
     except Exception as error:  # a damaged file can end in any
         raise InputError(
-            f"{base} holds no tokenizer", "name a folder or hub id of a masked language model"
+            f"{base} does not contain a tokenizer", "use a folder or hub id of a masked language model"
         ) from error
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
-        raise InputError(f"{base} has no fast tokenizer", "whole-word masking needs one; choose another base")
+        raise InputError(
+            f"{base} does not have a fast tokenizer",
+            "choose another base: whole-word masking needs a fast tokenizer",
+        )
     for name in ("mask_token", "cls_token", "sep_token", "pad_token"):
         if getattr(tokenizer, name) is None:
             raise InputError(
-                f"the tokenizer of {base} has no {name}", "choose a masked language model as base"
+                f"the tokenizer of {base} does not have a {name}", "use a masked language model as base"
             )
     return tokenizer

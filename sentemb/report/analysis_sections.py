@@ -55,7 +55,7 @@ def layers_section(records: Sequence[Record], *, figures: bool) -> Section | Non
         return None
     tables = tuple(table for record in records for table in layer_tables(record))
     charts = tuple(_chart(*layer_record_figure(record)) for record in records) if figures else ()
-    return Section("layers", "What each layer knows", tables=tables, charts=charts)
+    return Section("layers", "Scores by layer", tables=tables, charts=charts)
 
 
 def training_section(runs: Sequence[Path]) -> Section:
@@ -67,12 +67,12 @@ def training_section(runs: Sequence[Path]) -> Section:
         for dev, curves in _learning_curves(folder).items():
             name = folder.resolve().name
             if name in by_dev.setdefault(dev, {}):
-                raise InputError(f"two runs are called {name}", "rename a folder")
+                raise InputError(f"two runs have the same name, {name}", "rename a folder")
             by_dev[dev][name] = curves
     charts = [
         _chart(
             learning_curve_figure(curves, y_label=f"{dev} dev, Spearman × 100"),
-            f"Spearman correlation x 100 on {dev} over the steps of {', '.join(curves)}",
+            f"Spearman correlation x 100 on {dev} over the training steps of {', '.join(curves)}",
         )
         for dev, curves in by_dev.items()
     ]
@@ -84,7 +84,7 @@ def _learning_curves(folder: Path) -> Mapping[str, list[LearningCurve]]:
     from sentemb.training.learning_curves import read_learning_curves
 
     if not folder.is_dir():
-        raise InputError(f"no such folder: {folder}", "name the folder of a run")
+        raise InputError(f"no such folder: {folder}", "list the folder of a run")
     found: dict[str, list[LearningCurve]] = {}
     for member in sorted(folder.glob("seed-*")) or [folder]:
         trace = read_learning_curves(member, (_SPEARMAN,))
@@ -92,7 +92,7 @@ def _learning_curves(folder: Path) -> Mapping[str, list[LearningCurve]]:
             scores = [100 * value for value in trace.values[_SPEARMAN]]
             found.setdefault(trace.dev, []).append(dict(zip(trace.steps, scores, strict=True)))
     if not found:
-        raise InputError(f"{folder} holds no run", "name a folder that sentemb train wrote")
+        raise InputError(f"{folder} does not contain a run", "list a folder that sentemb train wrote")
     return found
 
 

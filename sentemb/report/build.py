@@ -68,7 +68,7 @@ def build_report(
     """
     for folder in folders:
         if not folder.is_dir():
-            raise InputError(f"no such folder: {folder}", "name a folder that holds records")
+            raise InputError(f"no such folder: {folder}", "list a folder that contains records")
     labels = {name: label for folder in folders for name, label in read_labels(folder).items()}
     records = _records(folders)
 
@@ -96,8 +96,8 @@ def build_report(
     sections = tuple(section for section in found if section is not None)
     if not sections:
         raise InputError(
-            f"{', '.join(map(str, folders))}: no record to report",
-            "sentemb eval sts MODEL --output FOLDER writes one",
+            f"{', '.join(map(str, folders))}: no record found",
+            "create one with sentemb eval sts MODEL --output FOLDER",
         )
     return Report(sections, tuple(one.verdict() for one in compared))
 

@@ -50,13 +50,15 @@ class Compared:
         )
         header = ["system", "runs", first.measure, "difference", f"{100 * first.confidence:g} %"]
         return Table(
-            title=f"Against {first.first} ({first.headline.scores[0]:.2f}, {runs}), {sets}, x 100",
+            title=f"Difference from {first.first} ({first.headline.scores[0]:.2f}, {runs}) on {sets}, x 100",
             header=(*header, "p, items", "p, seeds", "p"),
             rows=rows,
             notes=(
-                "difference: its interval is the paired bootstrap's over items",
-                "p, items: permutation test; p, seeds: t-test over runs; "
-                "p: the larger, after Holm over the rows",
+                f"{100 * first.confidence:g} %: interval of the paired bootstrap over items",
+                (
+                    "p, items: permutation test over items; p, seeds: t-test over runs; p: the larger of "
+                    "both, Holm-corrected over the rows"
+                ),
                 "bold: p below 0.05; ± is the standard deviation over runs",
             ),
             best=frozenset((place, 3) for place, p in enumerate(self.p_values) if p < LEVEL),
@@ -71,7 +73,7 @@ class Compared:
             low, high = one.headline.interval or (size, size)
             estimates.append(Estimate(one.second, size, low, high, significant=p < LEVEL))
         return ForestPlot(
-            title=f"{self.on}: against {first.first}, "
+            title=f"{self.on}: difference from {first.first} on "
             f"{'the average' if first.average else first.sets[0].name}",
             axis=f"difference, {first.measure} x 100",
             estimates=sorted(estimates, key=lambda one: -one.size),
@@ -85,9 +87,9 @@ class Compared:
         if better or len(pairs) == 1:
             return f"{self.on}: {best.sentence()}."
         return (
-            f"{self.on}: none of the {len(pairs)} other systems is significantly better than {best.first} "
-            f"on {'the average' if best.average else best.sets[0].name}; the nearest is {best.second} "
-            f"({best.headline.size:+.2f})."
+            f"{self.on}: none of the {len(pairs)} other systems is significantly better than "
+            f"{best.first} on {'the average' if best.average else best.sets[0].name}; the closest is "
+            f"{best.second} ({best.headline.size:+.2f})."
         )
 
 
@@ -106,12 +108,16 @@ def comparison_table(comparison: Comparison) -> Table:
     header += ["p, items", "p, seeds", "p", *(["Williams"] if single else [])]
     rows = tuple((*_cells(line), *([_p(line.p_williams)] if single else [])) for line in lines)
     return Table(
-        title=f"{comparison.second} against {comparison.first}, {comparison.measure} x 100",
+        title=f"{comparison.second} compared with {comparison.first}, {comparison.measure} x 100",
         header=tuple(header),
         rows=rows,
         notes=(
-            "difference: second minus first; its interval is the paired bootstrap's over items",
-            "p, items: permutation test; p, seeds: t-test over runs; p: the larger, after Holm over sets",
+            f"difference: second minus first; {100 * comparison.confidence:g} %: interval of the paired "
+            "bootstrap over items",
+            (
+                "p, items: permutation test over items; p, seeds: t-test over runs; p: the larger of "
+                "both, Holm-corrected over sets"
+            ),
             "± is the standard deviation over runs",
         ),
         best=frozenset((place, 3) for place, line in enumerate(lines) if line.real),
@@ -151,7 +157,8 @@ def compare_with_baselines(
             found.append(Compared(on, tuple(_named(one, labels) for one in comparisons)))
     if not found:
         raise InputError(
-            f"there is nothing to compare {', '.join(baselines)} with", "name folders with records of others"
+            f"no other system to compare with {', '.join(baselines)}",
+            "list folders with records of other models",
         )
     return found
 

@@ -18,7 +18,7 @@ def efficiency_table(
 ) -> Table:
     """Methods by the median of their seconds, and how many times the reference's these are."""
     if reference not in times:
-        raise InputError(f"{reference}, to which the others are compared, was not measured", "add it")
+        raise InputError(f"{reference}, the reference of the comparison, was not measured", "add it")
     base = median(times[reference].inference)
     rows = []
     for name, one in times.items():
@@ -38,7 +38,7 @@ def efficiency_table(
         ),
         rows=tuple(rows),
         notes=(
-            f"medians of {len(times[reference].inference)} rounds in which every method had its turn",
-            "the published seconds are of another machine: compare ratios",
+            (f"medians over {len(times[reference].inference)} rounds; each round measures every method once"),
+            "the published seconds were measured on another machine: compare ratios only",
         ),
     )

@@ -112,8 +112,8 @@ def alignment_figure(points: Mapping[str, Point], paths: Mapping[str, Sequence[P
             label=name,
         )
     axes.margins(0.08)
-    axes.set_xlabel("uniformity  (← spread more evenly)")
-    axes.set_ylabel("alignment  (↓ pairs of one meaning closer)")
+    axes.set_xlabel("uniformity  (← more evenly distributed)")
+    axes.set_ylabel("alignment  (↓ positive pairs closer)")
     add_legend(figure, axes)
     return figure
 

@@ -49,16 +49,16 @@ def read_marked(path: Path) -> tuple[str, list[str]]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise InputError(f"no such file: {path}", "name a markdown file that has marks") from None
+        raise InputError(f"no such file: {path}", "use a Markdown file that contains report marks") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path} is no text in UTF-8") from None
+        raise InputError(f"{path} is not valid UTF-8") from None
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}", "name a markdown file") from None
+        raise InputError(f"{path} cannot be read: {error.strerror}", "use a Markdown file") from None
     names = [mark["name"] for mark in _BEGIN.finditer(text)]
     if not names:
         raise InputError(
-            f"{path} has no place for a table",
-            "write <!-- report:sts --> and <!-- /report:sts --> on own lines",
+            f"{path} does not contain a mark for a table",
+            "write <!-- report:sts --> and <!-- /report:sts --> on separate lines",
         )
     if len(_PART.findall(text)) < len(names):
         raise InputError(
@@ -74,8 +74,8 @@ def filled(path: Path, texts: Mapping[str, str]) -> tuple[str, list[str]]:
     for name in names:
         if name not in texts:
             raise InputError(
-                f"{path}: there is a place for {name}, of which there are no records",
-                f"take the marks out, or name more folders: these give {', '.join(texts) or 'none'}",
+                f"{path} contains a mark for {name}, but there are no records for it",
+                f"remove the mark, or list more folders; the records provide {', '.join(texts) or 'none'}",
             )
 
     def fill(part: re.Match[str]) -> str:

@@ -52,15 +52,15 @@ def read_labels(folder: Path) -> dict[str, Label]:
 
 
 def _label_of(path: Path, name: str, entry: object) -> Label:
-    hint = f"give each model {', '.join(_FIELDS)}"
+    hint = f"set {', '.join(_FIELDS)} for each model"
     if not isinstance(entry, dict):
-        raise InputError(f"{path}: {name} is no table", hint)
+        raise InputError(f"{path}: {name} is not a table", hint)
     if wrong := sorted({*entry} ^ {*_FIELDS}):
         problem = "unknown" if wrong[0] in entry else "missing"
         raise InputError(f"{path}, [{name}]: {wrong[0]} is {problem}", hint)
     for field, value in entry.items():
         if not isinstance(value, str) or not value:
-            raise InputError(f"{path}, [{name}]: {field} is {value!r}, not a text", hint)
+            raise InputError(f"{path}, [{name}]: {field} is {value!r}, which is not a non-empty string", hint)
     return Label(**entry)
 
 

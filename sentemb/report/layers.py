@@ -54,7 +54,7 @@ def layer_record_figure(record: Record) -> tuple[Figure, str]:
         f"layer {layer}, {pooling} pooling" for layer, pooling in map(best_layer, panels.values())
     )
     figure = layer_figure(panels, title=plain(record.model))
-    return figure, f"Scores of the layers of {record.model}; the best: {best}"
+    return figure, f"Scores by layer of {record.model}; the best: {best}"
 
 
 def _table(dataset: DataSet, scores: Scores, model: str) -> Table:
@@ -64,8 +64,8 @@ def _table(dataset: DataSet, scores: Scores, model: str) -> Table:
         for number, each in enumerate(zip(*scores.values(), strict=True))
     ]
     return Table(
-        title=f"{model}: {dataset.name} {dataset.split}, {dataset.items:,} pairs, "
-        "Spearman x 100 of cosines by layer and pooling, protocol all",
+        title=f"{model}: {dataset.name} {dataset.split}, {dataset.items:,} pairs, Spearman x 100 of cosine "
+        "similarities by layer and pooling, protocol all",
         header=("layer", *scores),
         rows=tuple(rows),
         notes=("layer 0 is the embedding output",),

@@ -44,7 +44,7 @@ def project_to_plane(vectors: NDArray[np.float32], *, seed: int = 0) -> NDArray[
     from sklearn.manifold import TSNE
 
     if len(vectors) < 3:
-        raise InputError(f"a map needs at least three texts, not {len(vectors)}", "give more texts")
+        raise InputError(f"a map needs at least three texts, but got {len(vectors)}", "provide more texts")
     unit = _unit(vectors)
     if np.ptp(unit, axis=0).max() < _ONE_DIRECTION:
         return np.zeros((len(unit), 2))

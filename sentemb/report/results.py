@@ -34,7 +34,7 @@ _ORDER = (*STS.sets, "sickr-mteb", *MULTILINGUAL.sets, *TRANSFER.sets, *RETRIEVA
 _RULES = {
     "all": "all: subsets concatenated",
     "mean": "mean: unweighted mean over subsets",
-    "wmean": "wmean: mean over subsets weighted by their pairs",
+    "wmean": "wmean: mean over subsets weighted by their number of pairs",
 }
 _OVER_SEEDS = "± is the standard deviation over seeds"
 _SEARCH = {"ndcg@10": "NDCG@10", "recall@100": "recall@100"}
@@ -178,8 +178,8 @@ def transfer_table(records: Sequence[Record], preset: str) -> Table:
         header=("model", "seeds", *(_LABELS.get(name, name) for name in columns)),
         rows=tuple(rows),
         notes=(
-            "seeds: of the encoder x of its classifiers",
-            "± is the standard deviation over encoders, or over the classifiers of a single one",
+            "seeds: number of encoder seeds x number of classifier seeds",
+            ("± is the standard deviation over encoders, or over classifiers if there is a single encoder"),
             *(("average: of MR, CR, SUBJ, MPQA, SST-2, TREC and MRPC",) if averaged else ()),
         ),
     )
@@ -214,10 +214,15 @@ def relatedness_table(records: Sequence[Record]) -> Table | None:
         for (model, task), runs in frame.groupby(["model", "dataset"], sort=False)
     ]
     return Table(
-        title="Relatedness by a trained regression, correlations x 100",
+        title="Relatedness predicted by a trained regression, correlations x 100",
         header=("model", "task", "seeds", "Pearson", "Spearman", "MSE"),
         rows=tuple(rows),
-        notes=("trained on each set's own pairs: not to be compared with the cosine of STS tables",),
+        notes=(
+            (
+                "trained on the training pairs of each set: do not compare with the cosine similarities of "
+                "STS tables"
+            ),
+        ),
     )
 
 
@@ -249,11 +254,13 @@ def retrieval_tables(records: Sequence[Record]) -> Iterator[Table]:
 
 def _search_notes(records: Sequence[Record], names: Sequence[str]) -> Iterator[str]:
     if records[0].protocol == "not-itself":
-        yield "a query does not find the document of its own id"
+        yield "results exclude the document with the id of the query"
     for name in names:
         own = [record.dataset(name) for record in records if any(one.name == name for one in record.datasets)]
         if len({one.sha256 for one in own}) > 1:
-            yield f"{name}: the rows were scored on different documents or queries, so do not compare them"
+            yield (
+                f"{name}: the rows were evaluated on different documents or queries, so do not compare them"
+            )
         elif own[0].split != "test":
             yield f"{name}: the split {own[0].split}"
     if {*RETRIEVAL.sets} <= {*names}:
@@ -280,16 +287,16 @@ def geometry_table(records: Sequence[Record]) -> Table:
         cells = [_geometry_cell(_of(runs, metric=one), digits) for one, digits in _GEOMETRY.items()]
         dimension = next(one.dimension for one in records if one.model == runs["model"].iloc[0])
         rows.append((str(method), trained, *cells[:-1], f"{cells[-1]} of {dimension}"))
-    notes = ["lower alignment and lower uniformity are better, only both together mean something"]
+    notes = ["lower is better for alignment and for uniformity; interpret them together"]
     if len({one.datasets[0].sha256 for one in records}) > 1:
-        notes.append("the rows were measured on different pairs or text, so do not compare them")
+        notes.append("the rows were measured on different pairs or texts, so do not compare them")
     joined = frame.groupby("system")["model"].nunique()
     if (joined == 1).any():
         details = records[0].details
         notes.insert(
             0,
-            f"in brackets: {100 * details['confidence']:g} % intervals over pairs that share no sentence, "
-            f"for as many sentences ({details['sentences']:,})",
+            f"in brackets: {100 * details['confidence']:g} % intervals over pairs that do not share a "
+            f"sentence, at a fixed number of sentences ({details['sentences']:,})",
         )
     if (joined > 1).any():
         notes.insert(0, _OVER_SEEDS)
@@ -363,9 +370,11 @@ def _sts_notes(names: Sequence[str], records: Sequence[Record], protocol: str) -
     for name in names:
         of_set = [record for record in records if any(one.name == name for one in record.datasets)]
         if len({record.dataset(name).sha256 for record in of_set}) > 1:
-            notes.append(f"{name}: the rows were scored on different pairs or text, so do not compare them")
+            notes.append(
+                f"{name}: the rows were evaluated on different pairs or texts, so do not compare them"
+            )
         if any(record.find(name, protocol=protocol) is None for record in of_set):
-            notes.append(f"{name}: {protocol} is not defined on a copy that does not name its subsets")
+            notes.append(f"{name}: the protocol {protocol} is not defined for a copy without subset names")
     if "sickr" in names and "sickr-mteb" in names:
-        notes.append("average: over the papers' seven sets, SICK-R being the one of 4,927 pairs")
+        notes.append("average: over the seven sets of the papers, with the SICK-R of 4,927 pairs")
     return notes

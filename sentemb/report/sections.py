@@ -97,7 +97,7 @@ def html_report(title: str, sections: Sequence[Section], *, verdicts: Sequence[s
     for verdict in verdicts:
         page.text(verdict, style="verdict")
     if any(one.tables for one in sections):
-        page.text("Click a column's name to sort by it; click again to reverse the order.", style="note")
+        page.text("Click a column name to sort by it. Click again to reverse the order.", style="note")
     for one in sections:
         page.heading(one.heading)
         for sentence in one.sentences:

@@ -102,7 +102,7 @@ class InterruptCallback(TrainerCallback):
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.interrupted, self.number = True, number
         self._restore()
-        logger.warning("stopping after this step; interrupt again to stop at once")
+        logger.warning("stopping after this step; interrupt again to stop immediately")
 
     def _restore(self) -> None:
         while self._previous:

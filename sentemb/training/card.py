@@ -43,7 +43,7 @@ def write_card(path: Path, make_text: Callable[[], str]) -> None:
     try:
         path.write_text(make_text(), encoding="utf-8")
     except Exception as error:  # whatever it is, the model matters more
-        logger.warning("no model card: %s", error)
+        logger.warning("the model card was not written: %s", error)
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ class Card:
         """The card."""
         terms = {} if self.base is None else base_terms(self.base)
         rows = {
-            "Base model": "none: a new model" if self.base is None else public_name(self.base),
+            "Base model": "none (trained from scratch)" if self.base is None else public_name(self.base),
             **self.rows,
-            "Licence of the base": terms.get("license"),
+            "License of the base": terms.get("license"),
         }
         front = front_matter(
             {name: terms[name] for name in ("language",) if name in terms},
@@ -96,7 +96,7 @@ class Card:
             "\n".join(["```python", *self.code, "```"]),
             *([self.after_code] if self.after_code else []),
             table(rows),
-            "The folder `run/` holds every setting, versions and checksums of the data.",
+            "The folder `run/` contains every setting, library versions and checksums of the data.",
             *(["## Citation", f"```bibtex\n{self.citation.strip()}\n```"] if self.citation else []),
         ]
         return "\n\n".join(parts) + "\n"
@@ -112,11 +112,11 @@ def training_rows(config: EncoderConfig) -> dict[str, object]:
     """The settings of every run that trains an encoder."""
     return {
         "Recipe": recipe_of(config),
-        "Pooling": config.pooling or "the base's own",
+        "Pooling": config.pooling or "the pooling of the base model",
         "Loss": f"{config.loss.rpartition('/')[2]} {_options(config.loss_options)}".strip(),
         "Batch size": config.batch_size,
         "Epochs": config.epochs,
-        "Steps at most": config.max_steps,
+        "Maximum steps": config.max_steps,
         "Learning rate": f"{config.learning_rate:g}",
         "Precision": config.precision,
         "Seed": shown(config.seeds),
@@ -142,7 +142,7 @@ def encoder_card(
     entry = get(config.data) if not is_remote(config.data) and kind_of(config.data) == "entry" else None
     rows = {
         "Training data": f"{public_name(config.data)}, {record['data'].get('rows', '?')} rows",
-        "Licence of the data": None if entry is None else entry.licence,
+        "License of the data": None if entry is None else entry.licence,
         **training_rows(config),
         "Dev score": _dev_score(config, record),
         "Verdict": (record.get("dev") or {}).get("verdict") or None,
@@ -150,7 +150,10 @@ def encoder_card(
     unchanged = record["kept_step"] == 0
     summary = f"A sentence encoder trained with sentemb's `{config.recipe}` recipe."
     if unchanged:
-        summary = f"`{public_name(config.base)}` as it is: nothing scored higher on the dev set."
+        summary = (
+            f"The base model `{public_name(config.base)}`, unchanged: no checkpoint scored higher on the "
+            "dev set."
+        )
     code = encoder_code(name, model)
     return Card(name, summary, code, rows, citation_of(loss), config.base, tags=ENCODER_TAGS).text()
 
@@ -168,7 +171,7 @@ def classifier_card(
         "Classes": ", ".join(classes[:20]) + (", ..." if len(classes) > 20 else ""),
         "Head": f"{config.head} {_options(config.head_options)}".strip(),
         **training_rows(config),
-        "Validation score": "none: the last weights" if score is None else chosen,
+        "Validation score": "none (the weights of the last step)" if score is None else chosen,
     }
     code = [
         "from sentemb.classification import Classifier",
@@ -184,7 +187,7 @@ def classifier_card(
         config.base,
         pipeline="text-classification",
         tags=("text-classification",),
-        after_code=f'Its encoder alone is `SentenceTransformer("{name}")`.',
+        after_code=f'To load only the encoder: `SentenceTransformer("{name}")`.',
     ).text()
 
 
@@ -198,7 +201,7 @@ def multitask_card(config: MultiTaskConfig, record: dict[str, Any], *, loss: nn.
         "Tasks trained": ", ".join(config.tasks),
         "Heads": f"{config.sharing}, dropout {config.head_dropout:g}",
         **training_rows(config),
-        "Dev score": f"{100 * record['dev']['score']:.2f}, the mean of the three tasks",
+        "Dev score": f"{100 * record['dev']['score']:.2f}, the mean over the three tasks",
     }
     code = [
         "from sentemb.multitask import MultiTaskModel",
@@ -209,10 +212,11 @@ def multitask_card(config: MultiTaskConfig, record: dict[str, Any], *, loss: nn.
         'model.predict_similarity([("first text", "second text")])',
     ]
     summary = (
-        f"One encoder for sentiment, paraphrase and similarity, trained with sentemb's `{config.recipe}`."
+        "A multi-task model for sentiment, paraphrase and similarity, trained with sentemb's "
+        f"`{config.recipe}` recipe."
     )
     tags = ("sentence-similarity", "text-classification")
-    after = f'Its encoder alone is `SentenceTransformer("{name}")`.'
+    after = f'To load only the encoder: `SentenceTransformer("{name}")`.'
     return Card(name, summary, code, rows, citation_of(loss), config.base, tags=tags, after_code=after).text()
 
 
@@ -228,7 +232,7 @@ def recipe_of(config: RunConfig) -> str:
         for name, value in recipe.values().items()
         if name not in _FREE and value != config.values()[name]
     ]
-    return f"{named}, with other values of {', '.join(own)}" if own else named
+    return f"{named}, with changed {', '.join(own)}" if own else named
 
 
 def _options(options: Mapping[str, object]) -> str:
@@ -238,10 +242,10 @@ def _options(options: Mapping[str, object]) -> str:
 def _dev_score(config: TrainConfig | PairsConfig, record: dict[str, Any]) -> str:
     dev = record.get("dev")
     if not dev or dev.get("score") is None:
-        return "none: the last weights, chosen without a dev set"
+        return "none (the weights of the last step, without a dev set)"
     weights = "last weights" if config.use_last else f"best of {dev['evaluations']} evaluations"
     before = "" if dev.get("base") is None else f"; {100 * dev['base']:.2f} before training"
     told = f"{dev['metric']} on {dev['set']}"
     if isinstance(config, TrainConfig):
-        told = f"Spearman of cosines on {public_name(config.dev)} dev, protocol all"
+        told = f"Spearman correlation of cosine similarities on {public_name(config.dev)} dev, protocol all"
     return f"{100 * dev['score']:.2f} {told} ({weights}){before}"

@@ -37,18 +37,18 @@ def seal(folder: Path) -> None:
 
 def check_checkpoint(folder: Path) -> None:
     """Refuse a checkpoint of which a file is lost, cut or changed, before anything is made of it."""
-    hint = "remove its folder, and resume from the one before or begin again"
+    hint = "delete its folder, then resume from the previous checkpoint or start from scratch"
     try:
         listed = read_json(folder / _FILES)
     except (InputError, OSError) as error:
-        raise InputError(f"the checkpoint {folder} is damaged: {error}", hint) from error
+        raise InputError(f"checkpoint {folder} is damaged: {error}", hint) from error
     if not isinstance(listed, dict):
-        raise InputError(f"the checkpoint {folder} is damaged: {_FILES} lists no files", hint)
+        raise InputError(f"checkpoint {folder} is damaged: {_FILES} does not list any files", hint)
     for name, mark in listed.items():
         if not (folder / name).is_file():
-            raise InputError(f"the checkpoint {folder} is damaged: {name} is missing", hint)
+            raise InputError(f"checkpoint {folder} is damaged: {name} is missing", hint)
         if _mark(folder / name) != mark:
-            raise InputError(f"the checkpoint {folder} is damaged: {name} is not what was written", hint)
+            raise InputError(f"checkpoint {folder} is damaged: {name} does not match its checksum", hint)
 
 
 def drop_files(folder: Path, files: Iterable[Path]) -> None:

@@ -62,7 +62,7 @@ class ContrastiveSession(EncoderSession):
         with torch.random.fork_rng():
             scores = self.evaluator(load(config.base))
         self.shipped = scores[self.evaluator.primary_metric]
-        self.announce(f"{config.base} as it is: dev Spearman {100 * self.shipped:.2f}")
+        self.announce(f"the base {config.base} before training: dev Spearman {100 * self.shipped:.2f}")
 
     def describe(self) -> dict[str, Any]:
         """Say for the record what the run is trained on."""
@@ -84,7 +84,8 @@ class ContrastiveSession(EncoderSession):
             kept = replace(kept, step=0, dev_score=self.shipped, interval=None)
         if kept.step == 0:
             self.announce(
-                f"nothing beat the base model: {kept.output} is the base, {public_name(self.config.base)}"
+                f"no checkpoint beat the base model on the dev set, so {kept.output} is the base, "
+                f"{public_name(self.config.base)}"
             )
         return kept
 
@@ -92,7 +93,7 @@ class ContrastiveSession(EncoderSession):
         """Say for the record how the weights were chosen."""
         return {
             "set": local_path(self.config.dev).name,
-            "metric": "Spearman of cosines, protocol all",
+            "metric": "Spearman correlation of cosine similarities, protocol all",
             "initial": scores[0] if scores else None,
             "base": kept.base_score,
             "interval": kept.interval,

@@ -76,7 +76,8 @@ class EncoderSession(Session):
         slow = torch.backends.cpu.get_cpu_capability() in ("DEFAULT", "AVX2")
         if config.precision == "bfloat16" and slow and not torch.accelerator.is_available():
             logger.warning(
-                "this CPU has no bfloat16 instructions: training in float32 is several times faster"
+                "this CPU does not have bfloat16 instructions: training with --precision float32 is "
+                "several times faster"
             )
 
     @property
@@ -110,7 +111,8 @@ class EncoderSession(Session):
         if router.default_route is None:
             if len(usual) == 1 or not {"query", "document"} <= set(router.sub_modules):
                 raise InputError(
-                    f"{self.config.base} has the routes {', '.join(router.sub_modules)}, none the default",
+                    f"the Router of {self.config.base} has the routes {', '.join(router.sub_modules)} "
+                    "but no default_route",
                     "set default_route in its router_config.json, or train on pairs of query and document",
                 )
             # Queries come first, as losses have them.
@@ -123,8 +125,9 @@ class EncoderSession(Session):
         before = self.folder.read_record().get("loss", loss)
         if before.get("sha256") != loss.get("sha256"):
             raise InputError(
-                f"{self.config.loss} is not what the run began with, by {self.folder.record}",
-                "begin a new run",
+                f"the loss {self.config.loss} has changed since the run started (recorded in "
+                f"{self.folder.record})",
+                "restore the file, or start a new run with another --output",
             )
         return {"precision": self.config.precision, "max_length": self.max_length, "loss": loss}
 
@@ -160,7 +163,7 @@ class EncoderSession(Session):
 
     def encode_by_teacher(self, teacher: TextEncoder, texts: Sequence[str], *, name: str) -> Vectors:
         """A teacher's vectors of texts, of length 1, with progress."""
-        self.announce(f"{name} encodes {len(texts):,} texts")
+        self.announce(f"encoding {len(texts):,} texts with the teacher {name}")
         parts = []
         if self.progress is not None:
             self.progress.begin(len(texts))
@@ -196,10 +199,12 @@ class EncoderSession(Session):
         if cut:
             among = f"{count:,} {'training' if drawn is rows else 'drawn'} texts"
             self.announce(
-                f"{cut:,} of {among} are longer than the {room} tokens that --max-length "
-                f"{self.max_length} reads, and are cut there; a larger one reads more"
+                (
+                    f"{cut:,} of {among} are longer than {room} tokens (--max-length {self.max_length}) "
+                    "and are truncated; raise --max-length to use more of them"
+                )
                 if self.config.max_length is not None
-                else f"{cut:,} of {among} are truncated to the {room} tokens that the encoder reads"
+                else f"{cut:,} of {among} are truncated to {room} tokens, the limit of the encoder"
             )
 
     def _check_ranks(self) -> None:
@@ -207,7 +212,7 @@ class EncoderSession(Session):
         processes = ranks().num_processes
         if processes > self.config.batch_size:
             raise InputError(
-                f"{processes} processes cannot divide batch_size {self.config.batch_size}",
+                f"batch_size {self.config.batch_size} is too small for {processes} processes",
                 "raise --batch-size or start fewer processes",
             )
 
@@ -224,7 +229,9 @@ class EncoderSession(Session):
         if longest is not None and self.config.max_length > longest:
             if "max_length" in self.config.model_fields_set:  # nobody asked for a default
                 logger.warning(
-                    "max_length %d is more than the model takes; using %d", self.config.max_length, longest
+                    "max_length %d is above the limit of the model; %d is used",
+                    self.config.max_length,
+                    longest,
                 )
             return longest
         return self.config.max_length
@@ -234,9 +241,9 @@ def _trainable(model: SentenceTransformer, base: str) -> SentenceTransformer:
     """The model in float32, whatever it is stored in: small steps would be rounded away in fewer bits."""
     if not any(weight.requires_grad for weight in model.parameters()):
         raise InputError(
-            f"{base} has no weights that training could change ({type(model[0]).__name__})",
-            "name a transformer or a static model; word vectors are trained with update_embeddings "
-            "in their wordembedding_config.json",
+            f"{base} does not have trainable weights ({type(model[0]).__name__})",
+            "use a transformer or a static model; to train word vectors, set update_embeddings in "
+            "their wordembedding_config.json",
         )
     return with_truncation_as_module(model.float())
 

@@ -49,18 +49,20 @@ class RunFolder:
         to_toml(config.values())  # refuses what it could not write later
         if not self.config.exists():
             if self.path.exists() and (not self.path.is_dir() or _holds_more_than_a_lock(self.path)):
-                raise InputError(f"{self.path} already exists and holds no run", "choose another --output")
+                raise InputError(
+                    f"{self.path} already exists and does not contain a run", "choose another --output"
+                )
             return
         if self.status() == "finished":
-            raise InputError(f"{self.path} holds a finished run", "choose another --output")
+            raise InputError(f"{self.path} already contains a finished run", "choose another --output")
         if differing := self.differing(config):
             raise InputError(
-                f"{self.path} holds an interrupted run with other values of {', '.join(differing)}",
-                "use the same ones to resume it, or choose another --output",
+                f"{self.path} contains an interrupted run with other values of {', '.join(differing)}",
+                "use the same values to resume it, or choose another --output",
             )
         if not resume:
             raise InputError(
-                f"{self.path} holds an interrupted run of the same configuration",
+                f"{self.path} contains an interrupted run with the same configuration",
                 "add --resume to continue it",
             )
 
@@ -85,7 +87,7 @@ class RunFolder:
         if not isinstance(record, dict) or any(
             not isinstance(record[name], kind) for name, kind in _PARTS.items() if name in record
         ):
-            raise InputError(f"{self.record} is no record of a run", "choose another --output")
+            raise InputError(f"{self.record} is not a valid run record", "choose another --output")
         return record
 
     def update_record(self, **values: Any) -> dict[str, Any]:

@@ -25,7 +25,7 @@ FEWEST_QUESTIONS = 100
 _LEAST, _MOST = 30, 500  # questions of each of the two parts
 _FEWEST_HELD_OUT = 10  # questions of a part, where these come in large groups
 _DEV_PASSAGES, _TEST_PASSAGES = 1000, 5000  # that are searched
-_ALL = "train on all of them with --held-out 0, which gives no verdict"
+_ALL = "train on all questions with --held-out 0, which does not give a verdict"
 
 
 class HeldOutPairs(NamedTuple):
@@ -68,8 +68,8 @@ def hold_out_pairs(rows: Dataset, *, share: float, seed: int) -> HeldOutPairs:
     questions = len({*map(text_key, anchors)})
     if questions < FEWEST_QUESTIONS:
         raise InputError(
-            f"too few questions to tell whether training helps: {questions}",
-            f"give {FEWEST_QUESTIONS} or more, or {_ALL}",
+            f"{questions} questions are too few to measure whether training helps",
+            f"provide at least {FEWEST_QUESTIONS}, or {_ALL}",
         )
     size = min(max(_LEAST, round(share * questions)), _MOST) / questions
     data = LabelledTexts("pairs", "train", anchors, positives, np.ones(len(rows)), NAMES)
@@ -170,6 +170,6 @@ def _other(passages: Sequence[str], known: set[str], rng: np.random.Generator) -
 
 def _hanging_together(questions: int) -> InputError:
     return InputError(
-        f"the {questions:,} questions share so many passages that no part of them can be held out",
-        f"remove passages that answer everything, or {_ALL}",
+        f"the {questions:,} questions share too many passages to hold some of them out",
+        f"remove passages that answer most questions, or {_ALL}",
     )

@@ -45,8 +45,8 @@ def read_learning_curves(folder: Path, measures: Sequence[str]) -> LearningCurve
     }
     if not entries:
         raise InputError(
-            f"{run.metrics} has no step with {' and '.join(measures)}",
-            "train with a dev set (--dev) to trace them",
+            f"{run.metrics} does not contain a step with {' and '.join(measures)}",
+            "train with a dev set (--dev) to record them",
         )
     steps = tuple(sorted(entries))
     values = {

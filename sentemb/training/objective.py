@@ -76,7 +76,9 @@ def build_loss(
     except TypeError as error:
         if not is_own(config.loss):
             raise
-        raise InputError(f"{config.loss}: {error}", "a loss is made as Loss(model, **options)") from error
+        raise InputError(
+            f"{config.loss}: {error}", "a loss must be callable as Loss(model, **options)"
+        ) from error
     return cached(loss, mini_batch_size)
 
 

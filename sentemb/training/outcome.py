@@ -19,7 +19,7 @@ class Interrupted(KeyboardInterrupt):
     """
 
     def __init__(self, folder: Path, step: int, number: int = signal.SIGINT) -> None:
-        super().__init__(f"stopped at step {step}; resume with the same command and --resume")
+        super().__init__(f"stopped at step {step}; run the same command with --resume to continue")
         self.folder = folder
         self.step = step
         self.number = number
@@ -71,7 +71,7 @@ class Run:
         if self.interval is not None:
             low, high = (100 * bound for bound in self.interval)
             told = f" (95 % interval {low:+.2f} to {high:+.2f})"
-        word = "better than" if low > 0 else "worse than" if high < 0 else "cannot be told apart from"
+        word = "better than" if low > 0 else "worse than" if high < 0 else "not significantly different from"
         scores = f"dev {self.measure} {100 * self.base_score:.2f} (base) -> {100 * self.dev_score:.2f}"
         return f"{scores}, {change:+.2f}{told}: {word} the base"
 

@@ -28,9 +28,9 @@ def own_loss_class(name: str) -> type[nn.Module]:
         own = [key for key, value in losses.items() if value.__module__ == module.__name__]
         if own:
             raise unknown(f"loss in {path}", wanted, own)
-        raise InputError(f"{path} defines no {wanted}", "define it as a torch.nn.Module")
+        raise InputError(f"{path} does not define {wanted}", "define it as a subclass of torch.nn.Module")
     if not _is_loss(found):
-        raise InputError(f"{wanted} in {path} is no loss", "derive it from torch.nn.Module")
+        raise InputError(f"{wanted} in {path} is not a loss", "make it a subclass of torch.nn.Module")
     return found  # type: ignore[no-any-return]
 
 
@@ -38,7 +38,7 @@ def loss_file(name: str) -> Path:
     """The file of a loss of the user's own."""
     path = Path(name.rpartition(":")[0]).expanduser()
     if not path.is_file():
-        raise InputError(f"no such file: {path}", "name a loss as FILE.py:CLASS")
+        raise InputError(f"no such file: {path}", "specify a loss as FILE.py:CLASS")
     return path
 
 
@@ -53,7 +53,7 @@ def _module(path: Path) -> ModuleType:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise InputError(f"{path} is no Python file", "name a loss as FILE.py:CLASS")
+        raise InputError(f"{path} is not a Python file", "specify a loss as FILE.py:CLASS")
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
@@ -62,5 +62,5 @@ def _module(path: Path) -> ModuleType:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [1, *(frame.lineno or 1 for frame in frames if frame.filename == str(path))]
         line = getattr(error, "lineno", None) or lines[-1]
-        raise InputError(f"{path}:{line}: {type(error).__name__}: {error}", "mend the file") from error
+        raise InputError(f"{path}:{line}: {type(error).__name__}: {error}", "fix the file") from error
     return module

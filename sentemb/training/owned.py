@@ -59,7 +59,8 @@ class OwnedByLoss:
         if set(state) != set(expected):
             odd = ", ".join(sorted(set(state) ^ set(expected)))
             raise InputError(
-                f"the checkpoint holds the weights of another loss: {odd}", "resume with the same loss"
+                f"the checkpoint was saved with another loss; these weights do not match: {odd}",
+                "resume with the same loss and options",
             )
         for path, module in self._modules.items():
             prefix = f"{path}." if path else ""

@@ -55,8 +55,8 @@ class PairsSession(EncoderSession):
         batches = len(pair_batches(rows, config.batch_size, drop_last=False))
         if len(rows.column_names) == 2 and batches == len(rows) and config.batch_size > 1:
             raise InputError(
-                f"{config.data} has one passage alone, so that no batch has a negative",
-                "give pairs of different passages",
+                f"all pairs in {config.data} have the same passage, so no batch contains a negative",
+                "provide pairs with different passages",
             )
         steps = min(config.max_steps or batches * config.epochs, batches * config.epochs)
         self.eval_steps = config.eval_steps or -(-steps // _EVALUATIONS)
@@ -91,7 +91,9 @@ class PairsSession(EncoderSession):
         finished = is_finished_encoder(self.config.base)
         if kept.step == 0 and (self.config.pooling is None or not finished):
             base = public_name(self.config.base)
-            self.announce(f"nothing beat the base on the dev questions: {kept.output} is {base}")
+            self.announce(
+                f"no checkpoint beat the base on the dev questions, so {kept.output} is the base, {base}"
+            )
             return kept
         # Another pooling than a finished encoder's own is a change, also before the first step.
         shipped = load(self.config.base, pooling=None if finished else self.config.pooling)  # type: ignore[arg-type]
@@ -120,14 +122,14 @@ class PairsSession(EncoderSession):
         )
 
     def _remark(self, names: tuple[str, ...], repeated: int) -> str:
-        told = f"{self.pairs:,} pairs of the columns {', '.join(names)}"
+        told = f"{self.pairs:,} pairs from the columns {', '.join(names)}"
         if repeated:
-            told += f", without {repeated:,} that repeat others"
+            told += f", after removing {repeated:,} duplicates"
         if self.held_out is None:
             return told
         dev, test = len(self.held_out.dev), len(self.held_out.test)
-        told += f": {len(self.rows or ()):,} to train on, {dev:,} questions to select the checkpoint"
+        told += f": {len(self.rows or ()):,} for training, {dev:,} questions to select the checkpoint"
         told += f" and {test:,} for the verdict"
         if replaced := self.held_out.replaced:
-            told += f"; {replaced:,} hard negatives are held-out passages and were replaced by others"
+            told += f"; {replaced:,} hard negatives that are held-out passages were replaced"
         return told

@@ -39,7 +39,9 @@ def _part() -> None:
 def refuse_several(what: str) -> None:
     """Refuse what one process does, on all that were started."""
     if (count := ranks().num_processes) > 1:
-        raise InputError(f"{what} takes one process, {count} were started", "start it without torchrun")
+        raise InputError(
+            f"{what} runs in a single process, but {count} were started", "start it without torchrun"
+        )
 
 
 def on_main(action: Callable[[], None]) -> None:

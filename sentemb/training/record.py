@@ -11,7 +11,10 @@ import torch
 from sentemb.evaluation.environment import hardware, library_versions
 
 # bert-mini, 60 steps of SimCSE: no weight differs by more, nor does the dev set's Spearman, a fraction.
-_OTHER_THREADS = "another number rounds sums differently: weights to about 2e-4, dev Spearman to 1e-6"
+_OTHER_THREADS = (
+    "another thread count changes the rounding of sums: weights by up to about 2e-4, dev Spearman by up "
+    "to 1e-6"
+)
 
 
 def describe_environment() -> dict[str, Any]:
@@ -21,7 +24,7 @@ def describe_environment() -> dict[str, Any]:
         "commit": _commit(Path(__file__).parent),
         "hardware": hardware(),
         "threads": torch.get_num_threads(),
-        "reproducible": f"bit for bit on this processor with as many threads; {_OTHER_THREADS}",
+        "reproducible": f"bit for bit on this processor with the same number of threads; {_OTHER_THREADS}",
     }
 
 

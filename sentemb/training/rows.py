@@ -36,22 +36,23 @@ def load_rows(config: TrainConfig) -> Dataset:
     recipe = RECIPES.get(config.recipe)
     if recipe is not None and len(rows.column_names) < recipe.least_columns:
         raise InputError(
-            f"{config.recipe} trains on pairs, and of {config.data} one column is read, "
-            f"{rows.column_names[0]!r}",
-            "name the columns in the order of their roles: --columns ANCHOR,POSITIVE[,HARD_NEGATIVE]",
+            f"the recipe {config.recipe} needs pairs, but only one column of {config.data} is "
+            f"selected: {rows.column_names[0]!r}",
+            "list the columns in order: --columns ANCHOR,POSITIVE[,HARD_NEGATIVE]",
         )
     first = first_occurrences(rows)
     if len(first) == 1:
         raise InputError(
-            f"{config.data} holds one row" + ("" if len(rows) == 1 else f", {len(rows)} times"),
-            "contrastive training needs more than one unique text",
+            f"{config.data} contains a single unique row"
+            + ("" if len(rows) == 1 else f", {len(rows)} times"),
+            "provide two or more unique texts for contrastive training",
         )
     if config.deduplicate:
         rows = rows.select(first)
     elif 2 * len(first) < len(rows):
         logger.warning(
-            "%s repeats itself: %d of %d rows are unique; repeated texts are each other's negatives. "
-            "Set deduplicate to drop them.",
+            "%s contains many duplicates: only %d of %d rows are unique, and duplicates serve as "
+            "each other's negatives. Set deduplicate to remove them.",
             config.data,
             len(first),
             len(rows),
@@ -129,7 +130,10 @@ def dev_evaluator(config: TrainConfig) -> DevEvaluator | None:
         pairs = load_scored_pairs(config.dev, split="dev", data_dir=config.data_dir)
         return DevEvaluator(pairs)
     except InputError as error:
-        hint = "give --data-dir, a file of scored pairs as --dev, or --dev none to keep the last weights"
+        hint = (
+            "set --data-dir, use a file of scored pairs as --dev, or --dev none to keep the weights of "
+            "the last step"
+        )
         raise InputError(
             f"dev set {config.dev}: {error.message}", f"{error.hint}, or {hint}" if error.hint else hint
         ) from None

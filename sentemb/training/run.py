@@ -146,10 +146,10 @@ def _check_folders(config: TrainConfig | PairsConfig, *, resume: bool) -> None:
     expected = {f"seed-{seed}" for seed in config.seeds} | {"summary.json"}
     if output.exists():
         if not output.is_dir():
-            raise InputError(f"{output} is a file", "choose another --output")
+            raise InputError(f"{output} is a file, not a folder", "choose another --output")
         foreign = sorted(entry.name for entry in output.iterdir() if entry.name not in expected)
         if foreign:
-            raise InputError(f"{output} already holds {', '.join(foreign[:3])}", "choose another --output")
+            raise InputError(f"{output} already contains {', '.join(foreign[:3])}", "choose another --output")
     for seed in config.seeds:
         own = config.replace(seeds=(seed,), output=str(output / f"seed-{seed}"))
         folder = RunFolder(Path(own.output))

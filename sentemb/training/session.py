@@ -180,8 +180,9 @@ class Session(ABC):
         before = folder.read_record()
         if "data" in before and _content(before["data"]) != _content(described["data"]):
             raise InputError(
-                f"{described['data']['source']} is not what the run began on, by {folder.record}",
-                "begin a new run on it",
+                f"{described['data']['source']} has changed since the run started (recorded "
+                f"in {folder.record})",
+                "restore the data, or start a new run with another --output",
             )
         sessions = [*before.get("sessions", []), {"began": _now(), "from_step": max(step, 0)}]
         folder.update_record(

@@ -14,7 +14,7 @@ from sentemb.training.config import CheckedModel
 from sentemb.training.recipes import Recipe, get_recipe
 from sentemb.training.values import parsed, parsed_option, read_toml, to_toml
 
-_NO_SOURCE = "sentemb's default"
+_NO_SOURCE = "default of sentemb"
 
 
 def resolve(
@@ -73,9 +73,11 @@ def resolve(
             name: value for layer in layers for name, value in layer.get("loss_options", {}).items()
         }
     if "output" not in values:
-        raise InputError("no output folder", "name one with --output")
+        raise InputError("the output folder is missing", "set a folder with --output")
     if "data" in fields and "data" not in values:
-        raise InputError(f"the recipe {chosen.name} has no data of its own", "name a file with --data")
+        raise InputError(
+            f"the recipe {chosen.name} does not have default training data", "set it with --data"
+        )
     try:
         return kind(**values)
     except InputError as error:
@@ -144,7 +146,9 @@ def split_settings(arguments: Iterable[str], *, option: str = "set", key: str = 
     for argument in arguments:
         name, equals, text = (part.strip() for part in argument.partition("="))
         if not name or not equals:
-            raise InputError(f"--{option} {argument} sets nothing", f"write --{option} {key}=VALUE")
+            raise InputError(
+                f"--{option} {argument} is not of the form {key}=VALUE", f"write --{option} {key}=VALUE"
+            )
         texts[name] = text
     return texts
 
@@ -176,7 +180,9 @@ def parse_settings(assignments: Mapping[str, str], kind: type[CheckedModel]) -> 
         if table in tables and option:
             values.setdefault(table, {})[option] = parsed_option(text)
         elif table in tables:
-            raise InputError(f"{table} holds options", f"write {table}.NAME=VALUE")
+            raise InputError(
+                f"{table} is a table of options and cannot be set as a whole", f"write {table}.NAME=VALUE"
+            )
         elif name in fields:
             values[name] = parsed(text, fields[name].annotation)
         else:
@@ -241,10 +247,10 @@ def _read(kind: type[CheckedModel], file: Path, recipe: str) -> dict[str, Any]:
             raise InputError(f"{file}: {error.message}", error.hint)
     for table in option_tables(kind):
         if not isinstance(given.get(table, {}), dict):
-            raise InputError(f"{file}: {table} is no table", f"write [{table}] above its options")
+            raise InputError(f"{file}: {table} is not a table", f"write its options below a [{table}] header")
     if given.get("recipe", recipe) != recipe:
         raise InputError(
-            f"{file} is for the recipe {given['recipe']}, not {recipe}",
+            f"{file} is a configuration for the recipe {given['recipe']}, not {recipe}",
             f"run sentemb train {given['recipe']}",
         )
     return given

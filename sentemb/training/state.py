@@ -38,7 +38,7 @@ def load_state(path: Path) -> Any:
         return _decode(json.loads(header), tensors)
     except (OSError, SafetensorError, LookupError, TypeError, ValueError, RecursionError) as error:
         raise InputError(
-            f"{path} holds no training state: {error}", "resume from another checkpoint"
+            f"{path} is not a valid training state: {error}", "resume from another checkpoint"
         ) from error
 
 
@@ -75,7 +75,7 @@ def _encode(value: Any, tensors: dict[str, torch.Tensor]) -> Any:
         return [_encode(item, tensors) for item in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise TypeError(f"cannot keep a {type(value).__name__} in a training state")
+    raise TypeError(f"a training state cannot contain a {type(value).__name__}")
 
 
 def _decode(value: Any, tensors: dict[str, torch.Tensor]) -> Any:

@@ -87,11 +87,13 @@ class StoppingCallback(TrainerCallback):
         """Check that the new score is there and finite, and apply the rule."""
         if self.metric not in metrics:
             known = ", ".join(sorted(metrics))
-            raise InputError(f"the evaluation has no metric {self.metric!r}", f"choose among {known}")
+            raise InputError(
+                f"the evaluation does not have a metric {self.metric!r}", f"choose among {known}"
+            )
         if not math.isfinite(metrics[self.metric]):
             raise InputError(
                 f"the dev score at step {state.global_step} is not a number",
-                "lower the learning rate, or look for constant scores in the dev set",
+                "lower the learning rate, or check the dev set for constant scores",
             )
         if self.rule.fires(dev_scores(state.log_history, self.metric)):
             control.should_training_stop = True

@@ -53,7 +53,9 @@ class SentembTrainer(ResumableTrainer, SentenceTransformerTrainer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # the upstream signature, unchanged
         super().__init__(*args, **kwargs)
         if self.is_fsdp_enabled or self.is_deepspeed_enabled:
-            raise InputError("SentembTrainer does not shard weights", "train with one process or DDP")
+            raise InputError(
+                "SentembTrainer does not support sharded weights", "train with a single process or with DDP"
+            )
         # The filter replaces NaN by the average of earlier losses, so that no log ever shows it.
         self.args.logging_nan_inf_filter = False
 
@@ -70,7 +72,8 @@ class SentembTrainer(ResumableTrainer, SentenceTransformerTrainer):
             return alone
         if self.rows_of_step < self.args.world_size:
             raise InputError(
-                f"{self.args.world_size} processes cannot divide a batch of {self.rows_of_step} rows",
+                f"a batch of {self.rows_of_step} rows cannot be divided among {self.args.world_size} "
+                "processes",
                 "raise the batch size or start fewer processes",
             )
         self._train_dataloader = shared_loader(
@@ -83,14 +86,17 @@ class SentembTrainer(ResumableTrainer, SentenceTransformerTrainer):
 
     def init_hf_repo(self, token: str | None = None) -> None:
         """Refuse to push checkpoints: upstream adds a pickle to each."""
-        raise InputError("push_to_hub writes pickles", "push the finished model with model.push_to_hub")
+        raise InputError(
+            "push_to_hub is not supported during training because it uploads pickle files",
+            "push the finished model with model.push_to_hub",
+        )
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
         """Collect what the model card says; a card that fails never costs the training."""
         try:
             super().add_model_card_callback(default_args_dict)
         except Exception as error:  # local data sets have broken it before
-            logger.warning("the model card will lack the training details: %s", error)
+            logger.warning("the model card is written without the training details: %s", error)
 
     @property
     def owned(self) -> OwnedByLoss:
@@ -160,7 +166,9 @@ class SentembTrainer(ResumableTrainer, SentenceTransformerTrainer):
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
         checkpoint = Path(resume_from_checkpoint)
         if not (checkpoint / TRAINER_STATE_NAME).is_file():
-            raise InputError(f"{checkpoint} is no checkpoint", "name a folder checkpoint-N of a training run")
+            raise InputError(
+                f"{checkpoint} is not a checkpoint", "specify a checkpoint-N folder of a training run"
+            )
         super()._load_from_checkpoint(resume_from_checkpoint)
         head = checkpoint / HEAD_FILE
         self.owned.load(load_file(head) if head.exists() else {})

@@ -43,7 +43,7 @@ def toml_or_text(text: str) -> Any:
     except tomllib.TOMLDecodeError:
         return text
     except (ValueError, RecursionError) as error:  # a number of more than 4,300 digits, or deep nesting
-        raise InputError(f"the value {text[:40]}... cannot be read: {error}", "give a shorter one") from None
+        raise InputError(f"cannot parse the value {text[:40]}...: {error}", "use a shorter value") from None
     return read["value"] if len(read) == 1 else text  # further lines are more than a value
 
 
@@ -87,7 +87,7 @@ def _toml(value: Any) -> str:
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise InputError(f"{value!a} is no UTF-8 text", "rename it, or name another") from None
+            raise InputError(f"{value!a} is not valid UTF-8", "rename it, or use another file") from None
         # A basic string of TOML is a string of JSON, but for DEL.
         return json.dumps(without_secrets(value), ensure_ascii=False).replace("\x7f", "\\u007F")
     return repr(value)

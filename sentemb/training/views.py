@@ -38,8 +38,10 @@ def fill_view_caches(
     cached = [loss for loss in losses if isinstance(loss, SelfGuidedLoss) and loss.view_cache is not None]
     if cached and not hasattr(rows, "__len__"):
         raise InputError(
-            "SelfGuidedLoss computes all views before the first step, and train_dataset is a stream",
-            'compute them in each step, SelfGuidedLoss(model, views="online"), or pass a datasets.Dataset',
+            "SelfGuidedLoss computes all views before the first step, which does not work with a "
+            "streaming train_dataset",
+            'compute the views in each step with SelfGuidedLoss(model, views="online"), or pass a '
+            "datasets.Dataset",
         )
     for loss in cached:
         _fill(loss, rows, features_of)

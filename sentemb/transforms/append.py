@@ -64,7 +64,8 @@ def add_flow(
     config = FlowConfig() if config is None else config
     if second is not None and len(second) != len(first):
         raise InputError(
-            f"{len(first)} first sentences, {len(second)} second ones", "give both sentences of every pair"
+            f"got {len(first)} first sentences, but {len(second)} second sentences",
+            "provide both sentences of every pair",
         )
     texts = [*first, *(second or ())]
     _check_texts(texts)
@@ -152,8 +153,8 @@ def append_transform(model: SentenceTransformer, transform: FlowModule | Dense) 
     given = bare.get_embedding_dimension()
     if given != wanted:
         raise InputError(
-            f"the transform takes vectors of {wanted} dimensions, the model gives {given}",
-            "fit it on this model's vectors",
+            f"the transform expects vectors of {wanted} dimensions, but the model computes {given}",
+            "fit the transform on vectors of this model",
         )
     return with_modules(model, [*modules[:kept], transform.to(model.device), *modules[kept:]])
 
@@ -173,7 +174,7 @@ def _length_without_normalisation(modules: Sequence[nn.Module]) -> int:
 
 def _check_texts(texts: Sequence[str]) -> None:
     if isinstance(texts, str) or not texts:
-        raise InputError("there is no sentence to fit anything on", "give a list of sentences")
+        raise InputError("the list of sentences is empty", "provide a list of sentences")
 
 
 @contextmanager
@@ -181,7 +182,9 @@ def _limited_to(model: SentenceTransformer, max_length: int | None) -> Iterator[
     """Cut inputs at `max_length` for a while, where the model takes more."""
     own = model.max_seq_length
     if max_length is not None and max_length < _SHORTEST:
-        raise InputError(f"max_length {max_length} leaves no word", f"give {_SHORTEST} tokens or more")
+        raise InputError(
+            f"max_length {max_length} is too short for any word", f"use {_SHORTEST} tokens or more"
+        )
     if max_length is None or (own is not None and own <= max_length):
         yield
         return

@@ -36,7 +36,7 @@ def flow_config(preset: FlowPreset = "paper", **changes: Any) -> FlowConfig:
         'bert-adam'
     """
     if preset not in ("paper", "released"):
-        raise InputError(f"unknown preset {preset!r}", "choose paper or released")
+        raise InputError(f"unknown preset {preset!r}", "use paper or released")
     told = get_recipe("flow").values(preset)
     return FlowConfig(
         **{name: value for name, value in told.items() if name in FlowConfig.model_fields} | changes

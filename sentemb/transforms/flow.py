@@ -63,14 +63,15 @@ def fit_flow(
     config = FlowConfig() if config is None else config
     if config.encoder_dropout:
         raise InputError(
-            "encoder_dropout needs an encoder, vectors are what they are", "use add_flow with the encoder"
+            "encoder_dropout needs an encoder, but fit_flow receives vectors", "use add_flow with the encoder"
         )
     first = _tensor("vectors", vectors)
     other = None if second is None else _tensor("second", second)
     if other is not None and other.shape != first.shape:
         raise InputError(
-            f"first sentences of shape {tuple(first.shape)}, second ones of shape {tuple(other.shape)}",
-            "give both vectors of every pair",
+            f"the shapes of first and second sentence vectors differ: {tuple(first.shape)} and "
+            f"{tuple(other.shape)}",
+            "pass both vectors of every pair",
         )
     return fit_flow_to_epochs(lambda epoch: (first, other), config, on_step=on_step)
 
@@ -95,11 +96,13 @@ def fit_flow_to_epochs(
             bits, norm = _step(flow, optimizer, rows[batch], other[batch], config.clip)
             if not (math.isfinite(bits) and math.isfinite(norm)):
                 raise InputError(
-                    f"the flow diverged at step {step} of {steps}", "lower the learning rate or the clip"
+                    f"the flow diverged at step {step} of {steps}", "reduce the learning rate or clip"
                 )
             if on_step is not None:
                 on_step(step, steps, bits)
-    logger.info("a flow of %d dimensions in %d steps: %.3f bits per dimension", flow.dimension, step, bits)
+    logger.info(
+        "fitted a flow of %d dimensions in %d steps: %.3f bits per dimension", flow.dimension, step, bits
+    )
     flow.eval()
     return flow
 
@@ -156,7 +159,9 @@ def _paired(first: Tensor, second: Tensor | None, generator: torch.Generator) ->
         order = torch.randperm(len(first), generator=generator)[: len(first) // 2 * 2].view(2, -1)
         first, second = first[order[0]], first[order[1]]
     if len(first) < 2:
-        raise InputError(f"{len(first)} pair of sentences is too few for a flow", "give two pairs or more")
+        raise InputError(
+            f"{len(first)} pair of sentences is not enough to fit a flow", "provide two pairs or more"
+        )
     return first, second
 
 

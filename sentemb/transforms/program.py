@@ -155,7 +155,10 @@ def _card(
         "Dimensions": record["dimension"],
         **{key.replace("_", " ").capitalize(): value for key, value in record["settings"].items()},
     }
-    summary = f"{record['method']} on a sentence encoder whose weights are unchanged."
+    summary = (
+        f"A sentence encoder with {record['method']} applied to its vectors; the encoder's weights are "
+        "unchanged."
+    )
     code = encoder_code(name, model)
     citation = _CITATIONS[config.recipe]
     return Card(name, summary, code, rows, citation, config.base, tags=ENCODER_TAGS).text()

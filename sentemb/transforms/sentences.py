@@ -41,5 +41,7 @@ def load_sentences(
     rows = load_columns(source, columns, data_dir=data_dir)
     names = rows.column_names
     if len(names) > 2:
-        raise InputError(f"{source} has the text columns {', '.join(names)}", "name one or two of them")
+        raise InputError(
+            f"{source} has the text columns {', '.join(names)}", "select one or two of them with --columns"
+        )
     return Sentences(list(rows[names[0]]), list(rows[names[1]]) if len(names) == 2 else None)

@@ -53,11 +53,13 @@ def fit_whitening(vectors: npt.ArrayLike, dimensions: int | None = None) -> Dens
     matrix = checked_vectors("vectors", vectors)
     count, width = matrix.shape
     if dimensions is not None and not 1 <= dimensions <= width:
-        raise InputError(f"{dimensions} of {width} dimensions cannot be kept", f"give 1 to {width}")
+        raise InputError(
+            f"dimensions is {dimensions}, but the vectors have {width} dimensions", f"use 1 to {width}"
+        )
     if count <= (dimensions or width):
         raise InputError(
-            f"{count} vectors do not say how {dimensions or width} dimensions vary",
-            "give more sentences, or keep fewer dimensions",
+            f"{count} vectors are too few to estimate the covariance of {dimensions or width} dimensions",
+            "provide more sentences, or keep fewer dimensions",
         )
     mean = matrix.mean(axis=0)
     deviations, directions = _principal_directions(matrix - mean)
@@ -65,11 +67,11 @@ def fit_whitening(vectors: npt.ArrayLike, dimensions: int | None = None) -> Dens
     rank = int((deviations > deviations[0] * width * np.finfo(np.float32).eps).sum())
     if rank == 0 or (dimensions is not None and dimensions > rank):
         raise InputError(
-            f"the vectors vary in {rank} of {width} dimensions, not in {dimensions or width}",
-            f"keep at most {rank}" if rank else "give unique sentences",
+            f"the vectors vary in {rank} of {width} dimensions, but {dimensions or width} were requested",
+            f"keep at most {rank}" if rank else "provide different sentences",
         )
     if dimensions is None and rank < width:
-        logger.info("the vectors vary in %d of %d dimensions, which are kept", rank, width)
+        logger.info("the vectors vary in %d of %d dimensions; these are kept", rank, width)
     kept = dimensions or rank
     weight = directions[:, :kept] / deviations[:kept]  # (width, kept)
     return _dense(weight, -mean @ weight)
@@ -105,12 +107,12 @@ def fit_soft_whitening(vectors: npt.ArrayLike, ridge: float) -> Dense:
         2024. https://arxiv.org/abs/2411.17538
     """
     if not ridge > 0:
-        raise InputError(f"ridge is {ridge:g}", "give a number above 0")
+        raise InputError(f"ridge is {ridge:g}", "use a number above 0")
     matrix = checked_vectors("vectors", vectors)
     centred = matrix - matrix.mean(axis=0)
     variance = float((centred**2).mean())
     if variance <= (np.finfo(np.float32).eps * np.abs(matrix).max(initial=0.0)) ** 2:
-        raise InputError("the vectors do not vary", "give those of different texts")
+        raise InputError("all vectors are equal", "provide vectors of different texts")
     moments, directions = np.linalg.eigh(matrix.T @ matrix / len(matrix))
     factors = np.sqrt((1 + ridge) * variance / (np.maximum(moments, 0.0) + ridge * variance))
     return _dense((directions * factors) @ directions.T)
@@ -121,12 +123,12 @@ def checked_vectors(name: str, vectors: npt.ArrayLike) -> npt.NDArray[np.float64
     try:
         matrix = np.asarray(vectors, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{name} is no array of numbers: {error}") from error
+        raise InputError(f"{name} must be a 2-D array of numbers: {error}") from error
     if matrix.ndim != 2 or matrix.shape[1] == 0:
-        raise InputError(f"{name} has the shape {matrix.shape}", "give one row per sentence")
+        raise InputError(f"{name} has the shape {matrix.shape}", "pass a 2-D array with one row per sentence")
     bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
     if len(bad):
-        raise InputError(f"row {bad[0]} of {name} holds NaN or infinity, {len(bad)} rows in all")
+        raise InputError(f"{name} contains NaN or infinity: {len(bad)} rows, the first is row {bad[0]}")
     return matrix
 
 

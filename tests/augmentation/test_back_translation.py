@@ -53,7 +53,9 @@ def test_what_came_of_the_texts_is_counted() -> None:
     assert translations == ["a cat", "", "", "", "blue"]
     counts = count_back_translations(texts, translations)
     assert counts == (5, 4, 1, 2, 1)
-    assert str(counts) == "5 texts, 4 unique; 1 came back as they were; 2 came back empty; 1 are blank"
+    assert (
+        str(counts) == "5 texts, 4 unique; unchanged by translation: 1; empty translations: 2; blank texts: 1"
+    )
 
 
 def test_nothing_is_translated_again(tmp_path: Path) -> None:
@@ -122,7 +124,7 @@ def test_a_kill_in_mid_line_loses_that_batch_alone(tmp_path: Path, caplog) -> No
         assert back_translate(texts, again, Words("back"), cache=tmp_path, batch_size=3) == whole
         assert len(again.asked) == 1
         assert path.read_bytes() == content
-    assert "its last line was cut off" in caplog.text
+    assert "the last line is incomplete" in caplog.text
 
 
 def test_a_killed_process_leaves_a_cache_that_goes_on(tmp_path: Path) -> None:
@@ -157,12 +159,12 @@ back_translate([f"cat {n}" for n in range(400)], Stays(), Stays(), cache=Path(sy
 @pytest.mark.parametrize(
     ("line", "damage", "message"),
     [
-        (2, lambda line: line.replace(b"cat", b"dog", 1), "line 2 is damaged; remove the line"),
+        (2, lambda line: line.replace(b"cat", b"dog", 1), "line 2 is damaged; delete the line"),
         (3, lambda line: b"\0" * (len(line) - 1) + b"\n", "line 3 is damaged"),
         (3, lambda line: b'["cat"]\n', "line 3 is damaged"),
         (2, lambda line: b"\xff" + line, "line 2 is damaged"),
-        (1, lambda line: line.replace(b"words there", b"words other"), "line 1: no manifest"),
-        (1, lambda line: b"cat\n", "line 1: no manifest"),
+        (1, lambda line: line.replace(b"words there", b"words other"), "line 1 is not a manifest"),
+        (1, lambda line: b"cat\n", "line 1 is not a manifest"),
     ],
 )
 def test_damage_is_named_by_file_and_line(tmp_path: Path, line: int, damage, message: str) -> None:
@@ -204,7 +206,7 @@ def test_progress_and_a_translator_that_does_not_answer(tmp_path: Path) -> None:
         def __call__(self, texts, *, draw=0):
             return []
 
-    with pytest.raises(InputError, match="silent did not answer 1 texts"):
+    with pytest.raises(InputError, match="silent did not return one translation per text"):
         back_translate(["a"], Silent("silent"), Words("back"), cache=tmp_path)
-    with pytest.raises(InputError, match="a batch of 0 texts"):
+    with pytest.raises(InputError, match="batch_size is 0"):
         back_translate(["a"], Words("there"), Words("back"), batch_size=0)

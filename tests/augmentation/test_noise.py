@@ -65,5 +65,5 @@ def test_copies_that_came_back_empty_are_left_out_and_counted() -> None:
     assert found.columns["index"] == [5, 5, 7, 7, 7]
     assert found.columns["augmented"][:2] == ["dog ran 0 0", "dog ran 2 2"]
     assert (found.incomplete, found.counts.empty) == (1, 1)
-    with pytest.raises(InputError, match="0 copies"):
+    with pytest.raises(InputError, match="copies is 0"):
         noisy_copies(rows, Emptying(), Emptying(), temperature=0.5, copies=0)

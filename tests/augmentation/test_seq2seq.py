@@ -116,11 +116,11 @@ def test_nothing_is_differentiated_and_dropout_is_off(tiny_t5, texts) -> None:
 
 
 def test_models_that_do_not_translate_are_refused(tiny_bert, tiny_t5, tmp_path) -> None:
-    with pytest.raises(InputError, match="does not translate: it is BertModel"):
+    with pytest.raises(InputError, match="is not a translation model: it is BertModel"):
         Seq2SeqTranslator(tiny_bert)
     with pytest.raises(InputError, match="no such model folder"):
         Seq2SeqTranslator(tmp_path / "absent")
-    with pytest.raises(InputError, match="no choice of languages"):
+    with pytest.raises(InputError, match="does not support a choice of languages"):
         Seq2SeqTranslator(tiny_t5, source_language="en", target_language="de")
     with pytest.raises(InputError, match="tokens_per_batch is 0"):
         Seq2SeqTranslator(tiny_t5, tokens_per_batch=0)
@@ -138,9 +138,9 @@ def test_models_of_many_languages_want_both(tiny_t5) -> None:
     tokenizer = _of_many_languages(Seq2SeqTranslator(tiny_t5)._tokenizer)
     assert forced_language(tokenizer, "en", "de", name="many") == 4
     assert tokenizer.src_lang == "en"
-    with pytest.raises(InputError, match="many translates between many languages"):
+    with pytest.raises(InputError, match="many is multilingual and needs both languages"):
         forced_language(tokenizer, "en", None, name="many")
-    with pytest.raises(InputError, match="many knows no language 'xx'"):
+    with pytest.raises(InputError, match="many does not support the language 'xx'"):
         forced_language(tokenizer, "en", "xx", name="many")
 
 

@@ -148,23 +148,23 @@ def _rewrite(**changes: object) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda folder: shutil.rmtree(folder / "classifier"), "holds no classifier"),
+        (lambda folder: shutil.rmtree(folder / "classifier"), "is not a classifier"),
         (lambda folder: (folder / "classifier" / "head.safetensors").unlink(), "cannot be read"),
         (lambda folder: (folder / "classifier" / "config.json").write_text("{"), "not valid JSON"),
         (lambda folder: (folder / "model.safetensors").unlink(), "cannot load"),
         (_truncate, "cannot be read"),
-        (_rewrite(labels=["animal", "thing"]), "2 labels for a head of 3"),
-        (_rewrite(labels="animal"), "is no configuration of a classifier"),
-        (_rewrite(version=2), "is of version 2"),
-        (_rewrite(max_length=1000), r"classifier.config\.json: max_length 1000 does not fit"),
-        (_rewrite(max_length=2), r"classifier.config\.json: max_length 2 does not fit"),
+        (_rewrite(labels=["animal", "thing"]), "2 labels for a head with 3"),
+        (_rewrite(labels="animal"), "is not a valid configuration of a classifier"),
+        (_rewrite(version=2), "has the format version 2"),
+        (_rewrite(max_length=1000), r"classifier.config\.json: max_length 1000 is not supported"),
+        (_rewrite(max_length=2), r"classifier.config\.json: max_length 2 is not supported"),
         (
             _rewrite(head={"kind": "linear", "width": 10**13, "classes": 3}),
-            r"config\.json describes what can",
+            r"config\.json is not a valid configuration",
         ),
         (lambda folder: (folder / "1_Pooling" / "config.json").unlink(), r"no such file: .*1_Pooling"),
-        (_rewrite(head={"kind": "linear", "width": 16, "classes": 2}), "holds other weights"),
-        (_rewrite(head={"kind": "forest"}), "no classification head 'forest'"),
+        (_rewrite(head={"kind": "linear", "width": 16, "classes": 2}), "do not match its"),
+        (_rewrite(head={"kind": "forest"}), "unknown classification head 'forest'"),
     ],
 )
 def test_a_damaged_folder_is_one_clear_error(
@@ -180,18 +180,18 @@ def test_a_damaged_folder_is_one_clear_error(
 def test_what_cannot_be_classified_is_one_clear_error(
     trained: ClassifierRun, trained_on_pairs: ClassifierRun
 ) -> None:
-    with pytest.raises(InputError, match="not one string"):
+    with pytest.raises(InputError, match="but got a single string"):
         trained.classifier.predict("cat dog")
-    with pytest.raises(InputError, match="not None; give a list"):
+    with pytest.raises(InputError, match="but got None; pass a list"):
         trained.classifier.predict(None)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"input 1 is .*takes a text"):
+    with pytest.raises(InputError, match=r"input 1 is .*pass a text"):
         trained.classifier.predict(["cat", ("cat", "dog")])
-    with pytest.raises(InputError, match="takes a pair"):
+    with pytest.raises(InputError, match="pass a pair"):
         trained_on_pairs.classifier.predict(["cat"])
-    with pytest.raises(InputError, match="absent holds no classifier"):
+    with pytest.raises(InputError, match="absent is not a classifier"):
         Classifier.load("absent")
     encoder = trained.classifier.encoder
-    with pytest.raises(InputError, match="one name of its own"):
+    with pytest.raises(InputError, match="one distinct name"):
         Classifier(encoder, LinearHead(16, 2), ("same", "same"))
 
 

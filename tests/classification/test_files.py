@@ -30,8 +30,8 @@ def test_texts_and_pairs(write_file: Write) -> None:
         ("words,label\na,b\n", {}, "text"),
         ("text,label\na,b\n ,b\n", {}, "column 'text' of row 2 is empty"),
         ("text,label\na,new\n", {"label_names": ("old", "older")}, "'new' is not a label"),
-        ("text,label\na,b\n", {"columns": ("a", "b", "c")}, "text columns a, b, c"),
-        ("text,label\na,b\n", {"columns": ("text", "text")}, "text columns text, text"),
+        ("text,label\na,b\n", {"columns": ("a", "b", "c")}, "text columns are a, b, c"),
+        ("text,label\na,b\n", {"columns": ("text", "text")}, "text columns are text, text"),
     ],
 )
 def test_user_errors_are_clear(write_file: Write, content: str, options: dict, message: str) -> None:

@@ -125,7 +125,7 @@ def test_dropout_is_on_only_when_asked_for(small_bert: Path) -> None:
     ("values", "message"),
     [
         ({"epoch": 3}, "unknown option of the second stage: epoch; did you mean epochs?"),
-        ({"epochs": "many"}, "probe_options.epochs is 'many'; it must be a whole number"),
+        ({"epochs": "many"}, "probe_options.epochs is 'many'; it must be an integer"),
         ({"epochs": 2.5}, "probe_options.epochs is 2.5"),
         ({"clip": None}, "probe_options.clip is None"),
         ({"encoder_dropout": 1}, "probe_options.encoder_dropout is 1; it must be true or false"),
@@ -140,8 +140,8 @@ def test_options_are_checked(values: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("recipe", "overrides", "message"),
     [
-        ("ce", {"probe_options": {"epochs": 3}}, "no second stage for probe_options"),
-        ("ce", {"self_supervised": True}, "CrossEntropyLoss needs the labels"),
+        ("ce", {"probe_options": {"epochs": 3}}, "so probe_options .of a second stage. are not used"),
+        ("ce", {"self_supervised": True}, "CrossEntropyLoss needs labels"),
         ("supcl-seq", {"probe_options": {"warmup": 3}}, "unknown option of the second stage"),
     ],
 )

@@ -131,13 +131,19 @@ def test_grades_are_classes_and_scored_as_grades(
         (("--train", "absent.csv"), "absent.csv"),
         (("--train", "{table}", "--label", "kind"), "kind"),
         (("--train", "{table}", "--set", "epochs"), "write --set KEY=VALUE"),
-        (("--train", "{table}", "--columns", "a,b,c"), "text columns a, b, c"),
-        (("--train", "{one}"), "one.csv: all rows have the label 'good'; a classifier needs two classes"),
-        ((), "give one of --task and --train"),
-        (("--task", "cola", "--validation", "{table}"), "--validation goes with --train"),
-        (("--task", "cola", "--label", "kind"), "--task cola brings its own rows; leave --label out"),
-        (("--task", "cola", "--columns", "text"), "--columns goes with --train"),
-        (("--train", "{table}", "--set", "probe_options.epochs=3"), "no second stage"),
+        (("--train", "{table}", "--columns", "a,b,c"), "text columns are a, b, c"),
+        (
+            ("--train", "{one}"),
+            "one.csv: all rows have the label 'good'; add examples of at least one more class",
+        ),
+        ((), "specify either --task or --train"),
+        (("--task", "cola", "--validation", "{table}"), "--validation needs --train"),
+        (
+            ("--task", "cola", "--label", "kind"),
+            "--label needs --train; --task cola already defines its rows; remove --label",
+        ),
+        (("--task", "cola", "--columns", "text"), "--columns needs --train"),
+        (("--train", "{table}", "--set", "probe_options.epochs=3"), "of a second stage"),
     ],
 )
 def test_a_user_error_is_one_line(
@@ -184,4 +190,4 @@ def test_the_verb_refuses_a_folder_without_a_classifier(
     with pytest.raises(SystemExit) as left:
         run(["classify", str(small_bert), str(write_file("texts.txt", "cat\n"))])
     assert left.value.code == 2
-    assert "holds no classifier" in capsys.readouterr().err
+    assert "is not a classifier" in capsys.readouterr().err

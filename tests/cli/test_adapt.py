@@ -40,7 +40,7 @@ def test_adapt_says_the_verdict_and_the_next_command(
     assert f"next: sentemb index build {documents} --text-column body --title-column name --model" in err
     code, _, err = end([str(documents), "--base", str(tiny_bert), "-o", str(output), *options], capsys)
     assert code == 2
-    assert "holds a finished run" in err
+    assert "contains a finished run" in err
 
 
 def test_a_base_that_is_returned_is_proposed_as_it_was_read(

@@ -162,8 +162,11 @@ def test_only_the_rows_that_the_experiment_draws(
         (["{tmp}/t.csv", "-o", "{tmp}/b.csv"], "has the columns a, b"),
         (["{tmp}/t.csv", "--column", "a", "--beams", "0", "-o", "{tmp}/b.csv"], "beams is 0"),
         (["{tmp}/t.csv", "--column", "a", "--source-language", "en", "-o", "{tmp}/b.csv"], "languages"),
-        (["{tmp}/t.csv", "--column", "a", "--forward", "{bert}", "-o", "{tmp}/b.csv"], "does not translate"),
-        (["{tmp}/t.csv", "--column", "a", "--batch-size", "0", "-o", "{tmp}/b.csv"], "batch of 0"),
+        (
+            ["{tmp}/t.csv", "--column", "a", "--forward", "{bert}", "-o", "{tmp}/b.csv"],
+            "is not a translation model",
+        ),
+        (["{tmp}/t.csv", "--column", "a", "--batch-size", "0", "-o", "{tmp}/b.csv"], "batch_size is 0"),
     ],
 )
 def test_a_user_error_is_one_line(

@@ -138,7 +138,7 @@ CASES: dict[str, tuple[Make, tuple[str, ...], tuple[str, ...]]] = {
     "output that leads back": (
         file("t.txt", SENTENCES),
         (*TRAIN_DATA[:-1], "{bert}/../none.txt", "--output", "{out}/.."),
-        ("holds no run",),
+        ("does not contain a run",),
     ),
     "numbers without end": (
         lambda folder: {},

@@ -25,7 +25,7 @@ def test_the_verdict_comes_first_and_then_a_table(sentemb: Command, some: Path) 
     code, out, err = sentemb("compare", "runs/bert-mini-cls", "bert-mini-mean", "-r", some, "--draws", 100)
     assert code == 0, err
     assert out.startswith("bert-mini-mean is better than bert-mini-cls by ")
-    assert "**bert-mini-mean against bert-mini-cls, spearman x 100**" in out
+    assert "**bert-mini-mean compared with bert-mini-cls, spearman x 100**" in out
     assert "Williams" in out
 
 
@@ -39,7 +39,7 @@ def test_records_may_lie_in_several_folders_but_each_in_one(
     arguments = ["bert-mini-cls", "bert-mini-mean", "-r", some, "-r", tmp_path, "--draws", 100]
     code, _, err = sentemb("compare", *arguments)
     assert code == 2
-    assert "2 records are of bert-mini-cls; name folders" in err
+    assert "there are 2 records of bert-mini-cls; list folders" in err
 
 
 @pytest.mark.parametrize(
@@ -47,13 +47,13 @@ def test_records_may_lie_in_several_folders_but_each_in_one(
     [
         (["bert-mini-cls"], "a comparison needs at least two models; got one"),
         (["bert-mini-cls", "gpt"], "no record of gpt"),
-        (["bert-mini-cls", "bert-mini-mean", "--draws", "9"], "9 draws say nothing"),
+        (["bert-mini-cls", "bert-mini-mean", "--draws", "9"], "9 draws are too few"),
         (["bert-mini-cls", "bert-mini-mean", "--confidence", "95"], "confidence is 95"),
-        (["bert-mini-cls", "bert-mini-mean", "--suite", "sport"], "no suite is called 'sport'"),
-        (["bert-mini-cls", "all-MiniLM-L6-v2"], "choose one: --preset"),
+        (["bert-mini-cls", "bert-mini-mean", "--suite", "sport"], "unknown suite 'sport'"),
+        (["bert-mini-cls", "all-MiniLM-L6-v2"], "choose one with --preset"),
         (
             ["bert-mini-cls", "all-MiniLM-L6-v2", "--suite", "transfer", "--preset", "x"],
-            "no record is of the preset x",
+            "no record of the preset x",
         ),
     ],
 )

@@ -98,7 +98,7 @@ def test_transfer_is_a_program_and_a_verb(
     assert [(one.seed, one.protocol) for one in records] == [(1, "logreg"), (2, "logreg")]
     assert records[0].score("mrpc", "f1") > records[0].score("mrpc") > 60
     for arguments, problem in (
-        (["--tasks", "imdb"], "no task 'imdb'"),
+        (["--tasks", "imdb"], "unknown task 'imdb'"),
         (["--seeds", "1,1"], "--seeds 1,1 is not a list of unique whole numbers"),
     ):
         code, _, err = sentemb("eval", "transfer", tiny_bert, *arguments)
@@ -119,8 +119,8 @@ def test_geometry_of_a_file_of_pairs(sentemb: Command, model: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--suites", "sts,glue"], "no suite is called 'glue'"),
-        (["--suites", "transfer", "--preset", "fast"], "no preset 'fast'"),
+        (["--suites", "sts,glue"], "unknown suite 'glue'"),
+        (["--suites", "transfer", "--preset", "fast"], "unknown preset 'fast'"),
         (["--suites", "transfer"], "--data-dir"),
         (["--output", "/proc/nowhere"], "/proc/nowhere"),
     ],
@@ -138,7 +138,7 @@ def test_a_card_needs_a_model_and_records_of_it(sentemb: Command, model: Path, t
     for arguments, problem in (
         (("bert-mini", "--records", tmp_path), "no such folder: bert-mini"),
         ((model, "--records", tmp_path / "none"), "none"),
-        ((model, "--records", tmp_path), "there is no record of the model"),
+        ((model, "--records", tmp_path), "no record of the model"),
     ):
         code, _, err = sentemb("card", *arguments)
         assert code == 2

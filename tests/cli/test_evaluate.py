@@ -160,8 +160,8 @@ def test_a_model_that_is_not_there_is_named_before_data_that_is_not(
     ("arguments", "problem"),
     [
         (["--sets", "sts17"], "sts17"),
-        (["--sets", ","], "no list of sets was given"),
-        (["--sets", "stsb,stsb"], "named twice"),
+        (["--sets", ","], "the list of sets is empty"),
+        (["--sets", "stsb,stsb"], "listed twice"),
         (["--sets", "sts13"], "sts13"),
         (["--pooling", "median"], "median"),
         (["--output", "{file}/records"], "{file}"),
@@ -207,7 +207,7 @@ def test_an_unwritable_output_and_a_taken_one_fail_before_encoding(
     monkeypatch.setattr("sentemb.evaluation.sts.encode_sets", refuse)
     code, _, err = sts(*arguments)
     assert code == 2
-    assert "already there; add --overwrite" in err
+    assert "already exists; add --overwrite" in err
     code, _, err = sts(*arguments[:-1], "/proc/nowhere")
     assert code == 2
     assert "/proc/nowhere" in err

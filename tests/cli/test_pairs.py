@@ -45,7 +45,10 @@ def test_nli_triples(write_file, tmp_path, sentemb) -> None:
     assert rows_of(output) == [{"sent0": "A", "sent1": "B", "hard_neg": "C"}]
     other = ("-o", str(tmp_path / "other.jsonl"))
     code, _, error = sentemb("data", "nli-triples", source, *columns, "--only", "train", *other)
-    assert (code, "--only train sets nothing; write --only COLUMN=VALUE" in error) == (2, True)
+    assert (code, "--only train is not of the form COLUMN=VALUE; write --only COLUMN=VALUE" in error) == (
+        2,
+        True,
+    )
     code, _, error = sentemb("data", "nli-triples", source, *columns, "-o", str(tmp_path / "triples.txt"))
     assert (code, "use one of .csv, .jsonl" in error) == (2, True)
 
@@ -108,7 +111,7 @@ def test_train_pairs_refuses_in_one_line(write_file, tmp_path, sentemb) -> None:
     few = write_file("few.csv", "question,answer\n" + "".join(f"q{n},a{n}\n" for n in range(9)))
     for arguments, message in (
         ((write_file("a.csv", "ask,answer\nx,y\n"),), "does not have a column for the question"),
-        ((few,), "too few questions to tell whether training helps: 9"),
+        ((few,), "9 questions are too few to measure whether training helps"),
         (
             (few, "--columns", "question,reply"),
             "does not have a column 'reply'; its columns are question, answer",

@@ -154,7 +154,7 @@ def test_comparisons_are_told_in_words(folder: Path) -> None:
 def test_a_row_says_whether_a_system_is_better(folder: Path) -> None:
     found = sections_of(folder, baselines=["raw"])
     (sts, languages, transfers), details = found["significance"].tables, found["comparisons"].tables
-    assert sts.title.startswith("Against raw of mini <1> (cls) (") and "the average" in sts.title
+    assert sts.title.startswith("Difference from raw of mini <1> (cls) (") and "the average" in sts.title
     assert [row[:2] for row in sts.rows] == [("<b>odd_&%|", "1"), ("SG-OPT of mini <1> (cls)", "2")]
     assert [row[3:7] for row in sts.rows] == [table.rows[-1][3:7] for table in details[:2]]
     assert "accuracy" in transfers.header and len(languages.rows) == 1
@@ -184,7 +184,7 @@ def test_bases_are_compared_among_themselves(folder: Path, tmp_path: Path) -> No
         build_report([tmp_path], baselines=["none"])
     for path in tmp_path.glob("*odd*"):
         path.unlink()
-    with pytest.raises(InputError, match="nothing to compare raw, tuned with"):
+    with pytest.raises(InputError, match="no other system to compare with raw, tuned"):
         build_report([tmp_path], baselines=["raw", "tuned"])
 
 
@@ -220,12 +220,12 @@ def run_command(*arguments: object) -> None:
     ("arguments", "problem"),
     [
         (("{folder}/none",), "no such folder"),
-        (("{folder}/my-run",), "no record to report"),
-        (("{folder}", "{folder}"), "2 records are of"),
-        (("{folder}", "--baseline", "rwa"), "no record of rwa; there are"),
-        (("{folder}", "--into", "{folder}/labels.toml"), "has no place for a table"),
+        (("{folder}/my-run",), "no record found"),
+        (("{folder}", "{folder}"), "2 records of"),
+        (("{folder}", "--baseline", "rwa"), "no record of rwa found; choose among"),
+        (("{folder}", "--into", "{folder}/labels.toml"), "does not contain a mark for a table"),
         (("{folder}", "--into", "x.md", "--format", "html"), "--into works only with markdown"),
-        (("{folder}", "--format", "html", "--run", "{folder}"), "holds no run"),
+        (("{folder}", "--format", "html", "--run", "{folder}"), "does not contain a run"),
     ],
 )
 def test_user_errors_are_one_line(

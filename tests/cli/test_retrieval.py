@@ -93,8 +93,8 @@ def test_vectors_of_the_documents_are_taken_from_a_folder(
     shutil.copytree(folder, more)
     (more / "corpus.jsonl").write_text("\n".join([*lines, '{"_id": "new", "text": "new"}']))
     for arguments, message in (
-        (("--sets", other), "has another text than other at row 10"),
-        (("--sets", more), "has 60 vectors, more 61 documents"),
+        (("--sets", other), "row 10: the text differs from that of other"),
+        (("--sets", more), "contains 60 vectors, but more has 61 documents"),
         (("--sets", f"{folder},{other}"), "--vectors works with a single data set"),
         (("--sets", folder, "--vectors", folder), "does not contain finished vectors"),
     ):
@@ -122,9 +122,9 @@ def test_what_is_recorded_is_not_evaluated_again(sentemb: Command, folder: Path,
     ("arguments", "message"),
     [
         (("bm25", "--sets", "no-such-set"), "no such data set or folder: 'no-such-set'"),
-        (("bm25", "--sets", ","), "no list of sets was given"),
+        (("bm25", "--sets", ","), "the list of sets is empty"),
         (("bm25", "--sets", "{folder}", "--split", "dev"), "does not have a split 'dev'"),
-        (("bm25", "--sets", "{folder},{folder}"), "own is named twice"),
+        (("bm25", "--sets", "{folder},{folder}"), "own is listed twice"),
         (("gone.trec", "--sets", "{folder}"), "no such file: gone.trec"),
         (("hybrid:no-such-model", "--sets", "{folder}"), "no-such-model"),
         # Not after the minutes that the first system takes.

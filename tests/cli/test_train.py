@@ -43,7 +43,7 @@ def test_training_shows_components_scores_and_negatives(
 ) -> None:
     width = ["--set", "loss_options.projection_width=8"]
     out, err = succeed(["sg-opt", *arguments, *width, "--seeds", "1,2", "--max-length", "6"], capsys)
-    assert "8 of 8 training texts are longer than the 4 tokens that --max-length 6 reads" in err
+    assert "8 of 8 training texts are longer than 4 tokens (--max-length 6)" in err
     assert "negatives per anchor: 12" in err
     assert all(len(line) <= 80 for line in err.splitlines() if line.startswith("step "))
     assert "contrast" in err and "drift" in err and "dev_spearman " in err and "sentences/s" in err
@@ -71,10 +71,13 @@ def test_a_file_of_settings_and_flags_over_it(
     ("flags", "message"),
     [
         (["sgopt"], "unknown recipe: sgopt; did you mean sg-opt?"),
-        (["sg-opt"], "no output folder; name one with --output"),
-        (["sg-opt", "--output", "o", "--set", "epochs"], "--set epochs sets nothing; write --set KEY=VALUE"),
+        (["sg-opt"], "the output folder is missing; set a folder with --output"),
+        (
+            ["sg-opt", "--output", "o", "--set", "epochs"],
+            "--set epochs is not of the form KEY=VALUE; write --set KEY=VALUE",
+        ),
         (["sg-opt", "--output", "o", "--set", "epoch=2"], "unknown setting: epoch; did you mean epochs?"),
-        (["sg-opt", "--output", "o", "--seeds", "1,b"], "seeds is 'b'; it must be a whole number"),
+        (["sg-opt", "--output", "o", "--seeds", "1,b"], "seeds is 'b'; it must be an integer"),
         (["sg-opt", "--output", "o", "--config", "absent.toml"], "no such file: absent.toml; check --config"),
         (["sg-opt", "--output", "o", "--batch-size", "0"], "batch_size is 0; it must be at least 1"),
         (
@@ -82,7 +85,7 @@ def test_a_file_of_settings_and_flags_over_it(
             "unknown option of SimCSELoss: layers; choose among temperature",
         ),
         (["lacon", "--output", "o", "--task", "colla"], "unknown task: colla; did you mean cola?"),
-        (["ce", "--output", "o", "--task", "cola"], "name one with --protocol lacon|scl|supcl-seq"),
+        (["ce", "--output", "o", "--task", "cola"], "set --protocol lacon|scl|supcl-seq"),
     ],
 )
 def test_user_errors_are_one_line(flags: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,4 +125,4 @@ def test_an_own_loss_is_named_on_the_command_line(
 ) -> None:
     loss = write_file("mine.py", "x = 1\n")
     message = fail(["simcse", *arguments, "--loss", f"{loss}:MyLoss"], capsys)
-    assert "mine.py defines no MyLoss; define it as a torch.nn.Module" in message
+    assert "mine.py does not define MyLoss; define it as a subclass of torch.nn.Module" in message

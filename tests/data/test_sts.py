@@ -392,7 +392,7 @@ def test_what_an_option_names_is_a_file_or_a_set(
     assert len(load_scored_pairs("stsb", data_dir=shared_data, split="dev")) == 1500
     assert load_scored_pairs(table, split="test").split == "test"
     monkeypatch.chdir(table.parent)
-    table.with_name("stsb").write_text("no table")  # a name of the catalogue goes before such a file
+    table.with_name("stsb").write_text("not a table")  # a name of the catalogue goes before such a file
     assert len(load_scored_pairs("stsb", data_dir=shared_data)) == 1379
     with pytest.raises(InputError, match=r"absent\.csv"):
         load_scored_pairs(str(table.with_name("absent.csv")))

@@ -62,7 +62,7 @@ def test_options_of_folders_are_refused_elsewhere(
     [
         (7, {}, "cannot encode with int"),
         ("/no/such/folder", {}, "no such model folder"),
-        ("no/where", {"pooling": "cls"}, "hub cannot be reached"),
+        ("no/where", {"pooling": "cls"}, "hub is not reachable"),
         (zeros, {"precision": "int4"}, "unknown precision 'int4'; choose one of float32, reduced"),
     ],
 )

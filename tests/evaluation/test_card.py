@@ -103,14 +103,14 @@ def test_line_ends_stay_and_a_section_alone_leaves_the_metadata(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"\xff\xfe", "is no text in UTF-8"),
-        (b"---\ntags: [\n---\n", "its metadata cannot be read"),
-        (b"---\n- a\n---\n", "its metadata cannot be read"),
-        (b"---\nmodel-index: 3\n---\n", "model-index is not as the hub writes it"),
-        (b"---\nmodel-index:\n- name: a\n---\n", "model-index is not as the hub writes it"),
+        (b"\xff\xfe", "is not valid UTF-8"),
+        (b"---\ntags: [\n---\n", "the metadata is not valid YAML"),
+        (b"---\n- a\n---\n", "the metadata is not valid YAML"),
+        (b"---\nmodel-index: 3\n---\n", "model-index does not have the format of the hub"),
+        (b"---\nmodel-index:\n- name: a\n---\n", "model-index does not have the format of the hub"),
         (b"---\n{model-index: []}\n---\n", "metadata"),
-        (b"<!-- sentemb:evaluation -->\n", "do not stand there once each"),
-        (b"<!-- /sentemb:evaluation -->\n<!-- sentemb:evaluation -->\n", "do not stand there once each"),
+        (b"<!-- sentemb:evaluation -->\n", "must each occur once"),
+        (b"<!-- /sentemb:evaluation -->\n<!-- sentemb:evaluation -->\n", "must each occur once"),
     ],
 )
 def test_what_cannot_be_changed_safely_is_left_alone(tmp_path: Path, content: bytes, problem: str) -> None:
@@ -144,7 +144,7 @@ def test_records_of_one_model_become_results_and_tables(tmp_path: Path) -> None:
     assert (found["MR"].metric_type, found["MR"].metric_value) == ("accuracy", 0.8125)
     section = evaluation_section(records, ["A table.\n"])
     assert section.startswith("## Evaluation\n\nA table.\n\nMeasured with sentemb ")
-    assert ", 2999-01-02; " in section
+    assert ", 2999-01-02. The records " in section
     path = tmp_path / "README.md"
     update_card(path, "lengths", list(found.values()), section)
     assert len(ModelCard.load(path).data.eval_results) == 3

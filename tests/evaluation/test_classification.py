@@ -36,17 +36,17 @@ def test_a_collapsed_model_is_zero_with_a_warning(caplog: pytest.LogCaptureFixtu
     with caplog.at_level(logging.WARNING):
         scores = TASKS["stsb-glue"].scores([0.0, 1.0, 2.0], [0.5, 0.5, 0.5])
     assert scores == {"pearson": 0.0, "spearman": 0.0}
-    assert "stsb-glue: all 3 similarities are equal; counted as 0" in caplog.text
+    assert "stsb-glue: all 3 similarities are equal; the score is set to 0" in caplog.text
     assert TASKS["cola"].scores([0, 1, 1], [1, 1, 1])["matthews"] == 0.0
 
 
 @pytest.mark.parametrize(
     ("gold", "predictions", "fragment"),
     [
-        ([0, 1], [0], "rte: predictions of shape (1,) for labels of shape (2,)"),
+        ([0, 1], [0], "rte: predictions of shape (1,) do not match labels of shape (2,)"),
         ([], [], "labels of shape (0,)"),
-        ([0, 1], [0, 2], "prediction 1 is 2, its classes are 0 to 1"),
-        ([0, -1], [0, 1], "label 1 is -1, its classes are"),
+        ([0, 1], [0, 2], "prediction 1 is 2, but the classes are 0 to 1"),
+        ([0, -1], [0, 1], "label 1 is -1, but the classes are"),
         ([0, 1], [0.5, 1], "prediction 0 is 0.5"),
     ],
 )
@@ -88,7 +88,7 @@ def test_papers_with_other_metrics() -> None:
     assert headline_of("cola") == headline_of("cola", "lacon") == "matthews"
     assert headline_of("cola", "scl") == headline_of("mrpc", "lacon") == "accuracy"
     assert headline_of("rte", "scl") == "accuracy"
-    with pytest.raises(InputError, match="no labelled set is called 'sts12'"):
+    with pytest.raises(InputError, match="unknown labelled set 'sts12'"):
         headline_of("sts12")
 
 
@@ -111,9 +111,9 @@ def test_the_best_three_of_ten_by_validation() -> None:
 @pytest.mark.parametrize(
     ("validation", "test", "best", "fragment"),
     [
-        ([0.1], [0.1, 0.2], 1, "1 validation scores, 2 test scores"),
-        ([0.1, 0.2], [0.1, 0.2], 3, "cannot take the best 3 of 2 runs"),
-        ([0.1, float("nan")], [0.1, 0.2], 1, "a score is not finite"),
+        ([0.1], [0.1, 0.2], 1, "1 validation scores, but 2 test scores"),
+        ([0.1, 0.2], [0.1, 0.2], 3, "best must be 1 to 2, the number of runs, not 3"),
+        ([0.1, float("nan")], [0.1, 0.2], 1, "a score is NaN or infinite"),
     ],
 )
 def test_runs_that_cannot_be_compared(

@@ -40,7 +40,7 @@ def test_a_system_against_itself(noise: float) -> None:
     for line in (*found.sets, found.average):
         assert (line.size, line.interval, line.p, line.p_items) == (0.0, (0.0, 0.0), 1.0, 1.0)
         assert not line.real
-    assert found.sentence().startswith("b and a cannot be told apart on the average: +0.00")
+    assert found.sentence().startswith("b and a do not differ significantly on the average: +0.00")
 
 
 def test_a_large_difference_is_found_in_both_ways() -> None:
@@ -126,9 +126,9 @@ def test_classifiers_of_an_encoder_are_no_seeds_of_its_training() -> None:
     both = [accuracies["raw", classifier] for classifier in (1, 2)]
     # Seeds 1 and 2 of the classifiers are not those of the trainings: nothing to pair.
     assert line.p_seeds == pytest.approx(stats.ttest_ind(both, own, equal_var=False).pvalue)
-    with pytest.raises(InputError, match="other numbers of classifiers"):
+    with pytest.raises(InputError, match="different numbers of classifiers"):
         system_of(records[1:], "a")
-    with pytest.raises(InputError, match="2 records are of raw, preset simcse, seed 1"):
+    with pytest.raises(InputError, match="2 records of raw, preset simcse, seed 1"):
         system_of([*records, records[-2]], "raw")
 
 
@@ -171,10 +171,12 @@ def test_what_a_name_means() -> None:
     for name in ("org/large", "large", "models/org__large", "org__large"):
         assert resolve_system(name, records) == "org/large"
     assert resolve_system(Path("/data/words.txt"), records) == "words.txt"
-    with pytest.raises(InputError, match="no record of gpt; there are org/large, bert-mini, words"):
+    with pytest.raises(InputError, match="no record of gpt found; choose among org/large, bert-mini, words"):
         resolve_system("gpt", records)
     twins = [transfer_record("one/large", 1, 0.7), *records]
-    with pytest.raises(InputError, match="large may mean one/large, org/large; give a whole name"):
+    with pytest.raises(
+        InputError, match="large is ambiguous: it matches one/large, org/large; use a full name"
+    ):
         resolve_system("large", twins)
 
 
@@ -216,9 +218,9 @@ def test_other_items_are_refused() -> None:
     other = System("other", "spearman", (None,), {"set0": replace(one.sets["set0"], content="else")})
     for against, draws, problem in (
         (other, 100, "evaluated on different items of set0"),
-        (replace(other, sets={"set9": one.sets["set0"]}), 100, "share no data set"),
+        (replace(other, sets={"set9": one.sets["set0"]}), 100, "do not share a data set"),
         (one, 10**9, "more than 1,000,000 draws"),
-        (replace(other, measure="pearson"), 100, "compared by spearman, other by pearson"),
+        (replace(other, measure="pearson"), 100, "one has spearman, other has pearson"),
     ):
         with pytest.raises(InputError, match=problem):
             compare(one, against, draws=draws)

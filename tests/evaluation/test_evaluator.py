@@ -155,7 +155,7 @@ def test_user_errors_show_before_training(tmp_path: Path) -> None:
     flat = ScoredPairs(
         name="flat", split="dev", first=["a", "b"], second=["c", "d"], gold=np.array([1.0, 1.0])
     )
-    with pytest.raises(InputError, match="flat dev: the 2 gold scores of flat do not differ"):
+    with pytest.raises(InputError, match="flat dev: the 2 gold scores of flat are all equal"):
         STSEvaluator(pairs=[flat])
 
 

@@ -149,7 +149,7 @@ def test_ends_of_anisotropy_and_rank() -> None:
 @pytest.mark.parametrize(
     ("call", "problem"),
     [
-        (lambda v: alignment(v, v[:2]), r"shape \(3, 3\) cannot be aligned with \(2, 3\)"),
+        (lambda v: alignment(v, v[:2]), r"got \(3, 3\) and \(2, 3\)"),
         (lambda v: alignment(v[:0], v[:0]), "at least one positive pair"),
         *((lambda v, of=of: of(v[:1]), "at least two sentences, not 1") for of in OF_ALL),
         *((lambda v, of=of: of(v * np.nan), "NaN or infinity") for of in OF_ALL),

@@ -97,7 +97,7 @@ def test_bad_input_is_named() -> None:
     for confidence in (0.0, 1.0, math.nan):
         with pytest.raises(InputError, match="confidence is"):
             estimate_geometry(sets, confidence=confidence)
-    with pytest.raises(InputError, match="at least 3 pairs that share no sentence, not 2"):
+    with pytest.raises(InputError, match="at least 3 pairs that do not share a sentence, but there are 2"):
         estimate_geometry(draw(np.random.default_rng(0), 2))
     with pytest.raises(InputError, match="at least 3 positive pairs"):
         estimate_geometry(draw(np.random.default_rng(0), 4))

@@ -115,7 +115,7 @@ def test_a_live_model_is_left_as_it_is(tiny_encoder: SentenceTransformer) -> Non
 
 
 def test_what_is_no_pooling_is_refused(tiny_encoder: SentenceTransformer) -> None:
-    with pytest.raises(InputError, match="no pooling 'meen'; choose among cls"):
+    with pytest.raises(InputError, match="unknown pooling 'meen' of a layer; choose among cls"):
         LayerEncoder(tiny_encoder, poolings=("cls", "meen"))
 
 

@@ -49,8 +49,8 @@ def test_files_are_those_that_mteb_reads(record: Record, tmp_path: Path) -> None
 def test_only_mtebs_populations_go_under_mtebs_names(record: Record, tmp_path: Path) -> None:
     exported = export_mteb(record, tmp_path)
     assert exported.skipped == {
-        "sickr": "sickr has 4,927 pairs, MTEB's SICK-R 9,927: evaluate sickr-mteb for it",
-        "mine": "mine is no task of MTEB that is exported",
+        "sickr": "sickr has 4,927 pairs, but MTEB's SICK-R has 9,927: evaluate sickr-mteb instead",
+        "mine": "mine does not have an equivalent task in MTEB",
     }
     sick = json.loads(exported.files[1].read_text())
     assert sick["scores"]["test"][0]["main_score"] == pytest.approx(record.score("sickr-mteb") / 100)
@@ -58,7 +58,7 @@ def test_only_mtebs_populations_go_under_mtebs_names(record: Record, tmp_path: P
 
 def test_truncated_sets_and_other_splits_stay_at_home(tmp_path: Path) -> None:
     for pairs, problem in (
-        (make_pairs("stsb", "test", (1378,)), "stsb has 1,378 pairs, MTEB's STSBenchmark 1,379"),
+        (make_pairs("stsb", "test", (1378,)), "stsb has 1,378 pairs, but MTEB's STSBenchmark has 1,379"),
         (make_pairs("stsb", "dev", (1500,)), "split dev"),
         (make_pairs("sickr", "test", (4927,)), "evaluate sickr-mteb"),
     ):
@@ -98,10 +98,10 @@ def test_the_tracks_of_2017_are_languages_of_one_task(tmp_path: Path) -> None:
 def test_scifact_goes_out_as_mtebs_task(shared_data: Path, tmp_path: Path) -> None:
     record = evaluate_retrieval("bm25", ["scifact", "cisi"], data_dir=shared_data)
     exported = export_mteb(record, tmp_path)
-    assert exported.skipped == {"cisi": "cisi is no task of MTEB that is exported"}
+    assert exported.skipped == {"cisi": "cisi does not have an equivalent task in MTEB"}
     (entry,) = json.loads(exported.files[0].read_text())["scores"]["test"]
     assert entry["main_score"] == entry["ndcg_at_10"] == pytest.approx(record.score("scifact") / 100)
     assert entry["recall_at_100"] == pytest.approx(record.score("scifact", "recall@100") / 100)
     other = evaluate_retrieval("bm25", ["scifact"], data_dir=shared_data, exclude_same_ids=True)
-    with pytest.raises(InputError, match="not searched in all documents"):
+    with pytest.raises(InputError, match="are not all documents of"):
         export_mteb(other, tmp_path)

@@ -117,14 +117,14 @@ def test_own_files_stand_beside_sets(tmp_path: Path) -> None:
 
 def test_user_errors_in_the_list_of_sets(tmp_path: Path, pairs: ScoredPairs) -> None:
     for sets, problem in (
-        ((), "no list of sets"),
-        ("stsb", "no list of sets"),
-        (("stsb", "stsb"), "named twice"),
+        ((), "the list of sets is empty"),
+        ("stsb", "the list of sets is empty"),
+        (("stsb", "stsb"), "listed twice"),
         (("sts18",), "unknown data set 'sts18'"),
     ):
         with pytest.raises(InputError, match=problem):
             evaluate_sts(letters, sets, data_dir=tmp_path)
-    for some, problem in (([], "no pairs"), ([pairs, pairs], "set mine is named twice")):
+    for some, problem in (([], "the list of pairs is empty"), ([pairs, pairs], "set mine is listed twice")):
         with pytest.raises(InputError, match=problem):
             evaluate_pairs(letters, some)
     with pytest.raises(InputError, match=r"mine spearman \(all\), mine spearman \(mean\)"):

@@ -18,7 +18,7 @@ from tests.evaluation.conftest import lengths, make_pairs
 def test_the_multilingual_suite_is_the_tracks_of_2017() -> None:
     assert MULTILINGUAL.sets == tuple(expand(["sts17"]))
     assert (MULTILINGUAL.measure, MULTILINGUAL.protocol) == ("pearson", "wmean")
-    with pytest.raises(InputError, match="no suite is called 'bilingual'; choose one of sts, multilingual"):
+    with pytest.raises(InputError, match="unknown suite 'bilingual'; choose one of sts, multilingual"):
         get_suite("bilingual")
 
 
@@ -54,7 +54,7 @@ def test_records_of_both_suites_share_a_folder(tmp_path: Path) -> None:
         raise AssertionError("encoded in vain")
 
     refuse.__name__ = refuse.__qualname__ = "lengths"
-    with pytest.raises(InputError, match=r"is already there|is the record of another model"):
+    with pytest.raises(InputError, match=r"already exists|is a record of another model"):
         evaluate_pairs(refuse, spanish, folder=tmp_path, suite=MULTILINGUAL)
     evaluate_pairs(lengths, spanish, folder=tmp_path, suite=MULTILINGUAL, overwrite=True)
 
@@ -62,5 +62,5 @@ def test_records_of_both_suites_share_a_folder(tmp_path: Path) -> None:
 def test_families_stand_for_their_members(shared_data: Path) -> None:
     pairs = load_sets(["sts17", "stsb"], data_dir=shared_data)
     assert [one.name for one in pairs] == [*MULTILINGUAL.sets, "stsb"]
-    with pytest.raises(InputError, match="set sts17-es-es is named twice"):
+    with pytest.raises(InputError, match="set sts17-es-es is listed twice"):
         load_sets(["sts17-es-es", "sts17"], data_dir=shared_data)

@@ -28,7 +28,7 @@ def test_seconds_are_those_of_the_clock(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize(("rounds", "warm_up"), [(0, 0), (1, -1)])
 def test_no_rounds_are_refused(rounds: int, warm_up: int) -> None:
-    with pytest.raises(InputError, match="measure nothing"):
+    with pytest.raises(InputError, match="rounds is"):
         time_in_turns({}, rounds=rounds, warm_up=warm_up)
 
 

@@ -58,15 +58,18 @@ def test_a_file_of_ones_own(write_file: Callable[[str, str], Path]) -> None:
     [
         ("titel = 'x'", "did you mean title"),
         ("seeds = []", "field seeds"),
-        ("seeds = [1, 1]", "the seed 1 is named twice"),
+        ("seeds = [1, 1]", "the seed 1 is listed twice"),
         ("seeds = [-1]", r"field seeds\.0"),
-        ("best = 3", "2 seeds have no best 3"),
+        ("best = 3", "best is 3, but there are only 2 seeds"),
         ("kind = 'stss'", "field kind"),
-        ("rows = ['a', 'a']", "the method a is named twice"),
-        ("options = { seeds = 3 }", "the experiment decides seeds; give --seeds"),
-        ("methods.x.metric = 'f1'", "x: the experiment decides metric; name the paper"),
+        ("rows = ['a', 'a']", "the method a is listed twice"),
+        ("options = { seeds = 3 }", "seeds cannot be set here because the experiment sets it; use --seeds"),
+        (
+            "methods.x.metric = 'f1'",
+            "x: metric cannot be set here because the experiment sets it; choose the paper",
+        ),
         ("methods.x.recipe = ['ce']", r"the recipe of x is \['ce'\]"),
-        ("bases = { rte = 'bert' }", "a base for rte, which is no data set"),
+        ("bases = { rte = 'bert' }", "bases lists rte, which is not a data set"),
         ("seeds = [", "not valid TOML"),
     ],
 )
@@ -127,7 +130,7 @@ def test_a_whole_seed_comes_before_the_next_and_sets_have_their_metrics() -> Non
     assert len(made) == 8 and {one.seed for one in made[:4]} == {1}
     assert made[0].method.options["metric"] == "f1"
     assert trials(full, rule="scl").trials()[0].method.options["metric"] == "accuracy"
-    with pytest.raises(InputError, match="no labelled set"):
+    with pytest.raises(InputError, match="labelled data is missing"):
         trials(load_experiment("full")).trials()
 
 

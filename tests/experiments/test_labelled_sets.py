@@ -93,7 +93,7 @@ def test_noise_adds_three_copies_to_each_of_a_hundred_rows() -> None:
     assert lacon.sizes["train"] == 400 and not any("x" in text for text in lacon.validation.texts)
     assert not set(lacon.validation.texts) & set(lacon.train.texts)
     assert alone.checksums["test"] == noisy.checksums["test"]
-    with pytest.raises(InputError, match=r"no noisy copies of toy; .*--data copies\.toy=FILE"):
+    with pytest.raises(InputError, match=r"noisy copies of toy are missing; .*--data copies\.toy=FILE"):
         splits("toy", "noise", 0.9)
 
 
@@ -148,8 +148,8 @@ def test_what_a_set_does_not_allow_is_no_user_error() -> None:
 @pytest.mark.parametrize(
     ("data", "setting", "value", "problem"),
     [
-        ("toy", "shots", 2.5, r"whole number, not 2\.5"),
-        ("toy", "shot", 20, "no setting is called 'shot'"),
+        ("toy", "shots", 2.5, r"integer, not 2\.5"),
+        ("toy", "shot", 20, "unknown setting 'shot'"),
         ("colla", "full", None, "colla"),
         ("three", "classes", 4, "3 classes, not 4"),
     ],
@@ -157,7 +157,7 @@ def test_what_a_set_does_not_allow_is_no_user_error() -> None:
 def test_user_errors_name_what_is_wrong(data: str, setting: str, value: Any, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         splits(data, setting, value)
-    with pytest.raises(InputError, match=r"toy has no test split; it has train, dev"):
+    with pytest.raises(InputError, match=r"toy does not have a test split; choose among train, dev"):
         splits("toy", "full", rule="published")
 
 

@@ -41,7 +41,7 @@ def test_rows_are_trained_once_and_make_the_papers_table(
         return run_experiment(chosen, tmp_path, data_dir=shared_data, announce=said.append)
 
     first = run()
-    assert said[0].startswith("3 trials, 0 of them finished") and "overall" in said[1]
+    assert said[0].startswith("3 trials, 0 already finished") and "overall" in said[1]
     assert {one.model for one in first} == {
         "table2-none", "table6-epoch-round-robin", "table6-batch-round-robin"
     }  # fmt: skip
@@ -50,7 +50,7 @@ def test_rows_are_trained_once_and_make_the_papers_table(
     assert first[0].score("sentiment", "accuracy") == pytest.approx(accuracy)
     assert not list((tmp_path / "models").rglob("*.safetensors"))  # a finished run's folder has served
     again = run()
-    assert said[-1].startswith("3 trials, 3 of them finished")
+    assert said[-1].startswith("3 trials, 3 already finished")
     assert [one.scores for one in again] == [one.scores for one in first]
     text = write_tables(experiment, tmp_path).read_text()
     assert "| Epoch Round Robin | 1 |" in text and "49.3" in text
@@ -99,4 +99,4 @@ def test_a_table_has_mean_deviation_paper_and_order() -> None:
     assert rows["Ensemble"][3].startswith("45.0 ±")
     order = next(note for note in table.notes if note.startswith("similarity"))
     assert "not 3 Given over 3 Given (Single Task) (-10.0)" in order
-    assert "otherwise than the paper: base bert-mini" in table.notes
+    assert "settings that differ from the paper: base bert-mini" in table.notes

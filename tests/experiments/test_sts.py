@@ -61,14 +61,14 @@ def test_rows_and_seeds_become_records_of_trained_models(
     # Nothing is trained again.
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "records").iterdir()}
     again = run(experiment, announce=lines.append)
-    assert lines[-1].startswith("4 trials, 4 of them finished before")
+    assert lines[-1].startswith("4 trials, 4 already finished")
     assert [one.fingerprint for one in again] == [one.fingerprint for one in records]
     assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "records").iterdir()}
-    with pytest.raises(InputError, match="is of other values of max_steps"):
+    with pytest.raises(InputError, match="has other values of max_steps"):
         run(make("ablations", "sg-opt-tau-0.1", options={"max_steps": 1}))
-    with pytest.raises(InputError, match="is of other values of sets"):
+    with pytest.raises(InputError, match="has other values of sets"):
         run(experiment.replace(datasets=["stsb", "sickr"], seeds=(1,)))
-    with pytest.raises(InputError, match=r"there is a record of .* already"):
+    with pytest.raises(InputError, match=r"a record of .* already"):
         run(experiment.replace(name="other", seeds=(1,)))
 
 
@@ -130,7 +130,7 @@ def test_frozen_rows_share_a_pass_and_are_not_evaluated_again(
     table = experiment_tables(frozen, records)[0]
     assert [row[:2] for row in table.rows] == [("mean", "–"), ("whitening", "–"), ("flow", "2")]
     run(make("frozen", "max", "mean"), announce=lines.append)
-    assert any(line.startswith("2 trials, 1 of them finished before") for line in lines)
+    assert any(line.startswith("2 trials, 1 already finished") for line in lines)
     with pytest.raises(InputError, match="mena"):
         run(make("frozen", "mena"))
 

@@ -77,7 +77,7 @@ def test_the_best_runs_are_chosen_by_validation_and_compared_over_all() -> None:
     (summary,) = summarize(made, best=3)
     assert (summary.mean, summary.deviation) == (pytest.approx(70), pytest.approx(10))
     assert len(summary.records) == 5
-    assert table(made, best=3).notes[0].endswith("over the best 3 of 5 by validation")
+    assert table(made, best=3).notes[0].endswith("over the best 3 of 5 runs by validation")
     # Of an unfinished study there are fewer: all of them, and the table says how many.
     assert summarize(made, best=6)[0].mean == pytest.approx(70)
 
@@ -101,7 +101,7 @@ def test_variants_of_one_name_are_told_apart() -> None:
     # Another base for another set, or another name of the same base, is no variant.
     other = [*made(cold), *made(newer, data="rte"), *made({**newer, "base": "x"}, data="cola")]
     assert {one.label for one in summarize(other)} == {"scl"}
-    with pytest.raises(InputError, match="two records of one seed"):
+    with pytest.raises(InputError, match="have the same seed"):
         summarize([*runs("scl", 0.7), *runs("scl", 0.8)])
 
 
@@ -144,16 +144,16 @@ def test_the_notes_say_what_methods_share_and_what_they_do_not() -> None:
     )
     assert "all methods: base bert, batch size 4, learning rate 2e-05" in made.notes
     assert "epochs: ce 3; supcl-seq 6" in made.notes
-    assert any(note.startswith("supcl-seq: in two stages") for note in made.notes)
+    assert any(note.startswith("supcl-seq: two stages") for note in made.notes)
     assert made.notes[-1] == (
         "toy: 10 train, 5 validation, 300 test rows; 9 to 18 steps; "
-        "of the training split were left out 2 repeated"
+        "excluded from the training split: 2 repeated"
     )
 
 
 def test_a_missing_baseline_is_said() -> None:
     made = table(runs("scl", 0.7))
-    assert "toy at full: nothing is compared, since ce was not run" in made.notes
+    assert "toy at full: no comparison, because ce was not run" in made.notes
 
 
 def test_every_comparison_has_its_p_values() -> None:

@@ -93,5 +93,5 @@ def test_a_point_that_cannot_be_trained_is_refused_before_any_is(tmp_path: Path)
 
 def test_an_empty_grid_is_refused(tmp_path: Path) -> None:
     for grid, seeds in (({}, (1,)), ({"C": []}, (1,)), (GRID, ())):
-        with pytest.raises(InputError, match="nothing to search"):
+        with pytest.raises(InputError, match="the search grid is empty"):
             search(Recording(), tmp_path, grid, seeds=seeds)

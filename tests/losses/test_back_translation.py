@@ -167,13 +167,13 @@ def test_negatives_per_anchor(tiny_encoder) -> None:
 
 def test_user_errors_are_named(tiny_encoder, sentences) -> None:
     features = tiny_encoder.preprocess(sentences(3))
-    with pytest.raises(InputError, match="has 1 text column; name the two"):
+    with pytest.raises(InputError, match="has 1 text column; select both"):
         build(tiny_encoder)([features])
     with pytest.raises(InputError, match="has 3 text columns"):
         build(tiny_encoder)([features] * 3)
-    with pytest.raises(InputError, match="opt3 takes many; choose view_encoder='frozen'"):
+    with pytest.raises(InputError, match="opt3 needs several; set view_encoder='frozen'"):
         build(tiny_encoder, objective="opt3")
-    with pytest.raises(InputError, match="BackTranslationLoss has no view_encoder 'both'"):
+    with pytest.raises(InputError, match="view_encoder of BackTranslationLoss is 'both'; choose one of"):
         build(tiny_encoder, "both")
     assert all(p.requires_grad for p in tiny_encoder[0].model.encoder.parameters())
 

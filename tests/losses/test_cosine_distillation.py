@@ -71,8 +71,8 @@ def test_it_trains_an_encoder_and_cites_its_paper(
     ("columns", "labels", "said"),
     [
         (1, None, "needs labels"),
-        (1, torch.ones(2, 4), "a teacher's of shape \\(2, 4\\)"),
-        (1, torch.ones(2), "a teacher's of shape \\(2,\\)"),
+        (1, torch.ones(2, 4), "teacher vectors of shape \\(2, 4\\)"),
+        (1, torch.ones(2), "teacher vectors of shape \\(2,\\)"),
         (2, torch.ones(2, 3), "one text column"),
     ],
 )

@@ -105,11 +105,11 @@ def test_the_loss_owns_its_head(tiny_encoder, loss_class) -> None:
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (None, "needs labels; give the data a column called label"),
-        (torch.tensor([0, 1, 2, 3]), r"met the label 3, the head has classes 0 to 2"),
-        (torch.tensor([0, -1, 2, 1]), "met the label -1"),
-        (torch.tensor([0.0, 1.0, 2.0, 1.0]), "labels that are no whole numbers"),
-        (torch.tensor([0, 1]), r"4 rows came with labels of shape \(2,\)"),
+        (None, "needs labels; add a column called label to the data"),
+        (torch.tensor([0, 1, 2, 3]), r"got the label 3, but the head has the classes 0 to 2"),
+        (torch.tensor([0, -1, 2, 1]), "got the label -1"),
+        (torch.tensor([0.0, 1.0, 2.0, 1.0]), "integer labels"),
+        (torch.tensor([0, 1]), r"got labels of shape \(2,\) for 4 rows"),
     ],
 )
 def test_bad_labels_are_refused(tiny_encoder, sentences, loss_class, labels, message) -> None:
@@ -120,10 +120,10 @@ def test_bad_labels_are_refused(tiny_encoder, sentences, loss_class, labels, mes
 @pytest.mark.parametrize("loss_class", LOSSES)
 def test_two_text_columns_and_a_missing_head_are_refused(tiny_encoder, sentences, loss_class) -> None:
     features = tiny_encoder.preprocess(sentences(4))
-    with pytest.raises(InputError, match=f"{loss_class.__name__} labels single texts"):
+    with pytest.raises(InputError, match=f"{loss_class.__name__} needs single texts"):
         build(tiny_encoder, loss_class)([features, features], LABELS)
     with pytest.raises(
-        InputError, match="was given 3 as its classification head; give one such as LinearHead"
+        InputError, match=r"must be a torch\.nn\.Module, but got 3; use a head such as LinearHead"
     ):
         loss_class(tiny_encoder, 3)
 

@@ -65,7 +65,7 @@ def test_model_card_gets_options_and_citation(tiny_encoder) -> None:
     [
         ({"weight": -1}, "weight of CrossEntropyContrastLoss is -1"),
         ({"temperature": 0.0}, "temperature of CrossEntropyContrastLoss is 0.0"),
-        ({"form": "moco"}, "CrossEntropyContrastLoss has no form 'moco'"),
+        ({"form": "moco"}, "form of CrossEntropyContrastLoss is 'moco'; choose one of"),
     ],
 )
 def test_bad_options_are_refused(tiny_encoder, options, message) -> None:

@@ -75,7 +75,7 @@ def test_few_positives_are_warned_about_once_and_in_training_only(caplog) -> Non
     few = torch.tensor([0, 1])
     for _ in range(2):
         loss.compute_loss_from_embeddings([logits[:2], vectors[:2]], few)
-    assert caplog.text.count("Only 0 % of the anchors of the first batch have a positive") == 1
+    assert caplog.text.count("only 0 % of the anchors of the first batch have a positive") == 1
     caplog.clear()
     enough = CrossEntropySupConLoss(nn.Linear(1, 1), nn.Identity())
     enough.compute_loss_from_embeddings([logits, vectors], torch.tensor([0, 0, 1, 1, 2, 0]))
@@ -94,10 +94,10 @@ def test_model_card_gets_options_and_citation(tiny_encoder) -> None:
     ("options", "message"),
     [
         ({"temperature": 0}, "temperature of CrossEntropySupConLoss is 0"),
-        ({"weight": 1.5}, "weight of CrossEntropySupConLoss is 1.5; give the share"),
+        ({"weight": 1.5}, "weight of CrossEntropySupConLoss is 1.5; set the weight of the contrastive term"),
         ({"weight": -0.1}, "weight of CrossEntropySupConLoss is -0.1"),
-        ({"representation": "mean"}, "CrossEntropySupConLoss has no representation 'mean'"),
-        ({"reduction": "none"}, "CrossEntropySupConLoss has no reduction 'none'"),
+        ({"representation": "mean"}, "representation of CrossEntropySupConLoss is 'mean'; choose one of"),
+        ({"reduction": "none"}, "reduction of CrossEntropySupConLoss is 'none'; choose one of"),
     ],
 )
 def test_bad_options_are_refused(tiny_encoder, options, message) -> None:

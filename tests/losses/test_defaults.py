@@ -80,7 +80,7 @@ def test_simcse_puts_its_head_on_cls_alone(tiny_bert) -> None:
     assert SimCSELoss(encoder_of(tiny_bert, "mean"), head="train-only").head is not None
     dense = encoder_of(tiny_bert, "cls", Dense(16, 8))
     assert SimCSELoss(dense).head is None
-    with pytest.raises(InputError, match="on top of the Dense layer"):
+    with pytest.raises(InputError, match="stacked on the existing Dense layer"):
         SimCSELoss(dense, head="train-only")
 
 

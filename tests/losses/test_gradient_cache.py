@@ -280,22 +280,24 @@ def test_bad_sizes_are_refused(tiny_encoder, size) -> None:
 
 def test_bad_batches_are_refused_in_the_name_of_the_loss(tiny_encoder, sentences) -> None:
     features = tiny_encoder.preprocess(sentences(3))
-    with pytest.raises(InputError, match="LaConLoss labels single texts, this batch has 2"):
+    with pytest.raises(InputError, match="LaConLoss needs single texts, but this batch has 2"):
         build("lacon", tiny_encoder)([features, features], CLASSES[:3])
-    with pytest.raises(InputError, match="CrossEntropySupConLoss met the label 9"):
+    with pytest.raises(InputError, match="CrossEntropySupConLoss got the label 9"):
         build("scl", tiny_encoder)([features], torch.tensor([0, 9, 1]))
 
 
 def test_what_cannot_be_cached_is_refused(tiny_encoder) -> None:
     for guided in (SelfGuidedLoss, BackTranslationLoss):
-        with pytest.raises(InputError, match=f"{guided.__name__} has no gradient cache: it compares a batch"):
+        with pytest.raises(
+            InputError, match=f"{guided.__name__} does not support a gradient cache: it compares a batch"
+        ):
             GradientCache(guided(tiny_encoder, projection_width=None))
-    with pytest.raises(InputError, match="CosineSimilarityLoss, which is no loss of sentemb"):
+    with pytest.raises(InputError, match="CosineSimilarityLoss because it is not a loss of sentemb"):
         GradientCache(CosineSimilarityLoss(tiny_encoder))
     words = StaticEmbedding(Tokenizer(WordLevel({"a": 0}, unk_token="a")), embedding_dim=16)
     static = SentenceTransformer(modules=[words], device="cpu")
-    with pytest.raises(InputError, match="but StaticEmbedding treats its texts together; take LaConLoss"):
+    with pytest.raises(InputError, match="but StaticEmbedding needs all its texts at once; use LaConLoss"):
         GradientCache(LaConLoss(static, LabelHead(16, 2)))
     normalised = nn.Sequential(nn.BatchNorm1d(16), nn.Linear(16, 2))
-    with pytest.raises(InputError, match="in parts, but BatchNorm1d treats"):
+    with pytest.raises(InputError, match="in parts, but BatchNorm1d needs"):
         GradientCache(CrossEntropySupConLoss(tiny_encoder, normalised))

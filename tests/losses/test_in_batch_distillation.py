@@ -114,11 +114,11 @@ def test_it_trains_an_encoder_whatever_the_padding_and_cites_its_paper(
 @pytest.mark.parametrize(
     ("columns", "labels", "said"),
     [
-        (2, None, "with no labels for 2 rows"),
+        (2, None, "got no labels for 2 rows"),
         (2, torch.ones(2, 3), r"labels of shape \(2, 3\)"),
         (2, torch.ones(3, 4), r"labels of shape \(3, 4\)"),
         (2, torch.ones(2), r"labels of shape \(2,\)"),
-        (1, torch.ones(2, 4), "give two text columns"),
+        (1, torch.ones(2, 4), "select two text columns"),
     ],
 )
 def test_what_is_no_teacher_is_refused(columns: int, labels: Tensor | None, said: str) -> None:

@@ -189,15 +189,15 @@ def test_heads_by_themselves_are_slices_of_at_least_128_dimensions(width, heads)
     [
         (
             {"heads": 5},
-            "heads of LaConLoss is 5, which does not divide the head's width of 12; "
-            "choose one of 1, 2, 3, 4, 6, 12",
+            "LaConLoss cannot divide the head's width of 12 among 5 heads; "
+            "set heads to one of 1, 2, 3, 4, 6, 12",
         ),
-        ({"heads": 0}, "heads of LaConLoss is 0; give a whole number at least 1"),
-        ({"heads": 10**400}, "heads of LaConLoss is 10+; give a whole number"),
+        ({"heads": 0}, "heads of LaConLoss is 0; use an integer at least 1"),
+        ({"heads": 10**400}, "heads of LaConLoss is 10+; use an integer"),
         ({"temperature": 0}, "temperature of LaConLoss is 0"),
         ({"ler_weight": -0.1}, "ler_weight of LaConLoss is -0.1"),
-        ({"denominator": "positives"}, "LaConLoss has no denominator 'positives'"),
-        ({"slices": "local"}, "LaConLoss has no slices 'local'"),
+        ({"denominator": "positives"}, "denominator of LaConLoss is 'positives'; choose one of"),
+        ({"slices": "local"}, "slices of LaConLoss is 'local'; choose one of"),
     ],
 )
 def test_bad_options_are_one_line(options, message) -> None:
@@ -206,7 +206,7 @@ def test_bad_options_are_one_line(options, message) -> None:
 
 
 def test_a_head_without_label_vectors_is_refused() -> None:
-    with pytest.raises(InputError, match="LinearHead has none; give a LabelHead or a FusionHead"):
+    with pytest.raises(InputError, match="LinearHead does not have any; use a LabelHead or a FusionHead"):
         LaConLoss(Encoder(), LinearHead(WIDTH, 2))
 
 
@@ -214,9 +214,9 @@ def test_a_head_without_label_vectors_is_refused() -> None:
     ("labels", "message"),
     [
         (None, "LaConLoss needs labels"),
-        ([0, 4, 1], "LaConLoss met the label 4, the head has classes 0 to 3"),
-        ([0.5, 1, 1], "no whole numbers"),
-        ([0, 1], "3 rows came with labels"),
+        ([0, 4, 1], "LaConLoss got the label 4, but the head has the classes 0 to 3"),
+        ([0.5, 1, 1], "integer labels"),
+        ([0, 1], "for 3 rows"),
     ],
 )
 def test_bad_labels_are_one_line(labels, message) -> None:

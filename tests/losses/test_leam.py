@@ -48,11 +48,11 @@ def test_half_precision_is_finite(tiny_encoder, sentences, dtype) -> None:
 
 
 def test_bad_heads_and_labels_are_one_line(tiny_encoder, sentences) -> None:
-    with pytest.raises(InputError, match="LabelHead cannot; give a LeamHead"):
+    with pytest.raises(InputError, match="LabelHead does not support; use a LeamHead"):
         LeamLoss(tiny_encoder, LabelHead(16, 2))
     with pytest.raises(InputError, match="label_weight of LeamLoss is -1"):
         build(tiny_encoder, label_weight=-1)
-    with pytest.raises(InputError, match="LeamLoss met the label 3, the head has classes 0 to 2"):
+    with pytest.raises(InputError, match="LeamLoss got the label 3, but the head has the classes 0 to 2"):
         build(tiny_encoder)([tiny_encoder.preprocess(sentences(2))], torch.tensor([0, 3]))
 
 

@@ -46,7 +46,7 @@ def test_state_is_a_copy_and_comes_back_bit_for_bit() -> None:
         (lambda state: state.update(other=torch.zeros(1)), r"missing none, unknown \['other'\]"),
         (
             lambda state: state.update({"head.bias": torch.zeros(4)}),
-            r"head.bias has shape \(4,\), this Owner has \(3,\)",
+            r"head.bias has the shape \(4,\), but this Owner expects \(3,\)",
         ),
     ],
 )

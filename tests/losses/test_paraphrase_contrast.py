@@ -209,10 +209,10 @@ def test_model_card_gets_options_and_citation(tiny_encoder) -> None:
     ("labels", "message"),
     [
         (None, "needs labels"),
-        (torch.tensor([1, 0]), "3 pairs and labels of shape"),
-        (torch.ones(3, 2), "3 pairs and labels of shape"),
-        (torch.tensor([1.0, 0.5, 0.0]), "met the label 0.5"),
-        (torch.tensor([1.0, math.nan, 0.0]), "met the label nan"),
+        (torch.tensor([1, 0]), "labels of shape"),
+        (torch.ones(3, 2), "labels of shape"),
+        (torch.tensor([1.0, 0.5, 0.0]), "got the label 0.5"),
+        (torch.tensor([1.0, math.nan, 0.0]), "got the label nan"),
     ],
 )
 def test_bad_labels_are_refused(tiny_encoder, labels, message) -> None:
@@ -224,11 +224,11 @@ def test_bad_labels_are_refused(tiny_encoder, labels, message) -> None:
 def test_bad_options_and_columns_are_refused(tiny_encoder, sentences) -> None:
     for options, message in [
         ({"temperature": 0}, "temperature of ParaphraseContrastLoss is 0"),
-        ({"negatives": "all"}, "no negatives 'all'"),
+        ({"negatives": "all"}, "negatives of ParaphraseContrastLoss is 'all'"),
         ({"negative_weight": -1}, "negative_weight of"),
         ({"clamp": 0.0}, "clamp of"),
-        ({"negatives": "ignored", "clamp": 2.0}, "are for terms that are maximised"),
-        ({"head": "mlp"}, "no head 'mlp'"),
+        ({"negatives": "ignored", "clamp": 2.0}, "apply only to negatives='signed'"),
+        ({"head": "mlp"}, "head of ParaphraseContrastLoss is 'mlp'"),
     ]:
         with pytest.raises(InputError, match=message):
             ParaphraseContrastLoss(tiny_encoder, **options)

@@ -427,10 +427,10 @@ def test_without_drift_there_is_one_component(tiny_encoder, sentences) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"objective": "opt4"}, "objective 'opt4'"),
-        ({"view_pooling": "cls"}, "view_pooling 'cls'"),
-        ({"views": "disk"}, "views 'disk'"),
-        ({"preset": "paper"}, "preset 'paper'"),
+        ({"objective": "opt4"}, "objective of SelfGuidedLoss is 'opt4'"),
+        ({"view_pooling": "cls"}, "view_pooling of SelfGuidedLoss is 'cls'"),
+        ({"views": "disk"}, "views of SelfGuidedLoss is 'disk'"),
+        ({"preset": "paper"}, "preset of SelfGuidedLoss is 'paper'"),
         ({"temperature": 0.0}, "temperature of SelfGuidedLoss is 0.0"),
         ({"temperature": float("nan")}, "temperature"),
         ({"drift_weight": -1.0}, "drift_weight"),
@@ -472,4 +472,4 @@ def test_another_pooling_than_cls_is_logged(tiny_encoder, caplog) -> None:
     tiny_encoder[1] = Pooling(16, "mean")
     with caplog.at_level(logging.INFO):
         build(tiny_encoder)
-    assert "pools by mean" in caplog.text
+    assert "uses the pooling mean" in caplog.text

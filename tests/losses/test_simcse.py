@@ -206,7 +206,7 @@ def test_model_card_gets_options_and_citation(tiny_encoder) -> None:
     ("options", "message"),
     [
         ({"temperature": -1.0}, "temperature of SimCSELoss is -1.0"),
-        ({"head": "mlp"}, "SimCSELoss has no head 'mlp'"),
+        ({"head": "mlp"}, "head of SimCSELoss is 'mlp'; choose one of"),
         ({"hard_negative_weight": float("inf")}, "hard_negative_weight"),
         ({"mlm_weight": -0.1}, "mlm_weight"),
     ],
@@ -288,10 +288,12 @@ def test_masked_language_term_survives_a_batch_without_masks(masked_encoder) -> 
 
 
 def test_masked_language_term_needs_a_pretrained_head(tiny_encoder) -> None:
-    with pytest.raises(InputError, match="holds no masked-language-model head"):
+    with pytest.raises(InputError, match="does not contain a masked-language-model head"):
         SimCSELoss(tiny_encoder, mlm_weight=0.1)
 
 
 def test_a_gradient_cache_is_refused_with_the_masked_language_model_term(masked_encoder) -> None:
-    with pytest.raises(InputError, match="SimCSELoss has no gradient cache: its masked-language-model term"):
+    with pytest.raises(
+        InputError, match="SimCSELoss does not support a gradient cache: its masked-language-model term"
+    ):
         GradientCache(SimCSELoss(masked_encoder, mlm_weight=0.1))

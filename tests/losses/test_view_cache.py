@@ -76,7 +76,7 @@ def test_a_bound_stops_the_store_but_not_the_views(caplog) -> None:
     assert len(cache) == 2
     assert cache.full
     assert encoder.rows == [4, 2, 2]
-    assert caplog.text.count("takes no more: it reached 48 bytes") == 1
+    assert caplog.text.count("is full after 2 sentences: its limit of 48 bytes is reached") == 1
 
 
 @pytest.mark.parametrize("failure", ["error", "short write"])
@@ -100,7 +100,7 @@ def test_a_full_disk_stops_the_store_but_not_the_views(caplog, failure) -> None:
         for _ in range(2):
             assert torch.equal(cache.views(batch([1], [2]), encoder), plain(batch([1], [2])))
     assert len(cache) == 1
-    assert "takes no more" in caplog.text
+    assert "the view cache is full" in caplog.text
 
 
 def test_float64_views_come_back_in_full() -> None:

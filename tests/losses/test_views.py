@@ -131,11 +131,11 @@ def test_gradient_checkpointing_is_refused_where_it_would_recompute_with_another
 
 @pytest.mark.parametrize("dropouts", [(), 0.1, "0.1", (0.1, 1.0), (-0.1,), (None,), (True,), (float("nan"),)])
 def test_bad_probabilities_are_refused(tiny_encoder, dropouts) -> None:
-    with pytest.raises(InputError, match=r"dropouts of EncoderLoss are .*give one probability"):
+    with pytest.raises(InputError, match=r"dropouts of EncoderLoss are .*set one probability"):
         check_dropouts(EncoderLoss(tiny_encoder), dropouts)
 
 
 def test_an_encoder_without_dropout_is_refused() -> None:
-    with pytest.raises(InputError, match="this encoder has none"):
+    with pytest.raises(InputError, match="this encoder does not have dropout"):
         check_dropouts(EncoderLoss(nn.Linear(2, 2)), (0.1,))
     assert check_dropouts(EncoderLoss(nn.Dropout(0.1)), [0, 0.2]) == (0.0, 0.2)

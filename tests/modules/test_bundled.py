@@ -40,7 +40,7 @@ def test_plain_sentence_transformers_loads_it_by_path() -> None:
 def test_a_folder_of_the_same_name_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bert-mini").mkdir()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="no model folder"):
+    with pytest.raises(InputError, match="not a model folder"):
         load("bert-mini", pooling="cls")
 
 

@@ -122,10 +122,14 @@ NORMALIZE = {"name": "2", "path": "2_Normalize", "type": "sentence_transformers.
 
 REFUSED: dict[str, tuple[str, Damage, str]] = {
     # tokenizer
-    "no tokenizer": ("pooled", remove("tokenizer.json", "tokenizer_config.json"), "holds no tokenizer"),
+    "no tokenizer": (
+        "pooled",
+        remove("tokenizer.json", "tokenizer_config.json"),
+        "does not contain a tokenizer",
+    ),
     "no vocabulary": ("pooled", remove("tokenizer.json"), "cannot load .*bad"),
     "cut tokenizer": ("plain", cut("tokenizer.json"), "tokenizer.json is not valid JSON"),
-    "tokenizer a list": ("plain", write("tokenizer.json", "[]"), "tokenizer.json is no JSON object"),
+    "tokenizer a list": ("plain", write("tokenizer.json", "[]"), "tokenizer.json is not a JSON object"),
     "deep tokenizer": ("plain", write("tokenizer.json", DEEP), "tokenizer.json is not valid JSON"),
     "tokenizer settings a list": (
         "pooled",
@@ -135,46 +139,50 @@ REFUSED: dict[str, tuple[str, Damage, str]] = {
     "settings of another tokenizer": (
         "plain",
         edit("tokenizer_config.json", tokenizer_class="RobertaTokenizer"),
-        "tokenizer.json is a WordPiece vocabulary, tokenizer_config.json asks for BPE",
+        "tokenizer.json is a WordPiece vocabulary, but tokenizer_config.json specifies BPE",
     ),
     "no padding": ("plain", edit("tokenizer_config.json", pad_token=None), "padding token"),
     "padding beyond the table": (
         "plain",
         edit("tokenizer_config.json", pad_token="[]"),
-        r"tokenizer_config.json of .*bad: pad_token '\[\]' is none of the model's 34 tokens",
+        r"tokenizer_config.json of .*bad: pad_token '\[\]' is outside the model's 34 embeddings",
     ),
     "small vocabulary": (
         "pooled",
         vocabulary(lambda words: {word: number for word, number in words.items() if number < 5}),
-        "tokenizer of .*bad is not the model's: it has 5 tokens",
+        "tokenizer of .*bad does not match the model: its 5 tokens",
     ),
     "numbers beyond the table": (
         "plain",
         vocabulary(lambda words: {word: number + 100 * (number > 4) for word, number in words.items()}),
-        "tokenizer of .*bad is not the model's: .* up to number 133, the model 34",
+        "tokenizer of .*bad does not match the model: .* up to 133, but the model has 34",
     ),
     "all tokens unknown": (
         "plain",
         vocabulary(lambda words: {f"{word}!" * (n > 4) or word: n for word, n in words.items()}),
-        "gives different texts the same tokens",
+        "maps different texts to the same tokens",
     ),
     # modules
-    "no modules.json": ("pooled", remove("modules.json"), "without its modules.json"),
+    "no modules.json": ("pooled", remove("modules.json"), "its modules.json is missing"),
     "cut modules.json": ("pooled", cut("modules.json"), "modules.json is not valid JSON"),
-    "modules.json an object": ("pooled", write("modules.json", "{}"), "modules.json lists no modules"),
+    "modules.json an object": (
+        "pooled",
+        write("modules.json", "{}"),
+        "modules.json does not list any modules",
+    ),
     "modules.json of words": ("pooled", write("modules.json", '["a"]'), "modules.json: the name"),
     "deep modules.json": ("pooled", write("modules.json", DEEP), "modules.json is not valid JSON"),
-    "reversed": ("pooled", modules(lambda listed: listed[::-1]), "begins with Pooling"),
-    "one name twice": ("pooled", second(name="0"), "two modules have one name"),
+    "reversed": ("pooled", modules(lambda listed: listed[::-1]), "starts with Pooling"),
+    "one name twice": ("pooled", second(name="0"), "two modules have the same name"),
     "type a number": ("pooled", second(type=3), "modules.json: the type of a module"),
     "foreign type": ("pooled", second(type="os.system"), "os.system"),
-    "path out of the folder": ("pooled", second(path="../1_Pooling"), "leads out of the folder"),
+    "path out of the folder": ("pooled", second(path="../1_Pooling"), "points outside the folder"),
     "path nowhere": ("pooled", second(path="nowhere"), "nowhere is missing"),
-    "transformer only": ("pooled", modules(lambda listed: listed[:1]), "there is no pooling"),
-    "normalize only": ("pooled", modules(lambda listed: [NORMALIZE]), "begins with Normalize"),
+    "transformer only": ("pooled", modules(lambda listed: listed[:1]), "a pooling is missing"),
+    "normalize only": ("pooled", modules(lambda listed: [NORMALIZE]), "starts with Normalize"),
     "no folder of the pooling": ("pooled", remove("1_Pooling"), "1_Pooling is missing"),
     "no file of the pooling": ("pooled", remove(POOLING), "no such file: .*1_Pooling.config.json; save"),
-    "empty pooling": ("pooled", write(POOLING, "{}"), "names no pooling_mode"),
+    "empty pooling": ("pooled", write(POOLING, "{}"), "does not specify a pooling_mode"),
     "unknown pooling": (
         "pooled",
         edit(POOLING, pooling_mode="median"),
@@ -183,7 +191,7 @@ REFUSED: dict[str, tuple[str, Damage, str]] = {
     "pooling of another width": (
         "pooled",
         edit(POOLING, embedding_dimension=99),
-        "have 99 dimensions, they have 16",
+        "of 99 dimensions, but they have 16",
     ),
     "another kind of model": ("pooled", edit(OPTIONS, model_type="SparseEncoder"), "is a sparse encoder"),
     "prompt a number": ("pooled", edit(OPTIONS, prompts={"query": 3}), f"{OPTIONS}: prompts is"),
@@ -217,12 +225,12 @@ REFUSED: dict[str, tuple[str, Damage, str]] = {
     "another shape": (
         "plain",
         weights(lambda all: all | {LAYER: all[LAYER][1:].clone()}),
-        rf"{LAYER} of .* is \(15, 32\)",
+        rf"{LAYER} of .* has the shape \(15, 32\)",
     ),
     "not a number": (
         "plain",
         weights(lambda all: all | {TABLE: all[TABLE].index_fill(0, torch.tensor(3), float("nan"))}),
-        f"{TABLE} of .* not finite",
+        f"{TABLE} of .* NaN or infinity",
     ),
     "infinite": (
         "dense",
@@ -230,21 +238,21 @@ REFUSED: dict[str, tuple[str, Damage, str]] = {
             lambda all: {name: w / 0 for name, w in all.items()},
             "2_Dense/model.safetensors",
         ),
-        "2.linear.* not finite",
+        "2.linear.* NaN or infinity",
     ),
     "a matrix of zeros": (
         "plain",
         weights(lambda all: all | {LAYER: torch.zeros_like(all[LAYER])}),
-        f"{LAYER} of .* zero throughout",
+        f"{LAYER} of .* contains only zeros",
     ),
     "the same vector for all": (
         "dense",
         weights(
             lambda all: {name: torch.zeros_like(w) for name, w in all.items()}, "2_Dense/model.safetensors"
         ),
-        "different texts the same vector",
+        "the same vector for different texts",
     ),
-    "pickle": ("plain", pickled, r"as a pickle \(pytorch_model.bin\).*convert it"),
+    "pickle": ("plain", pickled, r"pickled weights \(pytorch_model.bin\).*convert it"),
     "missing shard": ("plain", then(sharded, remove("model-2-of-2.safetensors")), "2-of-2.* is missing"),
     "cut index": (
         "plain",
@@ -263,7 +271,7 @@ REFUSED: dict[str, tuple[str, Damage, str]] = {
     "fewer layers": (
         "plain",
         edit("config.json", num_hidden_layers=2),
-        "layers that its configuration leaves",
+        "layers that are not in its configuration",
     ),
     "unknown type of model": ("plain", edit("config.json", model_type="nosuch"), "model type `nosuch`"),
     "unknown activation": (
@@ -319,13 +327,15 @@ def test_a_length_beyond_the_positions_is_lowered(
     edit(LENGTHS, max_seq_length=1000)(folder)
     model = sentemb.load(folder, device="cpu")
     assert model.max_seq_length == 64
-    assert "takes 64 tokens, not 1000" in caplog.text
+    assert "reads at most 64 tokens, not 1000" in caplog.text
     assert np.isfinite(model.encode(["the cat " * 100])).all()
 
 
 @pytest.mark.parametrize("device", ["cuda:7", "nonsense", "meta"])
 def test_a_device_that_is_not_here_is_told_those_that_are(tiny_bert: Path, device: str) -> None:
-    with pytest.raises(InputError, match=f"no device '{device}' here; choose among cpu"):
+    with pytest.raises(
+        InputError, match=f"the device '{device}' is not available on this machine; choose among cpu"
+    ):
         sentemb.load(tiny_bert, device=device)
 
 
@@ -346,7 +356,9 @@ def test_a_real_encoder_with_the_vocabulary_of_another_is_refused(minilm: Path, 
     assert other is not None
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(other / name, folder)
-    with pytest.raises(InputError, match="16000 tokens up to number 15999, the model 30522 embeddings"):
+    with pytest.raises(
+        InputError, match="16000 tokens have numbers up to 15999, but the model has 30522 embeddings"
+    ):
         sentemb.load(folder, device="cpu")
 
 

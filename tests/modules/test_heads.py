@@ -62,9 +62,9 @@ def test_every_kind_is_listed_under_its_own_name() -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({}, "no classification head None; choose one of linear"),
-        ({"kind": ["linear"]}, r"no classification head \['linear'\]"),
-        ({"kind": "mlp", "width": 8}, "no classification head 'mlp'"),
+        ({}, "unknown classification head None; choose one of linear"),
+        ({"kind": ["linear"]}, r"unknown classification head \['linear'\]"),
+        ({"kind": "mlp", "width": 8}, "unknown classification head 'mlp'"),
         ({"kind": "linear", "width": 8}, "missing a required argument: 'classes'"),
         ({"kind": "linear", "width": 8, "classes": 2, "depth": 3}, "unexpected keyword argument 'depth'"),
         ({"kind": "linear", "width": 8, "classes": 0}, "classes of a classification head is 0"),
@@ -78,5 +78,5 @@ def test_bad_configurations_are_one_line(config, message) -> None:
 
 
 def test_vectors_of_another_width_are_refused() -> None:
-    with pytest.raises(InputError, match="have 4 dimensions, the head takes 8"):
+    with pytest.raises(InputError, match="have 4 dimensions, but the head expects 8"):
         LinearHead(8, 2)({"sentence_embedding": torch.ones(1, 4)})

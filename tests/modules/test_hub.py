@@ -35,10 +35,10 @@ LOADED: dict[Case, list[str]] = {
     ("short", None, None): ["Transformer", "WeightedLayerPooling", "Pooling"],
 }
 REFUSED: dict[Case, str] = {
-    ("me/absent", "cls", None): "no model 'me/absent': neither a folder here nor a repository",
-    ("absent", "cls", None): "no model 'absent'",
-    ("me/raw", "cls", "no-such-branch"): "me/raw has no revision 'no-such-branch'",
-    ("me/nothing", "cls", None): "holds neither config.json nor modules.json",
+    ("me/absent", "cls", None): "model 'me/absent' not found: it is neither a local folder nor a repository",
+    ("absent", "cls", None): "model 'absent' not found",
+    ("me/raw", "cls", "no-such-branch"): "me/raw does not have a revision 'no-such-branch'",
+    ("me/nothing", "cls", None): "contains neither config.json nor modules.json",
 }
 NEVER_SEEN: Case = ("me/late", "cls", None)
 
@@ -91,4 +91,4 @@ def test_user_errors_are_one_line(answers: tuple[Answers, Answers], case: Case) 
 
 
 def test_what_was_never_downloaded_is_refused_offline(answers: tuple[Answers, Answers]) -> None:
-    assert "neither a folder here nor in the hub's cache" in answers[1][NEVER_SEEN]
+    assert "neither a local folder nor in the hub's cache" in answers[1][NEVER_SEEN]

@@ -189,21 +189,21 @@ def test_a_zero_vector_has_logits_zero_and_no_gradient() -> None:
     ("options", "message"),
     [
         ({"kind": "label", "classes": 0}, "classes of a classification head is 0"),
-        ({"kind": "label", "layers": -1}, "layers of a classification head is -1; give .* at least 0"),
+        ({"kind": "label", "layers": -1}, "layers of a classification head is -1; use .* at least 0"),
         (
             {"kind": "label", "temperature": 0},
-            "temperature of a classification head is 0; give a finite number",
+            "temperature of a classification head is 0; use a finite number",
         ),
         ({"kind": "label", "temperature": "0.1"}, "temperature of a classification head is '0.1'"),
-        ({"kind": "label-fusion", "window": 4}, "window of a classification head is 4; give an odd number"),
+        ({"kind": "label-fusion", "window": 4}, "window of a classification head is 4; use an odd number"),
         ({"kind": "leam", "window": 0}, "window of a classification head is 0"),
         ({"kind": "leam", "dropout": 1.0}, "dropout of a classification head is 1.0"),
         ({"kind": "lsan", "hidden": 0}, "hidden of a classification head is 0"),
         (
             {"kind": "label", "last_relu": "no"},
-            "last_relu of a classification head is 'no'; give true or false",
+            "last_relu of a classification head is 'no'; use true or false",
         ),
-        ({"kind": "label-fusion", "relu": 0}, "relu of a classification head is 0; give true or false"),
+        ({"kind": "label-fusion", "relu": 0}, "relu of a classification head is 0; use true or false"),
         ({"kind": "lsan", "train_labels": 1}, "train_labels of a classification head is 1"),
     ],
 )
@@ -216,11 +216,13 @@ def test_bad_options_are_one_line(options, message) -> None:
 def test_texts_without_padding_are_refused(make) -> None:
     flat = {"token_embeddings": torch.ones(12, WIDTH), "attention_mask": torch.ones(1, 12)}
     for features in ({"sentence_embedding": torch.ones(1, WIDTH)}, flat):
-        with pytest.raises(InputError, match=r"no hidden states of padded texts.*unpad_inputs = False"):
+        with pytest.raises(
+            InputError, match=r"needs the hidden states of padded texts.*unpad_inputs = False"
+        ):
             make(2)(features)
 
 
 @pytest.mark.parametrize("make", HEADS.values(), ids=HEADS)
 def test_vectors_of_another_width_are_refused(make) -> None:
-    with pytest.raises(InputError, match="have 4 dimensions, the head takes 6"):
+    with pytest.raises(InputError, match="have 4 dimensions, but the head expects 6"):
         make(2)(label_loops.make_features(4))

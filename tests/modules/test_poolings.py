@@ -183,7 +183,7 @@ class TestSimCseCheckpoints:
         assert torch.equal(model[2].linear.bias, renamed["mlp.dense.bias"])
         name = "embeddings.word_embeddings.weight"
         assert torch.equal(model[0].model.state_dict()[name], weights[name])
-        with pytest.raises(InputError, match="SimCSE's training"):
+        with pytest.raises(InputError, match="SimCSE training checkpoint"):
             load(folder, pooling=None)
 
     def test_other_models_start_with_a_new_head(
@@ -192,7 +192,7 @@ class TestSimCseCheckpoints:
         model = load(tiny_bert, pooling="cls-mlp", device="cpu")
         pooler = load_file(tiny_bert / "model.safetensors")["pooler.dense.weight"]
         assert not torch.equal(model[2].linear.weight, pooler)
-        assert "has to be trained" in caplog.text
+        assert "needs training" in caplog.text
 
 
 def damage_weights(folder: Path) -> None:
@@ -221,7 +221,7 @@ def unknown_architecture(folder: Path) -> None:
     [
         (damage_weights, "broken.model.safetensors cannot be read"),
         (drop_weights, "cannot load .*broken"),
-        (drop_tokenizer, "broken holds no tokenizer .*tokenizer.json"),
+        (drop_tokenizer, "broken does not contain a tokenizer .*tokenizer.json"),
         (damage_config, "config.json is not valid JSON"),
         (unknown_architecture, "cannot load .*broken"),
         (lambda folder: (folder / "config.json").unlink(), "neither config.json nor modules.json"),
@@ -244,9 +244,9 @@ def test_damaged_folder_is_one_line(
         ("./nothing", "no such model folder"),
         ("a/b/c", "no such model folder"),
         ("", "no such model folder"),
-        ("no-such-owner/no-such-model", "hub cannot be reached"),
-        ("nosuchmodel", "hub cannot be reached"),
-        ("bad name", "neither a folder nor a hub id"),
+        ("no-such-owner/no-such-model", "hub is not reachable"),
+        ("nosuchmodel", "hub is not reachable"),
+        ("bad name", "neither a local folder nor a valid hub id"),
     ],
 )
 def test_unknown_model_is_one_line(base: str, message: str) -> None:

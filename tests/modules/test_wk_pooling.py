@@ -204,7 +204,7 @@ def test_the_first_layer_follows_the_depth(tmp_path: Path, layers: int, start: i
 
 
 def test_a_model_of_one_layer_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="choose another pooling"):
+    with pytest.raises(InputError, match="use another pooling"):
         load(build_tiny_bert(tmp_path / "bert", layers=1, width=4), pooling="wk")
 
 

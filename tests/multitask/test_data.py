@@ -38,7 +38,7 @@ def test_a_part_of_the_dev_pairs_stands_in_for_the_training_pairs(folder: Path) 
     assert train.sentiment.labels.tolist() == [3, 0]
     assert dev.similarity.labels.tolist() == [4.6, 0.2]
     assert len(dev.sample(1).paraphrase) == 1
-    with pytest.raises(InputError, match="held_out is 1; give a share"):
+    with pytest.raises(InputError, match="held_out is 1; use a fraction"):
         load_task_sets(data_dir=folder, held_out=1.0, check_rows=False)
 
 
@@ -50,13 +50,13 @@ def test_both_splits_are_read_where_they_are(folder: Path, write_file: Callable[
 
 def test_sets_of_another_kind_are_refused() -> None:
     sets = toy_sets()
-    with pytest.raises(InputError, match="does not suit sentiment; give single texts"):
+    with pytest.raises(InputError, match="is not suitable for the task sentiment; use a set of single texts"):
         TaskSets(sets.paraphrase, sets.paraphrase, sets.similarity)
     three = LabelledTexts("three", "train", ["a"], ["b"], np.array([2]), ("x", "y", "z"))
     with pytest.raises(InputError, match="three has 3 classes"):
         TaskSets(sets.sentiment, three, sets.similarity)
     high = LabelledTexts("high", "train", ["a"], ["b"], np.array([9.0]), ())
-    with pytest.raises(InputError, match="no scores from 0 to 5"):
+    with pytest.raises(InputError, match="not scores from 0 to 5"):
         TaskSets(sets.sentiment, sets.paraphrase, high)
 
 

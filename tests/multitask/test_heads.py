@@ -130,7 +130,7 @@ def test_losses_in_loops() -> None:
 
 
 def test_bad_arguments_are_named() -> None:
-    with pytest.raises(InputError, match="no sharing 'half'"):
+    with pytest.raises(InputError, match="unknown sharing 'half'"):
         TaskHeads(WIDTH, sharing="half")
     with pytest.raises(InputError, match="dropout of a classification head"):
         TaskHeads(WIDTH, dropout=1)

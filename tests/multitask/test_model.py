@@ -82,16 +82,16 @@ def test_damaged_folders_are_named(model: MultiTaskModel, tmp_path: Path) -> Non
     path = tmp_path / "model" / "multitask" / "config.json"
     config = json.loads(path.read_text())
     for change, message in (
-        ({"version": 2}, "of version 2"),
-        ({"version": None}, "has no version"),
-        ({"sentiments": "good"}, "is no configuration of a multi-task model"),
-        ({"heads": {**config["heads"], "sharing": "full"}}, "other weights"),
-        ({"heads": {**config["heads"], "sharing": "half"}}, "no sharing 'half'"),
+        ({"version": 2}, "has the format version 2"),
+        ({"version": None}, "does not specify a format version"),
+        ({"sentiments": "good"}, "is not a valid configuration of a multi-task model"),
+        ({"heads": {**config["heads"], "sharing": "full"}}, "do not match its"),
+        ({"heads": {**config["heads"], "sharing": "half"}}, "unknown sharing 'half'"),
     ):
         path.write_text(json.dumps(config | change))
         with pytest.raises(InputError, match=message):
             MultiTaskModel.load(tmp_path / "model")
-    with pytest.raises(InputError, match="holds no multi-task model"):
+    with pytest.raises(InputError, match="is not a multi-task model"):
         MultiTaskModel.load(tmp_path)
 
 
@@ -115,9 +115,9 @@ def test_an_ensemble_stays_in_its_folder(model: MultiTaskModel, tmp_path: Path) 
     path.write_text(json.dumps(config | {"routes": {**config["routes"], "sentiment": "../other"}}))
     with pytest.raises(InputError, match="outside its folder"):
         TaskEnsemble.load(tmp_path / "one")
-    with pytest.raises(InputError, match="holds no ensemble"):
+    with pytest.raises(InputError, match="is not an ensemble"):
         TaskEnsemble.load(tmp_path)
-    with pytest.raises(InputError, match="no model for sentiment, similarity"):
+    with pytest.raises(InputError, match="the model for sentiment, similarity is missing"):
         TaskEnsemble({"paraphrase": model})
 
 
@@ -158,13 +158,13 @@ def test_a_correlation_that_does_not_exist_is_0(
         for parameter in model.heads.second["similarity"].parameters():
             parameter.zero_()
     assert evaluate_tasks(model, toy_sets())["similarity_pearson"] == 0
-    assert "similarity on scores train counts as 0" in caplog.text
+    assert "the similarity score on scores train is set to 0" in caplog.text
 
 
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        ("one string", "one string stands where pairs"),
+        ("one string", "expected pairs of texts, got a single string"),
         ([("a", "b"), "ab"], "pair 1 is 'ab'"),
         ([("a", 3)], "pair 0"),
         ([("a", "b", "c")], "pair 0"),
@@ -176,7 +176,7 @@ def test_what_is_no_pair_is_refused(model: MultiTaskModel, pairs: object, messag
 
 
 def test_parts_that_do_not_fit_are_refused(tiny_encoder: SentenceTransformer) -> None:
-    with pytest.raises(InputError, match="2 names for 3 classes"):
+    with pytest.raises(InputError, match="2 names for 3 sentiment classes"):
         MultiTaskModel(tiny_encoder, TaskHeads(16, 3), ("bad", "good"))
-    with pytest.raises(InputError, match="16 dimensions, the heads take 8"):
+    with pytest.raises(InputError, match="16 dimensions, but the heads expect 8"):
         MultiTaskModel(tiny_encoder, TaskHeads(8, 3), SENTIMENTS)

@@ -141,9 +141,9 @@ def test_parameters_get_the_combined_gradients(preset: Preset) -> None:
 
 
 def test_bad_options_are_named() -> None:
-    with pytest.raises(InputError, match="no reduction 'median'"):
+    with pytest.raises(InputError, match="does not support reduction 'median'"):
         project_conflicts([[torch.ones(1)]], generator=random.Random(0), reduction="median")
-    with pytest.raises(InputError, match="no preset 'old'"):
+    with pytest.raises(InputError, match="does not support preset 'old'"):
         project_conflicts([[torch.ones(1)]], generator=random.Random(0), preset="old")
     with pytest.raises(InputError, match="every parameter"):
         project_conflicts([[torch.ones(1)], []], generator=random.Random(0))

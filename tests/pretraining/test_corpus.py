@@ -35,11 +35,11 @@ def test_unusable_sources_are_named(write_file: WriteFile, tmp_path: Path) -> No
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"no such file: .*absent\.txt"):
         corpus_files([tmp_path / "absent.txt"])
-    with pytest.raises(InputError, match="no text file in"):
+    with pytest.raises(InputError, match="does not contain a text file"):
         corpus_files([tmp_path / "empty"])
-    with pytest.raises(InputError, match=r"table\.csv is not plain text"):
+    with pytest.raises(InputError, match=r"table\.csv is not a plain text file"):
         corpus_files([write_file("table.csv", "a,b\n")])
-    with pytest.raises(InputError, match=r"blank\.txt holds no text"):
+    with pytest.raises(InputError, match=r"blank\.txt does not contain text"):
         list(read_documents([write_file("blank.txt", "\n \n")]))
     with pytest.raises(InputError, match=r"latin\.txt"):
         list(read_documents([write_file("latin.txt", b"fine\ncaf\xe9\n")]))
@@ -85,7 +85,7 @@ def test_corpus_leaves_out_leaks_and_splits_without_overlap(write_file: WriteFil
     training, validation = list(corpus.texts("train")), list(corpus.texts("validation"))
     assert sorted(training + validation) == sorted(texts) == sorted(corpus.texts())
     assert 15 < len(validation) < 70
-    with pytest.raises(InputError, match="every line of the corpus is excluded"):
+    with pytest.raises(InputError, match="all lines of the corpus are excluded"):
         Corpus.scan([write_file("only.txt", SENTENCE)], [exclude], validation_share=0.1)
 
 

@@ -119,7 +119,7 @@ def test_stacked_layers_repeat_the_base(tiny_bert: Path) -> None:
     assert torch.equal(
         deep.cls.predictions.transform.dense.weight, shallow.cls.predictions.transform.dense.weight
     )
-    with pytest.raises(InputError, match="no multiple of the base's 3 layers"):
+    with pytest.raises(InputError, match="not a multiple of the base's 3 layers"):
         stack_layers(shallow, 4)
 
 
@@ -170,9 +170,9 @@ def test_starting_vectors_keep_their_direction_and_predict_frequencies(
 def test_models_that_cannot_be_used_are_refused(
     tmp_path: Path, tiny_tokenizer: PreTrainedTokenizerFast
 ) -> None:
-    with pytest.raises(InputError, match="holds neither config"):
+    with pytest.raises(InputError, match="contains neither config"):
         load_base(tmp_path)
-    with pytest.raises(InputError, match="does not divide by 3 heads"):
+    with pytest.raises(InputError, match="is not divisible by 3 heads"):
         new_bert(tiny_tokenizer, width=16, heads=3)
 
 

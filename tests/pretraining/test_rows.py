@@ -26,7 +26,7 @@ def test_the_store_holds_every_document_whole(
 def test_an_empty_or_taken_store_is_refused(
     store: TokenStore, tiny_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ) -> None:
-    with pytest.raises(InputError, match="no document"):
+    with pytest.raises(InputError, match="does not contain a document"):
         build_store(tmp_path / "empty", [], tiny_tokenizer)
     assert not (tmp_path / "empty").exists()
     with pytest.raises(InputError, match="already exists"):

@@ -113,7 +113,7 @@ def test_a_base_learns_the_text_and_keeps_its_shape(config: PretrainConfig) -> N
     assert (record["status"], record["steps"], record["validation_loss"]) == ("finished", 60, validation[-1])
     assert record["throughput"]["tokens"] == 60 * 4 * 16
     assert 0 < record["throughput"]["share_of_matrix_products"] < 1
-    with pytest.raises(InputError, match="holds a finished run"):
+    with pytest.raises(InputError, match="contains a finished run"):
         pretrain(config, resume=True)
 
 
@@ -126,12 +126,12 @@ def test_the_card_says_what_was_trained_on_what(config: PretrainConfig, tmp_path
     record = json.loads((run.output / "run" / "record.json").read_text())
     ((file, checksum),) = record["data"]["files"].items()
     text = f"{file} (SHA-256 {checksum[:16]}...): {record['data']['documents']} documents"
-    loss = f"{record['validation_loss']:.4f}, loss at hidden positions of held-out documents"
+    loss = f"{record['validation_loss']:.4f}, loss on masked tokens of held-out documents"
     rows = {
         "Base model": "stated",
-        "Licence of the base": "mit",
+        "License of the base": "mit",
         "Training text": text,
-        "Recipe": "mlm (paper), with other values of batch size",
+        "Recipe": "mlm (paper), with changed batch size",
         "Masking rate": "0.3, whole words",
         "Steps": "2, 128 tokens",
         "Precision": "float32",
@@ -194,7 +194,7 @@ def test_only_the_end_of_a_run_may_change_when_it_is_resumed(
         ({"learning_rate": -1.0}, "learning_rate is -1.0"),
         ({"warmup": 1.5}, "warmup is 1.5"),
         ({"validation_share": 0.0}, "validation_share is 0.0"),
-        ({"base": None, "stack_to": 6}, "stack_to without a base"),
+        ({"base": None, "stack_to": 6}, "stack_to needs a base"),
     ],
 )
 def test_impossible_settings_are_refused(
@@ -208,10 +208,10 @@ def test_impossible_settings_are_refused(
     ("change", "message"),
     [
         ({"corpus": ["absent.txt"]}, "no such file"),
-        ({"base": "/dev"}, "holds no tokenizer"),
-        ({"validation_share": 1e-9}, "no document for validation"),
-        ({"length": 128}, "length 128 exceeds 64 positions"),
-        ({"max_steps": None}, "the run has no end"),
+        ({"base": "/dev"}, "does not contain a tokenizer"),
+        ({"validation_share": 1e-9}, "none is left for validation"),
+        ({"length": 128}, "length 128 is above the limit of the model, 64 positions"),
+        ({"max_steps": None}, "the length of the run is not limited"),
     ],
 )
 def test_an_error_leaves_the_folder_as_it_was(
@@ -231,7 +231,7 @@ def test_a_folder_of_something_else_is_not_touched(config: PretrainConfig) -> No
     other = Path(config.output) / "notes.txt"
     other.parent.mkdir()
     other.write_text("mine")
-    with pytest.raises(InputError, match="already exists and holds no run"):
+    with pytest.raises(InputError, match="already exists and does not contain a run"):
         pretrain(config)
     assert other.read_text() == "mine"
 

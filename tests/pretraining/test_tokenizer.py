@@ -54,5 +54,5 @@ def test_the_second_text_of_a_pair_is_another_segment(tmp_path: Path) -> None:
 def test_unusable_tokenizers_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="too small"):
         train_wordpiece(TEXTS, 100)
-    with pytest.raises(InputError, match="holds no tokenizer"):
+    with pytest.raises(InputError, match="does not contain a tokenizer"):
         load_tokenizer(tmp_path)

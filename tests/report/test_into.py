@@ -34,11 +34,14 @@ def test_what_lies_between_marks_is_replaced(write_file: Callable[[str, str], Pa
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("nothing", "has no place for a table"),
+        ("nothing", "does not contain a mark for a table"),
         ("<!-- report:sts -->\nnever closed\n", "not closed"),
         ("<!-- report:sts -->\n<!-- report:transfer -->\n<!-- /report:transfer -->\n", "not closed"),
-        (BEFORE + "<!-- report:layers -->\n<!-- /report:layers -->\n", "a place for layers, of which"),
-        (b"\xff\xfe", "no text in UTF-8"),
+        (
+            BEFORE + "<!-- report:layers -->\n<!-- /report:layers -->\n",
+            "a mark for layers, but there are no records",
+        ),
+        (b"\xff\xfe", "not valid UTF-8"),
     ],
 )
 def test_a_mark_that_cannot_be_filled_is_refused_and_nothing_changes(
@@ -59,6 +62,6 @@ def test_an_absent_file_is_refused(tmp_path: Path) -> None:
 def test_of_several_files_all_are_changed_or_none(write_file: Callable[[str, str], Path]) -> None:
     good = write_file("good.md", BEFORE)
     bad = write_file("bad.md", "<!-- report:layers -->\n<!-- /report:layers -->\n")
-    with pytest.raises(InputError, match="a place for layers, of which"):
+    with pytest.raises(InputError, match="a mark for layers, but there are no records"):
         put_into([good, bad], {"sts": "x"})
     assert good.read_text() == BEFORE

@@ -77,10 +77,13 @@ def test_a_folder_may_have_no_labels(tmp_path: Path) -> None:
     ("text", "problem"),
     [
         ("[a\n", "not valid TOML"),
-        ("a = 1\n", "a is no table"),
+        ("a = 1\n", "a is not a table"),
         ('[a]\nbase = "x"\nmethod = "y"\n', r"\[a\]: pooling is missing"),
         ('[a]\nbase = "x"\nmethod = "y"\npooling = "z"\ncolour = "red"\n', r"\[a\]: colour is unknown"),
-        ('[a]\nbase = 1\nmethod = "y"\npooling = "z"\n', r"\[a\]: base is 1, not a text"),
+        (
+            '[a]\nbase = 1\nmethod = "y"\npooling = "z"\n',
+            r"\[a\]: base is 1, which is not a non-empty string",
+        ),
     ],
 )
 def test_a_wrong_file_is_refused(text: str, problem: str, write_file: Callable[[str, str], Path]) -> None:

@@ -61,7 +61,7 @@ def test_projection_of_one_direction_and_of_too_few() -> None:
     same = np.full((5, 3), 0.1, dtype=np.float32) * np.arange(1, 6, dtype=np.float32)[:, None]
     np.testing.assert_array_equal(project_to_plane(same), np.zeros((5, 2)))
     np.testing.assert_array_equal(project_to_plane(0 * same), np.zeros((5, 2)))
-    with pytest.raises(InputError, match="three texts, not 2"):
+    with pytest.raises(InputError, match="three texts, but got 2"):
         project_to_plane(same[:2])
 
 

@@ -21,6 +21,8 @@ class Reader(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.open: list[str] = []
+        self.boxes: list[str] = []
+        self.around: dict[str, list[list[str]]] = {}
         self.tags: list[str] = []
         self.text: list[str] = []
         self.attributes: list[dict[str, str]] = []
@@ -28,11 +30,14 @@ class Reader(HTMLParser):
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
         self.attributes.append(dict(attrs))
+        self.around.setdefault(tag, []).append([*self.boxes])
         if tag not in self.VOID:
             self.open.append(tag)
+            self.boxes.append(dict(attrs).get("class") or tag)
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
+        self.boxes.pop()
 
     def handle_data(self, data):
         self.text.append(data)
@@ -111,7 +116,7 @@ def test_answers_stand_side_by_side_and_the_right_one_is_marked() -> None:
     page.answers("remove a folder", {"keyword": [wrong], "hybrid": [right, wrong]})
     html = page.html()
     reader = read(page)
-    assert html.count('<li class="right">') == html.count('aria-label="a right answer"') == 1
+    assert html.count('<li class="right">') == html.count('aria-label="relevant document"') == 1
     assert [word for word in reader.text if word in ("keyword", "hybrid", "shutil.rmtree", "os.<b>")] == [
         "keyword",
         "os.<b>",
@@ -129,3 +134,25 @@ def test_commands_and_folded_tables_are_there_to_be_opened() -> None:
     assert "All questions" in reader.text
     assert reader.tags.index("details") < reader.tags.index("table")
     assert 'sentemb index search my-index "a question"\nsentemb --help\n' in "".join(reader.text)
+
+
+def test_what_may_be_wider_than_a_phone_scrolls_in_its_own_box() -> None:
+    page = Page("Title")
+    page.table(Table("A table", ("model", "score"), (("cls", "12.25"),)))
+    page.table(Table("", ("question", "rank"), (("why", "2"),)), folded="All questions")
+    page.commands("sentemb index search my-index " + "x" * 200)
+    page.charts({"a map": "<svg></svg>"})
+    reader = read(page)
+    assert all("scroll" in around for around in reader.around["table"]) and len(reader.around["table"]) == 2
+    assert all("charts" in around for around in reader.around["svg"])
+    assert "pre" in reader.tags
+    style = re.search(r"<style>(.*?)</style>", page.html(), re.DOTALL)
+    assert style is not None
+    rules = {
+        name.strip(): body
+        for rule in style[1].split("}")
+        if "{" in rule
+        for name, body in [rule.rsplit("{", 1)]
+    }
+    assert "overflow-x: auto" in rules[".scroll"] and "overflow-x: auto" in rules["pre"]
+    assert "width: 100%" in rules[".charts svg"]

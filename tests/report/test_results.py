@@ -56,9 +56,9 @@ def test_a_set_that_one_run_lacks_has_no_mean_and_there_is_no_average_over_fewer
 
 def test_rows_on_other_pairs_are_not_to_be_compared() -> None:
     notes = sts_table([sts("a", 50), sts("b", 51, text="other")]).notes
-    assert any(note.startswith("sts12: the rows were scored on different pairs") for note in notes)
+    assert any(note.startswith("sts12: the rows were evaluated on different pairs") for note in notes)
     assert any(
-        note.startswith("sts12: wmean is not defined")
+        note.startswith("sts12: the protocol wmean is not defined")
         for note in sts_table([sts("a", 1)], protocol="wmean").notes
     )
 

@@ -132,7 +132,7 @@ def test_an_index_in_memory_and_on_disk(model: Path, data: RetrievalSet, tmp_pat
 
 def test_after_add_update_and_compaction(model: Path, data: RetrievalSet, tmp_path: Path) -> None:
     rows = rows_of(data)
-    SearchIndex.build([*rows[:20], ("d20", "another text")], model).save(tmp_path / "index")
+    SearchIndex.build([*rows[:20], ("d20", "the text differs")], model).save(tmp_path / "index")
     index = SearchIndex.load(tmp_path / "index")
     index.update(rows[20:22])
     index.add(rows[22:])

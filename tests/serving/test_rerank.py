@@ -58,5 +58,5 @@ def test_an_encoder_and_a_cross_encoder_are_told_apart(tiny_bert: Path, tmp_path
             load_encoder(folder, device="cpu")
     load(tiny_bert, pooling="mean", device="cpu").save(str(tmp_path / "encoder"))
     for folder in (tiny_bert, tmp_path / "encoder"):
-        with pytest.raises(InputError, match=r"is a sentence encoder.*without --reranker"):
+        with pytest.raises(InputError, match=r"is a sentence encoder.*remove --reranker"):
             load_reranker(str(folder), device="cpu")

@@ -67,7 +67,7 @@ def test_the_program_trains_its_recipe(
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (("--view-encoder", "trained", "--objective", "bt-sg-opt"), "opt3 takes many"),
+        (("--view-encoder", "trained", "--objective", "bt-sg-opt"), "opt3 needs several"),
         (("--columns", "text"), "has 1 text column"),
         (("--columns", "text,translation"), "'translation'"),
     ],

@@ -74,12 +74,12 @@ def test_remains_of_a_kill_go(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("model.safetensors", b"cut", "model.safetensors is not what was written"),
-        ("trainer_state.json", b'{"global_step": 4}', "trainer_state.json is not what was written"),
+        ("model.safetensors", b"cut", "model.safetensors does not match its checksum"),
+        ("trainer_state.json", b'{"global_step": 4}', "trainer_state.json does not match its checksum"),
         ("1_Pooling/config.json", None, "1_Pooling/config.json is missing"),
-        ("model.safetensors", b"\1" + bytes((2 << 20) - 1), "model.safetensors is not what was written"),
+        ("model.safetensors", b"\1" + bytes((2 << 20) - 1), "model.safetensors does not match its checksum"),
         ("files.json", None, "no such file: .*files.json"),
-        ("files.json", b"[]", "lists no files"),
+        ("files.json", b"[]", "does not list any files"),
         ("files.json", b"{", "not valid JSON"),
     ],
 )
@@ -96,5 +96,5 @@ def test_a_damaged_checkpoint_is_one_clear_error(
         (tmp_path / file).unlink()
     else:
         (tmp_path / file).write_bytes(content)
-    with pytest.raises(InputError, match=rf"is damaged: .*{message}.*; remove its folder, and resume"):
+    with pytest.raises(InputError, match=rf"is damaged: .*{message}.*; delete its folder, then resume"):
         check_checkpoint(tmp_path)

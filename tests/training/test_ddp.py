@@ -160,5 +160,5 @@ def test_bad_input_is_one_line_and_ends_every_process(configure: Any, tmp_path: 
     arguments = ["train", "sg-opt", *files, "--output", str(tmp_path / "new"), "--batch-size", "1"]
     on_ranks(2, processes.command, arguments, log=log, code=2)
     (line,) = log.read_text().splitlines()
-    assert line.startswith("sentemb: error: 2 processes cannot divide batch_size 1; raise --batch-size")
+    assert line.startswith("sentemb: error: batch_size 1 is too small for 2 processes; raise --batch-size")
     assert not (tmp_path / "new").exists()

@@ -41,7 +41,9 @@ def test_no_run_no_trace(tmp_path: Path) -> None:
 
 
 def test_a_run_that_measured_nothing_and_a_broken_line_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"metrics\.jsonl has no step with alignment and uniformity"):
+    with pytest.raises(
+        InputError, match=r"metrics\.jsonl does not contain a step with alignment and uniformity"
+    ):
         read_learning_curves(make_run(tmp_path / "a", [{"step": 1, "contrast": 3.0}], dev="none"), MEASURES)
     broken = make_run(tmp_path / "b", [entry(0, 1, -1)])
     path = broken / "run" / "metrics.jsonl"

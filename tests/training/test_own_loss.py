@@ -59,9 +59,9 @@ def test_an_own_loss_trains_and_is_recorded(configure: Configure, own: str, tmp_
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("absent.py:Together", {}, "no such file: absent.py; name a loss as FILE.py:CLASS"),
+        ("absent.py:Together", {}, "no such file: absent.py; specify a loss as FILE.py:CLASS"),
         ("{file}:Togehter", {}, "my_losses.py: Togehter; did you mean Together?"),
-        ("{file}:NoLoss", {}, "is no loss; derive it from torch.nn.Module"),
+        ("{file}:NoLoss", {}, "is not a loss; make it a subclass of torch.nn.Module"),
         ("{file}:Together", {"scal": 1.0}, "unknown option of Together: scal; did you mean scale?"),
         ("{file}:Together", {"scale": "much"}, "loss_options.scale is 'much'; it must be a number"),
         ("{broken}:Loss", {}, "broken.py:2: ZeroDivisionError: division by zero"),

@@ -32,5 +32,5 @@ def test_no_group_outlives_the_interpreter() -> None:
 def test_what_takes_one_process_refuses_several(monkeypatch: pytest.MonkeyPatch) -> None:
     refuse_several("adaptation")
     monkeypatch.setattr(module, "ranks", lambda: SimpleNamespace(num_processes=2))
-    with pytest.raises(InputError, match="adaptation takes one process, 2 were started"):
+    with pytest.raises(InputError, match="adaptation runs in a single process, but 2 were started"):
         refuse_several("adaptation")

@@ -100,7 +100,7 @@ def test_the_papers_values(name: str, fields: dict[str, Any], options: dict[str,
 
 
 def test_back_translations_have_to_be_made_before() -> None:
-    with pytest.raises(InputError, match="bt has no data of its own; name a file with --data"):
+    with pytest.raises(InputError, match="bt does not have default training data; set it with --data"):
         resolve("bt", overrides={"output": "o"})
 
 

@@ -50,7 +50,7 @@ def test_a_run_leaves_a_model_and_its_whole_story(configure: Configure, recipe: 
         assert [entry["step"] for entry in metrics if f"eval_dev_{metric}" in entry] == [0, 2, 4, 6]
     card = (output / "README.md").read_text()
     assert f"{100 * run.dev_score:.2f} Spearman" in card
-    assert ("as it is: nothing scored higher" if run.step == 0 else f"`{recipe}` recipe") in card
+    assert ("unchanged: no checkpoint scored higher" if run.step == 0 else f"`{recipe}` recipe") in card
     assert str(output.parent) not in card
     assert run.base_score == record["dev"]["initial"]
     assert [path.name for path in (output / "run" / "checkpoints").iterdir()] == [f"checkpoint-{run.step}"]
@@ -155,7 +155,7 @@ def test_ctrl_c_leaves_a_run_that_resumes_to_the_same_weights(
         with pytest.raises(Interrupted, match=r"stopped at step 5; .*--resume"):
             train(config)
     assert signal.getsignal(signal.SIGINT) is handler
-    with pytest.raises(InputError, match="interrupted run of the same configuration; add --resume"):
+    with pytest.raises(InputError, match="interrupted run with the same configuration; add --resume"):
         train(config)
     with pytest.raises(InputError, match="other values of epochs"):
         train(config.replace(epochs=3), resume=True)
@@ -245,7 +245,7 @@ def test_changed_data_is_not_resumed_on(
         with pytest.raises(Interrupted):
             train(config)
     data.write_text(sentences_file.read_text() + "one more\n")
-    with pytest.raises(InputError, match=r"copy\.txt is not what the run began on, by .*record\.json"):
+    with pytest.raises(InputError, match=r"copy\.txt has changed since the run started .*record\.json"):
         train(config, resume=True)
 
 
@@ -265,7 +265,7 @@ def test_a_run_resumes_from_any_folder(
             train(config)
     monkeypatch.chdir(elsewhere)
     (elsewhere / "other.txt").write_text(sentences_file.read_text().upper())
-    with pytest.raises(InputError, match=r"other\.txt is not what the run began on"):
+    with pytest.raises(InputError, match=r"other\.txt has changed since the run started"):
         train(config.replace(data="other.txt"), resume=True)
     assert train(config.replace(data="../data/texts.txt"), resume=True).steps == 4
 
@@ -275,7 +275,7 @@ def test_a_finished_run_is_not_overwritten(configure: Configure) -> None:
     train(config)
     before = model_weights(Path(config.output))
     for resume in (False, True):
-        with pytest.raises(InputError, match="holds a finished run; choose another --output"):
+        with pytest.raises(InputError, match="contains a finished run; choose another --output"):
             train(config, resume=resume)
     assert_equal(before, model_weights(Path(config.output)))
 
@@ -283,7 +283,7 @@ def test_a_finished_run_is_not_overwritten(configure: Configure) -> None:
 def test_a_folder_with_something_else_is_left_alone(configure: Configure, tmp_path: Path) -> None:
     (tmp_path / "output").mkdir()
     (tmp_path / "output" / "thesis.tex").write_text("precious")
-    with pytest.raises(InputError, match="already exists and holds no run"):
+    with pytest.raises(InputError, match="already exists and does not contain a run"):
         train(configure("simcse"))
     assert [path.name for path in (tmp_path / "output").iterdir()] == ["thesis.tex"]
 
@@ -355,7 +355,11 @@ def test_user_errors_stop_a_run_before_it_writes(
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("", "no rows|empty"), ("a cat\n", "holds one row"), ("a cat\n" * 9, "one row, 9 times")],
+    [
+        ("", "no rows|empty"),
+        ("a cat\n", "contains a single unique row"),
+        ("a cat\n" * 9, "a single unique row, 9 times"),
+    ],
 )
 def test_data_without_anything_to_contrast(
     configure: Configure, write_file: Any, content: str, message: str

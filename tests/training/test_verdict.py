@@ -16,9 +16,13 @@ from sentemb.training.rows import DevEvaluator
     ("score", "interval", "verdict"),
     [
         (0.2987, (0.004, 0.017), "+1.05 (95 % interval +0.40 to +1.70): better than the base"),
-        (0.2987, (-0.002, 0.02), "+1.05 (95 % interval -0.20 to +2.00): cannot be told apart from the base"),
+        (
+            0.2987,
+            (-0.002, 0.02),
+            "+1.05 (95 % interval -0.20 to +2.00): not significantly different from the base",
+        ),
         (0.2782, (-0.02, -0.003), "-1.00 (95 % interval -2.00 to -0.30): worse than the base"),
-        (0.2882, None, "+0.00: cannot be told apart from the base"),
+        (0.2882, None, "+0.00: not significantly different from the base"),
     ],
 )
 def test_the_verdict_follows_the_interval(

@@ -127,15 +127,15 @@ def test_a_length_holds_while_fitting_only(encoder: SentenceTransformer) -> None
 
 
 def test_what_does_not_fit(encoder: SentenceTransformer) -> None:
-    with pytest.raises(InputError, match="takes vectors of 8 dimensions, the model gives 16"):
+    with pytest.raises(InputError, match="expects vectors of 8 dimensions, but the model computes 16"):
         append_transform(encoder, fit_whitening(np.random.default_rng(0).normal(size=(50, 8))))
-    with pytest.raises(InputError, match="2 first sentences, 1 second ones"):
+    with pytest.raises(InputError, match="2 first sentences, but 1 second sentences"):
         add_flow(encoder, TEXTS[:2], TEXTS[:1])
-    with pytest.raises(InputError, match="no sentence to fit"):
+    with pytest.raises(InputError, match="the list of sentences is empty"):
         add_flow(encoder, [])
-    with pytest.raises(InputError, match="3 vectors do not say how 16"):
+    with pytest.raises(InputError, match="3 vectors are too few to estimate the covariance of 16"):
         add_whitening(encoder, TEXTS[:3])
-    with pytest.raises(InputError, match="max_length 2 leaves no word"):
+    with pytest.raises(InputError, match="max_length 2 is too short for any word"):
         add_whitening(encoder, TEXTS, max_length=2)
 
 

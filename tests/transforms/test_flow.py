@@ -114,10 +114,10 @@ def test_the_released_preset() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "message"),
     [
-        (skewed(3), None, "1 pair of sentences is too few"),
-        (skewed(30), skewed(29), r"shape \(30, 8\), second ones of shape \(29, 8\)"),
+        (skewed(3), None, "1 pair of sentences is not enough"),
+        (skewed(30), skewed(29), r"differ: \(30, 8\) and \(29, 8\)"),
         (skewed(30)[:, :3], None, "3 dimensions cannot be halved"),
-        (np.full((30, 8), np.inf), None, "row 0 of vectors holds NaN or infinity"),
+        (np.full((30, 8), np.inf), None, "contains NaN or infinity: 30 rows, the first is row 0"),
         (skewed(30).astype(np.float64) * 1e30, None, "diverged at step 1 of 1"),
     ],
 )
@@ -145,5 +145,5 @@ def test_settings_that_do_not_fit(options: dict[str, Any]) -> None:
 
 
 def test_an_unknown_preset() -> None:
-    with pytest.raises(InputError, match="unknown preset 'original'; choose paper or released"):
+    with pytest.raises(InputError, match="unknown preset 'original'; use paper or released"):
         flow_config("original")  # type: ignore[arg-type]

@@ -103,7 +103,7 @@ def test_whitening_is_native_and_keeps_a_models_own_pooling(
     [
         ("bert_flow.py", ("--set", "momentum=0.9"), "unknown setting: momentum"),
         ("bert_flow.py", ("--set", "epochs=many"), "epochs is 'many'"),
-        ("whitening.py", ("--dimensions", "17"), "17 of 16 dimensions"),
+        ("whitening.py", ("--dimensions", "17"), "dimensions is 17, but the vectors have 16"),
         ("whitening.py", ("--pooling", "mid"), "unknown pooling 'mid'"),
     ],
 )
@@ -150,7 +150,7 @@ def test_a_taken_folder_is_kept(run_program: RunProgram, sentences_file: Path, t
 def test_sentences_and_pairs(sentences_file: Path, pairs_file: Path, shared_data: Path) -> None:
     assert load_sentences(str(sentences_file)) == (TEXTS, None)
     assert load_sentences(str(pairs_file), ["one", "two"]) == (TEXTS[::2], TEXTS[1::2])
-    with pytest.raises(InputError, match="text columns one, two, score; name one or two"):
+    with pytest.raises(InputError, match="text columns one, two, score; select one or two"):
         load_sentences(str(pairs_file), ["one", "two", "score"])
     target = load_sentences("stsb-sentences", data_dir=shared_data)
     assert target.second is not None

@@ -58,7 +58,9 @@ def test_directions_without_variance_are_left_out() -> None:
     dense = fit_whitening(vectors)
     assert dense.out_features == 13
     np.testing.assert_allclose(np.cov(apply(dense, vectors).T), np.eye(13), atol=1e-2)
-    with pytest.raises(InputError, match="vary in 13 of 16 dimensions, not in 14; keep at most 13"):
+    with pytest.raises(
+        InputError, match="vary in 13 of 16 dimensions, but 14 were requested; keep at most 13"
+    ):
         fit_whitening(vectors, 14)
 
 
@@ -70,13 +72,13 @@ def test_a_mean_far_away_costs_no_precision() -> None:
 @pytest.mark.parametrize(
     ("vectors", "dimensions", "message"),
     [
-        (np.ones((5, 8)), None, "5 vectors do not say how 8 dimensions vary"),
-        (np.ones((50, 8)), None, "vary in 0 of 8 dimensions.*unique sentences"),
-        (np.ones((50, 8)), 9, "9 of 8 dimensions cannot be kept"),
-        (np.ones((50, 8)), 0, "0 of 8"),
+        (np.ones((5, 8)), None, "5 vectors are too few to estimate the covariance of 8 dimensions"),
+        (np.ones((50, 8)), None, "vary in 0 of 8 dimensions.*different sentences"),
+        (np.ones((50, 8)), 9, "dimensions is 9, but the vectors have 8 dimensions"),
+        (np.ones((50, 8)), 0, "dimensions is 0, but the vectors have 8"),
         (np.ones(8), None, r"shape \(8,\)"),
-        (np.full((50, 8), np.nan), None, "row 0 of vectors holds NaN"),
-        ([["a"]], None, "no array of numbers"),
+        (np.full((50, 8), np.nan), None, "vectors contains NaN or infinity"),
+        ([["a"]], None, "must be a 2-D array of numbers"),
     ],
 )
 def test_what_cannot_be_whitened(vectors: object, dimensions: int | None, message: str) -> None:
@@ -112,11 +114,11 @@ def test_soft_whitening_goes_from_white_to_nothing() -> None:
 @pytest.mark.parametrize(
     ("vectors", "ridge", "message"),
     [
-        (np.ones((50, 8)), 1.0, "the vectors do not vary"),
-        (np.zeros((50, 8)), 1.0, "the vectors do not vary"),
-        (np.eye(8), 0.0, "ridge is 0; give a number above 0"),
+        (np.ones((50, 8)), 1.0, "all vectors are equal"),
+        (np.zeros((50, 8)), 1.0, "all vectors are equal"),
+        (np.eye(8), 0.0, "ridge is 0; use a number above 0"),
         (np.eye(8), float("nan"), "ridge is nan"),
-        (np.full((50, 8), np.inf), 1.0, "row 0 of vectors holds NaN or infinity"),
+        (np.full((50, 8), np.inf), 1.0, "vectors contains NaN or infinity: 50 rows, the first is row 0"),
     ],
 )
 def test_what_cannot_be_softly_whitened(vectors: object, ridge: float, message: str) -> None:

@@ -86,7 +86,7 @@ def evaluate_retrieval(
         for one in sets
     ]
     if not read:
-        raise InputError("no set was given", f"choose among {', '.join(RETRIEVAL.sets)}")
+        raise InputError("the list of sets is empty", f"choose among {', '.join(RETRIEVAL.sets)}")
     check_names([one.name for one in read])
     records = evaluate_sets(
         searcher,
@@ -113,7 +113,7 @@ def as_searcher(system: Any, stored: ShardFolder | None = None) -> Searcher:
 def check_names(names: Sequence[str]) -> None:
     """Refuse two sets of one name."""
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise InputError(f"set {twice} is named twice", "name each set once")
+        raise InputError(f"the set {twice} is listed twice", "list each set once")
 
 
 def evaluate_sets(
@@ -185,8 +185,9 @@ def search(
         return without_themselves(hits, data, DEPTH)
     if copies := _copies(data):
         logger.warning(
-            "%s: %d of %d queries are documents of the same id and text, and find themselves; leave these "
-            "out (exclude_same_ids=True, --exclude-same-ids), as BEIR does",
+            "%s: %d of %d queries are also documents with the same id and text, so each retrieves "
+            "itself. To exclude these documents, as BEIR does, use exclude_same_ids=True "
+            "(--exclude-same-ids).",
             data.name,
             copies,
             len(data),

@@ -62,7 +62,7 @@ class RetrievalEvaluator(BaseEvaluator):
     ) -> None:
         super().__init__()
         if isinstance(sets, (str, Path)) or not sets:
-            raise InputError("no list of sets was given", 'write ["tldr"]')
+            raise InputError("sets must be a list", 'pass a list, such as ["tldr"]')
         self.sets = [
             one if isinstance(one, RetrievalSet) else load_retrieval(one, split=split, data_dir=data_dir)
             for one in sets
@@ -103,7 +103,7 @@ class RetrievalEvaluator(BaseEvaluator):
         try:
             hits = search(DenseSearcher(load_encoder(model)), data, exclude_same_ids=self.exclude_same_ids)
         except NonFiniteError as error:
-            logger.warning("%s: %s; every score of it is set to 0.0", data.name, error.message)
+            logger.warning("%s: %s; all its scores are set to 0.0", data.name, error.message)
             return dict.fromkeys(METRICS, 0.0)
         ranks = judged_ranks(hits, data)
         return {metric: float(query_scores(metric, ranks, data.gold).mean()) for metric in METRICS}

@@ -27,8 +27,8 @@ PREFIXES: dict[str, Weights] = {"hybrid:": "cut", "hybrid-fitted:": "judged", "h
 """How names begin, and where the weights of both parts come from; see `HybridSearcher`."""
 
 _FUSION = {
-    "cut": "standardised scores, weighted by queries cut from the documents",
-    "judged": "standardised scores, weighted by the other half of the judged queries",
+    "cut": "standardized scores, weighted by generated queries",
+    "judged": "standardized scores, weighted by the other half of the queries with qrels",
     "ranks": "reciprocal ranks, k = 60",
 }
 
@@ -84,7 +84,11 @@ class HybridSearcher:
     def describe(self) -> dict[str, Any]:
         """See `Searcher.describe`."""
         dense, keyword = self.dense.describe(), self.keyword.describe()
-        return {**dense, "fused_with": keyword, "fusion": f"{_FUSION[self.weights]}, the first 1000 of each"}
+        return {
+            **dense,
+            "fused_with": keyword,
+            "fusion": f"{_FUSION[self.weights]}, the first 1000 results of each",
+        }
 
     def _parts(self, data: RetrievalSet, *, progress: bool) -> list[tuple[Ranking, Ranking]]:
         """The rankings of both for each query."""
@@ -102,7 +106,7 @@ class HybridSearcher:
         fit = lean(rank_both(cut, queries, documents, data.language))
         self.fits[data.name] = [fit]
         if fit.weight != EVEN:
-            logger.warning("%s: %s %s", data.name, self.name, fit.reason("queries cut from the documents"))
+            logger.warning("%s: %s %s", data.name, self.name, fit.reason("generated queries"))
         return fit.weight
 
     def _fitted(self, data: RetrievalSet, parts: Sequence[tuple[Ranking, Ranking]]) -> list[float]:

@@ -62,7 +62,7 @@ def query_scores(metric: str, ranks: Integers, gold: Integers) -> Double:
     """
     found = _NAME.fullmatch(metric)
     if found is None or (found[1] == "precision" and found[2] is None):
-        raise InputError(f"no metric of retrieval is called {metric!r}", f"choose among {', '.join(METRICS)}")
+        raise InputError(f"unknown retrieval metric {metric!r}", f"choose among {', '.join(METRICS)}")
     cut = float(found[2] or np.inf)
     queries, grades = gold[:, 0], gold[:, 1].astype(np.float64)
     judged = _Judged(

@@ -55,5 +55,5 @@ def _prefix(name: str) -> str:
 
 def _checked(path: Path) -> Path:
     if not path.exists():
-        raise InputError(f"no such file: {path}", "name a run in TREC's format")
+        raise InputError(f"no such file: {path}", "use a run file in TREC format")
     return path

@@ -124,19 +124,23 @@ class DenseSearcher:
         start = 0
         where, hint = (
             self._stored.path,
-            f"encode the documents of {data.name} in their order, titles included",
+            f"encode the documents of {data.name} in their original order, titles included",
         )
         for batch in self._stored.batches(_DOCUMENTS):
             texts = data.documents[start : start + len(batch.texts)]
             for number, (ours, other) in enumerate(zip_longest(texts, batch.texts), start):
                 if ours != other:
-                    raise InputError(f"{where} has another text than {data.name} at row {number + 1}", hint)
+                    raise InputError(
+                        f"{where}, row {number + 1}: the text differs from that of {data.name}", hint
+                    )
             rows = _new(firsts, start, len(texts))
             if len(rows):
                 yield start + rows, self._comparable(batch.vectors[rows])
             start += len(texts)
         if start < len(firsts):
-            raise InputError(f"{where} has {start:,} vectors, {data.name} {len(firsts):,} documents", hint)
+            raise InputError(
+                f"{where} contains {start:,} vectors, but {data.name} has {len(firsts):,} documents", hint
+            )
 
 
 def _new(firsts: Places, start: int, count: int) -> Places:

@@ -45,7 +45,7 @@ def read_run(path: Path, data: RetrievalSet) -> list[Hits]:
             or no query is judged; with the line.
     """
     if not path.is_file():
-        raise InputError(f"no such file: {path}", "name a run in TREC's format")
+        raise InputError(f"no such file: {path}", "use a run file in TREC format")
     queries = {name: number for number, name in enumerate(data.query_ids)}
     named = {fields[2] for _, line in read_lines(path) if len(fields := line.split()) == _FIELDS}
     numbers = places_of(named, data.document_ids)
@@ -57,23 +57,29 @@ def read_run(path: Path, data: RetrievalSet) -> list[Hits]:
         where = f"{path}, line {number}"
         if len(fields) != _FIELDS:
             raise InputError(
-                f"{where}: {len(fields)} fields where a run has six", "QUERY Q0 ID RANK SCORE TAG"
+                f"{where}: expected six fields, found {len(fields)}",
+                "write lines of the form QUERY Q0 ID RANK SCORE TAG",
             )
         if fields[0] not in queries:
             continue
         document = numbers.get(fields[2])
         if document is None:
             raise InputError(
-                f"{where}: {data.name} has no document {fields[2]!r}", "name the set of this run"
+                f"{where}: {data.name} does not contain a document {fields[2]!r}",
+                "check that the run belongs to this set",
             )
         own = found[queries[fields[0]]]
         if document in own:
             raise InputError(
-                f"{where}: query {fields[0]!r} found {fields[2]!r} before", "keep one of the lines"
+                f"{where}: document {fields[2]!r} is listed twice for query {fields[0]!r}",
+                "keep one of the lines",
             )
         own[document] = _score(fields[4], where)
     if not any(found):
-        raise InputError(f"{path} has none of the judged queries of {data.name}", "name the set of this run")
+        raise InputError(
+            f"{path} does not contain any query of {data.name} with qrels",
+            "check that the run belongs to this set",
+        )
     places = id_places(data)
     return [
         ranked(np.array([*own], dtype=np.int32), np.array([*own.values()]), places, len(own)) for own in found
@@ -84,7 +90,9 @@ def write_run(path: Path, data: RetrievalSet, hits: Sequence[Hits], tag: str) ->
     """Write a run whose order every reader of the scores finds again."""
     for name in chain(data.query_ids, data.document_ids):
         if len(name.split()) != 1:
-            raise InputError(f"{data.name}: the id {name!r} holds a space, which a run of TREC cannot")
+            raise InputError(
+                f"{data.name}: the id {name!r} contains a space, which the TREC format does not allow"
+            )
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = (
         f"{query} Q0 {data.document_ids[document]} {rank} {score!s} {tag}\n"
@@ -100,5 +108,5 @@ def _score(text: str, where: str) -> float:
     except ValueError:
         score = math.nan
     if not math.isfinite(score):
-        raise InputError(f"{where}: {text!r} is no score", "give a finite number")
+        raise InputError(f"{where}: the score {text!r} is not a number", "use a finite number")
     return score

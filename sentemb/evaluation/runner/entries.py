@@ -155,7 +155,7 @@ def _load_retrieval(options: Options) -> Loaded:
 
     names = RETRIEVAL.sets if options.sets is None else expand(options.sets)
     if not names:
-        raise InputError("no list of sets was given", "name one, such as scifact or a folder")
+        raise InputError("the list of sets is empty", "list one or more, such as scifact or a folder")
     check_names(names)
     found, missing = read_available(names, load)
     check_names([one.name for one in found.values()])
@@ -191,12 +191,12 @@ def load_suites(names: Sequence[str], options: Options, *, allow_missing: bool =
             `allow_missing` is not set; names all of them.
     """
     if isinstance(names, str) or not names:
-        raise InputError("no list of suites was given", f"choose among {', '.join(LOADERS)}")
+        raise InputError("the list of suites is empty", f"choose among {', '.join(LOADERS)}")
     for name in names:
         if name not in LOADERS:
-            raise InputError(f"no suite is called {name!r}", f"choose among {', '.join(LOADERS)}")
+            raise InputError(f"unknown suite {name!r}", f"choose among {', '.join(LOADERS)}")
         if list(names).count(name) > 1:
-            raise InputError(f"suite {name} is named twice", "name each suite once")
+            raise InputError(f"the suite {name} is listed twice", "list each suite once")
     loaded = [load(options) for name, load in LOADERS.items() if name in names]
     missing = tuple(error for one in loaded for error in one.missing)
     suites = tuple(suite for one in loaded for suite in one.suites)
@@ -205,5 +205,5 @@ def load_suites(names: Sequence[str], options: Options, *, allow_missing: bool =
         message = f"{missing[0].message}{', nor ' if others else ''}{', '.join(others)}"
         if suites and len(names) > 1:
             raise InputError(message, "add --allow-missing (allow_missing=True) to skip them")
-        raise InputError(message, "give the folder of the data with --data-dir, or name others")
+        raise InputError(message, "set the folder of the data with --data-dir, or choose other sets")
     return Loaded(suites, missing)

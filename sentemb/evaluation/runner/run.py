@@ -118,7 +118,7 @@ def run_suites(
     todo = {one.label: _todo(one, records.get(one.label)) for one in loaded.suites}
     reused = tuple(label for label, names in todo.items() if not names)
     for label in reused:
-        tell(f"  {label}: recorded already")
+        tell(f"  {label}: already evaluated")
     texts = list(
         dict.fromkeys(text for one in loaded.suites for name in todo[one.label] for text in one.texts[name])
     )
@@ -163,7 +163,7 @@ def _find(
         or any(known.get(one.name, one.sha256) != one.sha256 for one in record.datasets)
     ):
         raise InputError(
-            f"{path} is already there, and was made of other data or with other settings",
+            f"{path} already exists, with other data or other settings",
             "add --overwrite (overwrite=True) to replace it, or choose another output folder",
         )
     return record

@@ -84,5 +84,5 @@ PRESETS: Mapping[str, Preset] = {
 def get_preset(name: str) -> Preset:
     """Look a preset up."""
     if name not in PRESETS:
-        raise InputError(f"no preset {name!r}", f"choose one of {', '.join(PRESETS)}")
+        raise InputError(f"unknown preset {name!r}", f"choose one of {', '.join(PRESETS)}")
     return PRESETS[name]

@@ -123,15 +123,17 @@ def load_tasks(
 def check_tasks(names: Sequence[str]) -> None:
     """Refuse what is no list of tasks."""
     if isinstance(names, str) or not names:
-        raise InputError("no list of tasks was given", f"choose among {', '.join(TASKS)}")
+        raise InputError("the list of tasks is empty", f"choose among {', '.join(TASKS)}")
     for name in names:
         if name not in TASKS and not names_a_file(name):
-            raise InputError(f"no task {name!r}", f"name a labelled file, or choose among {', '.join(TASKS)}")
+            raise InputError(
+                f"unknown task {name!r}", f"use a labelled file, or choose among {', '.join(TASKS)}"
+            )
         if name not in TASKS and title_of(name) in TASKS:
-            raise InputError(f"{name} is called like the task {title_of(name)}", "rename the file")
+            raise InputError(f"{name} has the same name as the task {title_of(name)}", "rename the file")
     titles = [title_of(name) for name in names]
     if twice := sorted({title for title in titles if titles.count(title) > 1}):
-        raise InputError(f"task {twice[0]} is named twice", "name each task once")
+        raise InputError(f"the task {twice[0]} is listed twice", "list each task once")
 
 
 def check_folds(tasks: Mapping[str, Mapping[str, LabelledTexts]], preset: Preset) -> None:
@@ -147,19 +149,21 @@ def check_folds(tasks: Mapping[str, Mapping[str, LabelledTexts]], preset: Preset
         where = train.source or title
         counts = {name: count for name, count in train.class_counts.items() if count}
         if len(counts) == 1:
-            raise InputError(f"{where}: all rows are of one class, {min(counts)!r}", "a classifier needs two")
+            raise InputError(
+                f"{where}: all rows have the class {min(counts)!r}", "add rows of a second class"
+            )
         for name, count in counts.items():
             if count < least:
                 raise InputError(
-                    f"{where}: class {name!r} has {count} of the {least} rows that {folds}-fold "
-                    "cross-validation needs of each",
-                    "add rows or leave the class out; the preset simcse-fast has 5 folds",
+                    f"{where}: class {name!r} has {count} rows, but {folds}-fold cross-validation "
+                    f"needs {least} of each class",
+                    "add rows, remove the class, or use the preset simcse-fast, which has 5 folds",
                 )
         outside = len(train) - math.ceil(len(train) / folds)
         if isinstance(preset, NeuralPreset) and int(preset.validation_share * outside) == 0:
             raise InputError(
-                f"{where}: {len(train)} rows leave none to stop the training by",
-                "add rows, or choose the preset logreg",
+                f"{where}: {len(train)} rows are too few for the validation split of early stopping",
+                "add rows, or use the preset logreg",
             )
 
 

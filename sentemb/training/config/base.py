@@ -23,7 +23,9 @@ def _frozen(options: Mapping[str, OptionValue]) -> Mapping[str, OptionValue]:
 
 def _seeds(seeds: tuple[int, ...]) -> tuple[int, ...]:
     if not seeds or len(set(seeds)) != len(seeds):
-        raise InputError("seeds must be one or more different numbers", "for example --seeds 1,2,3")
+        raise InputError(
+            "seeds must be a list of at least one number, without repeats", "for example, use --seeds 1,2,3"
+        )
     return seeds
 
 
@@ -90,29 +92,32 @@ class RunConfig(CheckedModel):
     free_to_change: ClassVar[tuple[str, ...]] = ("output", "data_dir")
     """What may differ when a run is resumed: it does not decide what comes out."""
 
-    recipe: str = Field(description="Name of the recipe that the other values come from.")
+    recipe: str = Field(description="Name of the recipe that sets the defaults.")
     preset: Preset = Field(
-        "paper", description="`paper`, or `released` for what the published code does where that differs."
+        "paper",
+        description="`paper` for the values of the paper, `released` for those of the published code where "
+        "they differ.",
     )
     base: str | None = Field(description="Base model: a folder, a hub id or a bundled model.")
-    output: str = Field(description="Folder of the run; the finished model is at its top.")
+    output: str = Field(description="Output folder of the run. The finished model is at its top level.")
     batch_size: int = Field(ge=1, description="Rows per optimizer step, divided among the processes.")
-    max_steps: int | None = Field(None, ge=1, description="Stop after this many optimizer steps.")
+    max_steps: int | None = Field(None, ge=1, description="Maximum number of optimizer steps.")
     learning_rate: float = Field(ge=0, description="Peak learning rate.")
     weight_decay: float = Field(
-        ge=0, description="Decoupled decay of all weights but biases and normalisation."
+        ge=0,
+        description="Decoupled weight decay, applied to all weights except biases and normalization layers.",
     )
-    betas: tuple[Beta, Beta] = Field(description="Decay rates of AdamW's moments.")
+    betas: tuple[Beta, Beta] = Field(description="Beta coefficients of AdamW.")
     # Without it a weight that no row reaches would be moved by 0 / 0.
-    epsilon: float = Field(gt=0, description="AdamW's epsilon.")
-    warmup: float = Field(ge=0, le=0.99, description="Share of the steps over which the learning rate rises.")
-    clip: float = Field(ge=0, description="Largest global gradient norm; 0 does not clip.")
-    seeds: Seeds = Field((1,), description="One run per seed: 1,2,3.")
+    epsilon: float = Field(gt=0, description="Epsilon of AdamW.")
+    warmup: float = Field(ge=0, le=0.99, description="Fraction of the steps used for learning rate warmup.")
+    clip: float = Field(ge=0, description="Maximum global gradient norm. 0 disables clipping.")
+    seeds: Seeds = Field((1,), description="Random seeds, one run per seed, such as 1,2,3.")
 
-    def check_single_seed(self, caller: str, hint: str = "call it once for each") -> None:
+    def check_single_seed(self, caller: str, hint: str = "call it once per seed") -> None:
         """Refuse a list of seeds where one run is made."""
         if len(self.seeds) != 1:
-            raise InputError(f"{caller} takes one seed, the configuration has {len(self.seeds)}", hint)
+            raise InputError(f"{caller} accepts one seed, but the configuration has {len(self.seeds)}", hint)
 
 
 class EncoderConfig(RunConfig):
@@ -120,21 +125,29 @@ class EncoderConfig(RunConfig):
 
     base: str = Field(description="Base model: a folder, a hub id or a bundled model.")
     pooling: str | None = Field(
-        description="How a sentence vector is made of tokens, see `sentemb.modules.Poolings`. A recipe's is "
-        "for raw transformers: a finished encoder keeps its own unless another is named."
+        description="Pooling of token vectors into a sentence vector; see `sentemb.modules.Poolings`. The "
+        "recipe's pooling applies to a pretrained base, that is, a transformer without "
+        "sentence-level training. A finished sentence encoder keeps its own pooling unless you set "
+        "this."
     )
-    loss: str = Field(description="Class in `sentemb.losses`, or FILE.py:CLASS for your own.")
+    loss: str = Field(description="Loss class in `sentemb.losses`, or FILE.py:CLASS for your own class.")
     loss_options: Options = Field({}, description="Arguments of the loss.")
-    epochs: int = Field(ge=1, description="Passes over the data.")
-    schedule: Literal["linear", "constant"] = Field(description="Learning rate after the warm-up.")
+    epochs: int = Field(ge=1, description="Number of passes over the data.")
+    schedule: Literal["linear", "constant"] = Field(description="Learning rate schedule after warmup.")
     max_length: int | None = Field(
         ge=1,
-        description="Longest training input in tokens; none for the encoder's own. An encoder is evaluated "
-        "and saved with its own limit, a classifier predicts at this length.",
+        description="Maximum length of a training input in tokens; none for the encoder's own limit. An "
+        "encoder is evaluated and saved with its own limit. A classifier also predicts with this length.",
     )
     precision: Precision = Field(
         "float32", description="`bfloat16` for mixed precision with float32 weights."
     )
-    stopping: Literal["drops", "patience", "none"] = Field(description="Stopping rule, see `StoppingRule`.")
-    stopping_limit: int = Field(ge=1, description="The count at which the rule stops.")
-    use_last: bool = Field(description="Keep the last weights, not those of the best dev score.")
+    stopping: Literal["drops", "patience", "none"] = Field(
+        description="Early stopping rule; see `StoppingRule`."
+    )
+    stopping_limit: int = Field(
+        ge=1, description="Number of drops or evaluations after which the rule stops training."
+    )
+    use_last: bool = Field(
+        description="Keep the weights of the last step instead of those with the best dev score."
+    )

@@ -12,8 +12,8 @@ from pydantic_core import ErrorDetails
 from sentemb.errors import InputError, unknown
 
 _WORDS = {
-    "int": "a whole number",
-    "int_from_float": "a whole number",
+    "int": "an integer",
+    "int_from_float": "an integer",
     "float": "a number",
     "string": "text",
     "bool": "true or false",
@@ -71,7 +71,7 @@ def described_error(
     if first["type"] == "extra_forbidden":
         return unknown("setting", field, known)
     if first["type"] == "missing" and len(first["loc"]) == 1:
-        return InputError(f"{field} is missing", f"give one with --{field.replace('_', '-')}")
+        return InputError(f"{field} is missing", f"set it with --{field.replace('_', '-')}")
     same = [one for one in errors if one["loc"][0] == field]
     value = values[field]
     if isinstance(value, Mapping) and len(first["loc"]) > 1:
@@ -91,7 +91,7 @@ def _error_of(name: str, value: Any, errors: list[ErrorDetails]) -> InputError:
         shown = list(shown)
     if first["type"] in ("too_short", "too_long", "missing") and isinstance(value, list | tuple):
         wanted = context.get("min_length") or context.get("max_length") or len(value) + len(errors)
-        return InputError(f"{name} has {len(value)} entries", f"give {wanted}")
+        return InputError(f"{name} has {len(value)} entries", f"provide {wanted}")
     if first["type"] == "literal_error" and len(errors) == 1:
         choices = [one.strip(" '") for one in context["expected"].replace(" or ", ", ").split(",")]
         return InputError(f"{name} is {shown!r}", unknown("", shown, choices).hint)

@@ -19,26 +19,33 @@ class ProbeOptions(CheckedModel):
     """How SupCL-Seq's second stage trains a linear head on the frozen encoder, as its notebooks do."""
 
     learning_rate: float = Field(1e-3, ge=0, description="Peak learning rate of AdamW.")
-    weight_decay: float = Field(0.01, ge=0, description="Decoupled decay of all weights but biases.")
+    weight_decay: float = Field(
+        0.01, ge=0, description="Decoupled weight decay, applied to all weights except biases."
+    )
     warmup_steps: int = Field(
         50,
         ge=0,
-        description="Steps over which the learning rate rises, but at most a tenth of all; it then falls "
+        description="Number of warmup steps, at most a tenth of all steps. The learning rate then decays "
         "linearly to 0.",
     )
-    epochs: int = Field(5, ge=1, description="How often the head is evaluated; 3 to 5 in the notebooks.")
+    epochs: int = Field(
+        5,
+        ge=1,
+        description="Number of epochs. The head is evaluated after each one. The notebooks use 3 to 5.",
+    )
     min_steps: int = Field(
         390,
         ge=0,
-        description="An epoch is several passes where the set is too small for so many steps in all. 390 is "
-        "what five epochs of RTE take, the smallest set on which the paper gains; 0 as in the notebooks.",
+        description="Minimum number of steps in total. A small set is repeated within an epoch until it is "
+        "reached. 390 is the number of steps in five epochs of RTE, the smallest set on which the "
+        "paper improves. The notebooks use 0.",
     )
-    batch_size: int = Field(32, ge=1, description="Vectors per step; the paper does not say.")
-    clip: float = Field(1.0, ge=0, description="Largest gradient norm, the library's default.")
+    batch_size: int = Field(32, ge=1, description="Vectors per step. The paper does not state it.")
+    clip: float = Field(1.0, ge=0, description="Maximum gradient norm. The default is the library's.")
     encoder_dropout: bool = Field(
         False,
-        description="Leave the frozen encoder's dropout on, as the released code does, and encode again for "
-        "every pass.",
+        description="Keep the dropout of the frozen encoder active, as in the released code, and encode the "
+        "texts again for each pass.",
     )
 
     def passes(self, rows: int) -> int:
@@ -52,7 +59,9 @@ class ProbeOptions(CheckedModel):
 
 def _free_options(options: Options) -> Options:
     if taken := {"kind", "width", "classes"} & options.keys():
-        raise InputError(f"head_options name {min(taken)}", "encoder and data decide it")
+        raise InputError(
+            f"head_options cannot set {min(taken)}", "remove it: the encoder and the data determine it"
+        )
     return options
 
 
@@ -67,21 +76,21 @@ class ClassifierConfig(EncoderConfig):
         32
     """
 
-    head: HeadKind = Field("linear", description="Kind of the head.")
+    head: HeadKind = Field("linear", description="Classification head.")
     head_options: Annotated[Options, AfterValidator(_free_options)] = Field(
-        {}, description="Arguments of the head beside its width and classes."
+        {}, description="Arguments of the head, except its width and classes."
     )
-    probe_options: Options = Field({}, description="Second stage, see `ProbeOptions`.")
+    probe_options: Options = Field({}, description="Options of the second stage; see `ProbeOptions`.")
     self_supervised: bool = Field(
         False,
-        description="Hide the labels from the loss, for which each text and its views are then a class of "
-        "their own; only the second stage sees them.",
+        description="Hide the labels from the loss, so that each text and its views form a class of their "
+        "own. Only the second stage uses the labels.",
     )
-    metric: Metric = Field("accuracy", description="Metric of the validation set that chooses the weights.")
+    metric: Metric = Field("accuracy", description="Validation metric that selects the weights.")
     eval_steps: int | None = Field(
         None,
         ge=1,
-        description="Optimizer steps between evaluations; once per epoch by default.",
+        description="Optimizer steps between evaluations. Once per epoch by default.",
     )
 
     @property

@@ -20,20 +20,22 @@ class TrainConfig(EncoderConfig):
     # The record knows the content of the data, however its path is written.
     free_to_change: ClassVar[tuple[str, ...]] = (*EncoderConfig.free_to_change, "data")
 
-    data: str = Field(description="Training text: a file, folder, hub id or catalogue name.")
+    data: str = Field(description="Training texts: a file, folder, hub id or catalogue name.")
     columns: tuple[str, ...] | None = Field(
         None,
-        description="Columns of the data in the order of the loss's inputs; by default those of a catalogue "
-        "entry, the only column, or `text` or `sentence`.",
+        description="Text columns in the order that the loss expects. By default those of the catalogue "
+        "entry, the only column, or the column `text` or `sentence`.",
     )
     label: str | None = Field(
-        None, description="Column of labelled pairs with 1 for paraphrases and 0 for others."
+        None, description="Label column of labelled pairs: 1 for paraphrases, 0 for other pairs."
     )
-    deduplicate: bool = Field(False, description="Drop repeated rows; labelled pairs are always cleaned.")
+    deduplicate: bool = Field(
+        False, description="Remove duplicate rows. Labelled pairs are always deduplicated."
+    )
     dev: str = Field(
         "stsb",
-        description="Dev set that chooses the best checkpoint: a catalogue name, a file of scored pairs, or "
+        description="Dev set that selects the best checkpoint: a catalogue name, a file of scored pairs, or "
         "`none`.",
     )
-    eval_steps: int = Field(ge=1, description="Optimizer steps between evaluations, and between checkpoints.")
-    data_dir: str | None = Field(None, description="Folder of local data sets; SENTEMB_DATA by default.")
+    eval_steps: int = Field(ge=1, description="Optimizer steps between evaluations and between checkpoints.")
+    data_dir: str | None = Field(None, description="Folder of local data sets. SENTEMB_DATA by default.")

@@ -29,7 +29,10 @@ ContrastSource = Literal["given", "quora", "nli"]
 
 def _loss(name: str) -> str:
     if name != LOSS:
-        raise InputError(f"loss is {name}", f"contrast on several tasks takes {LOSS}")
+        raise InputError(
+            f"multi-task training does not support the loss {name}",
+            f"use {LOSS}, the only loss for multi-task training",
+        )
     return name
 
 
@@ -50,42 +53,50 @@ class MultiTaskConfig(EncoderConfig):
         16
     """
 
-    loss: Annotated[str, AfterValidator(_loss)] = Field(LOSS, description="The contrastive loss.")
-    tasks: tuple[Task, ...] = Field(
-        ("sentiment", "paraphrase", "similarity"), description="The tasks to train."
+    loss: Annotated[str, AfterValidator(_loss)] = Field(LOSS, description="Contrastive loss.")
+    tasks: tuple[Task, ...] = Field(("sentiment", "paraphrase", "similarity"), description="Tasks to train.")
+    sharing: Sharing = Field("first-layer", description="Layers that the task heads share; see `TaskHeads`.")
+    head_dropout: float = Field(0.3, ge=0, le=0.99, description="Dropout probability in the task heads.")
+    task_schedule: TaskSchedule = Field("average", description="How an epoch combines the tasks.")
+    resampling: Resampling = Field(
+        "uniform", description="How each set is downsampled to the size of the smallest set."
     )
-    sharing: Sharing = Field("first-layer", description="What the heads share, see `TaskHeads`.")
-    head_dropout: float = Field(0.3, ge=0, le=0.99, description="Dropout probability in the heads.")
-    task_schedule: TaskSchedule = Field("average", description="How an epoch mixes the tasks.")
-    resampling: Resampling = Field("uniform", description="How sets are brought down to one size.")
     gradient_surgery: bool = Field(
-        False, description="Remove conflicts between the tasks' gradients instead of averaging the losses."
+        False,
+        description="Use gradient surgery (PCGrad) between the tasks instead of averaging their losses.",
     )
-    surgery_reduction: Reduction = Field("mean", description="Of the projected gradients.")
-    similarity_target: SimilarityTarget = Field("fraction", description="How cosine and score are compared.")
+    surgery_reduction: Reduction = Field("mean", description="How the projected gradients are combined.")
+    similarity_target: SimilarityTarget = Field(
+        "fraction", description="How the cosine similarity and the gold score are compared."
+    )
     contrast: Literal["none", "before", "after", "fused"] = Field(
         "before",
-        description="Before or after the tasks, or `fused` with one task: each of its batches is trained on "
-        "the task and then on contrast, and the other sets follow on contrast alone.",
+        description="When the contrastive stage runs: before or after the tasks, or `fused` with one task. "
+        "Fused: each batch of the task is trained on the task and then on the contrastive loss; the "
+        "other sets follow on the contrastive loss alone.",
     )
     contrast_data: tuple[ContrastSource, ...] = Field(
-        ("given",), description="What contrast is trained on, one stage each."
+        ("given",), description="Data of the contrastive stages, one stage each."
     )
     contrast_supervised: bool = Field(
         True,
-        description="Use the labels of the paraphrase set; otherwise its texts are dropout views like those "
-        "of the other two sets, and the sentiment set comes first.",
+        description="Use the labels of the paraphrase set. Otherwise its texts become dropout views like "
+        "those of the other two sets, and the sentiment set comes first.",
     )
-    contrast_epochs: int = Field(5, ge=1, description="Epochs on the tasks' sets.")
-    nli_epochs: int = Field(3, ge=1, description="Epochs on NLI triples.")
+    contrast_epochs: int = Field(5, ge=1, description="Contrastive epochs on the tasks' own sets.")
+    nli_epochs: int = Field(3, ge=1, description="Contrastive epochs on NLI triples.")
     contrast_learning_rate: float = Field(
-        2e-5, ge=0, description="Of contrastive stages; a fused stage has that of the tasks."
+        2e-5,
+        ge=0,
+        description="Learning rate of contrastive stages. A fused stage uses the learning rate of the tasks.",
     )
     paraphrase_share: float = Field(
-        1.0, ge=0, le=1, description="Share of the paraphrase set that an epoch of contrast draws."
+        1.0, ge=0, le=1, description="Fraction of the paraphrase set sampled in each contrastive epoch."
     )
     fusion: Fusion = Field(
-        "alternating", description="Whether a fused batch takes two optimizer steps, or one on the sum."
+        "alternating",
+        description="Whether a fused batch takes two optimizer steps (`alternating`) or one step on the sum "
+        "of the losses (`summed`).",
     )
 
     @model_validator(mode="after")
@@ -93,14 +104,18 @@ class MultiTaskConfig(EncoderConfig):
         for name, least in (("tasks", 1), ("contrast_data", 0 if self.contrast == "none" else 1)):
             chosen = getattr(self, name)
             if len(chosen) < least or len(set(chosen)) != len(chosen):
-                raise InputError(f"{name} is {', '.join(chosen) or 'empty'}", "name each once, one at least")
+                raise InputError(
+                    f"{name} is {', '.join(chosen) or 'empty'}",
+                    "list each value once, and at least one value",
+                )
         if self.gradient_surgery and (self.task_schedule != "average" or len(self.tasks) < 2):
             raise InputError(
-                "gradient_surgery is for two or more tasks in one step", "take task_schedule=average"
+                "gradient_surgery needs two or more tasks in one step",
+                "set task_schedule=average and list two or more tasks",
             )
         if self.contrast == "fused" and (len(self.tasks) != 1 or self.contrast_data != ("given",)):
             raise InputError(
-                "contrast=fused trains one task on each batch, and the given sets",
-                "set tasks=sentiment and contrast_data=given",
+                "contrast=fused needs exactly one task and contrast_data=given",
+                "for example, set tasks=sentiment and contrast_data=given",
             )
         return self

@@ -22,24 +22,26 @@ class PairsConfig(EncoderConfig):
     free_to_change: ClassVar[tuple[str, ...]] = (*EncoderConfig.free_to_change, "data")
 
     data: str = Field(
-        description="Pairs of a question and its passage, with or without hard negatives: a file, folder, "
+        description="Pairs of a question and its passage, optionally with hard negatives: a file, folder, "
         "hub id or catalogue name."
     )
     columns: tuple[str, ...] | None = Field(
         None,
-        description="Columns of the question, the passage and any hard negatives; by default those "
-        "with usual names, such as anchor, positive and negative, or question and answer.",
+        description="Columns of the question, the passage and any hard negatives. By default columns with "
+        "common names, such as anchor, positive and negative, or question and answer.",
     )
     held_out: float = Field(
         0.15,
         ge=0,
         le=0.3,
-        description="Share of the questions that choose the best checkpoint, and of those that give the "
-        "verdict, 30 to 500 each; 0 trains on all and keeps the last weights.",
+        description="Fraction of the questions held out twice, 30 to 500 each time: one split selects the "
+        "checkpoint, the other gives the verdict. 0 trains on all questions and keeps the weights of "
+        "the last step.",
     )
     eval_steps: int | None = Field(
         None,
         ge=1,
-        description="Optimizer steps between evaluations, and between checkpoints; ten in a run by default.",
+        description="Optimizer steps between evaluations and between checkpoints. Ten evaluations per run by "
+        "default.",
     )
-    data_dir: str | None = Field(None, description="Folder of local data sets; SENTEMB_DATA by default.")
+    data_dir: str | None = Field(None, description="Folder of local data sets. SENTEMB_DATA by default.")

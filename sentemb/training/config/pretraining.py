@@ -27,68 +27,80 @@ class PretrainConfig(RunConfig):
 
     corpus: tuple[str, ...] = Field(
         min_length=1,
-        description="Text files (.txt, .txt.gz, .txt.xz; one document a line) or folders of them.",
+        description="Text files (.txt, .txt.gz, .txt.xz; one document per line) or folders of such files.",
     )
     base: str | None = Field(
-        None, description="Model to continue from; by default a new BERT and its vocabulary are made."
+        None,
+        description="Model to continue pretraining. By default a new BERT and its vocabulary are created.",
     )
-    stack_to: int | None = Field(None, ge=1, description="Repeat the base's layers up to this number.")
+    stack_to: int | None = Field(
+        None, ge=1, description="Number of layers to grow the base to, by repeating its layers."
+    )
     exclude: tuple[str, ...] = Field(
-        (), description="Files of sentences that no training line may contain, such as test sets."
+        (), description="Files of sentences that must not occur in training lines, such as test sets."
     )
-    cache: str | None = Field(None, description="Where tokenised text is kept; the run folder by default.")
-    vocabulary: int = Field(16_000, ge=1, description="Pieces of a new tokenizer.")
+    cache: str | None = Field(None, description="Folder for the tokenized text. The run folder by default.")
+    vocabulary: int = Field(16_000, ge=1, description="Vocabulary size of a new tokenizer.")
     layers: int = Field(
-        6, ge=1, description="Of a new BERT, which has up to 1,000 million weights (sentemb --limit)."
+        6,
+        ge=1,
+        description="Number of layers of a new BERT. A new BERT has at most 1,000 million weights (raise "
+        "with sentemb --limit).",
     )
-    width: int = Field(256, ge=1, description="Of a new BERT.")
-    heads: int = Field(4, ge=1, description="Of a new BERT.")
-    inner_width: int = Field(1024, ge=1, description="Of a new BERT's feed-forward layers.")
-    positions: int = Field(128, ge=1, description="Of a new BERT; those beyond `length` stay untrained.")
+    width: int = Field(256, ge=1, description="Hidden size of a new BERT.")
+    heads: int = Field(4, ge=1, description="Attention heads of a new BERT.")
+    inner_width: int = Field(1024, ge=1, description="Feed-forward size of a new BERT.")
+    positions: int = Field(
+        128, ge=1, description="Position embeddings of a new BERT. Those beyond `length` stay untrained."
+    )
     initialise: Literal["cooccurrence", "random"] = Field(
-        "cooccurrence", description="Token embeddings of a new BERT."
+        "cooccurrence", description="Initialization of the token embeddings of a new BERT."
     )
     embedding_scale: float = Field(
-        0.05, gt=0, description="Standard deviation of a rare token's co-occurrence vector."
+        0.05, gt=0, description="Standard deviation of the co-occurrence vector of a rare token."
     )
     length: int = Field(128, ge=1, description="Tokens per row.")
     layout: Literal["packed", "documents"] = Field(
         "packed",
-        description="`packed` cuts the stream of documents into full blocks; `documents` is one row a "
-        "document, for models that cannot keep packed documents apart.",
+        description="`packed` splits the stream of documents into full blocks. `documents` makes one row per "
+        "document, for models that cannot separate packed documents.",
     )
     masking_rate: float = Field(
         0.15,
         gt=0,
         lt=1,
-        description="Share of pieces to predict; BERT's is 0.15. Efficient recipes take up to 0.4 (Wettig et "
+        description="Fraction of tokens to mask. BERT uses 0.15. Efficient recipes use up to 0.4 (Wettig et "
         "al., Should You Mask 15% in Masked Language Modeling?, EACL 2023).",
     )
     embedding_rate: float = Field(
-        1.0, ge=0, le=1, description="Factor of the learning rate for the token embeddings."
+        1.0, ge=0, le=1, description="Multiplier of the learning rate for the token embeddings."
     )
     dropout: float = Field(
         0.0,
         ge=0,
         le=1,
-        description="During pre-training; 0 suits text that is seen about once. The saved configuration "
-        "keeps the model's own rate for the training that follows.",
+        description="Dropout during pretraining. 0 suits text that is seen about once. The saved "
+        "configuration keeps the model's own rate for later fine-tuning.",
     )
     max_minutes: float | None = Field(
-        None, gt=0, description="End after this wall time; the learning rate reaches zero there."
+        None, gt=0, description="Time limit in minutes. The learning rate decays to zero at its end."
     )
-    save_minutes: float = Field(5.0, gt=0, description="Between checkpoints.")
-    log_steps: int = Field(50, ge=1, description="Between lines of metrics.")
-    validation_share: float = Field(0.002, gt=0, lt=1, description="Share of documents held out.")
+    save_minutes: float = Field(5.0, gt=0, description="Minutes between checkpoints.")
+    log_steps: int = Field(50, ge=1, description="Optimizer steps between metric lines.")
+    validation_share: float = Field(
+        0.002, gt=0, lt=1, description="Fraction of documents held out for validation."
+    )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="`auto` measures which one the machine multiplies faster in."
+        "auto", description="Floating-point type. `auto` measures which one is faster on this machine."
     )
-    seeds: Seeds = Field((0,), description="Of initialisation, order, masks and dropout.")
+    seeds: Seeds = Field((0,), description="Random seed for initialization, data order, masking and dropout.")
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:
         if self.stack_to is not None and self.base is None:
-            raise InputError("stack_to without a base", "set layers for a new model")
+            raise InputError(
+                "stack_to needs a base", "remove stack_to, or name a --base; for a new model, set layers"
+            )
         if self.base is None:
             layer = 4 * self.width**2 + 2 * self.width * self.inner_width
             weights = self.layers * layer + (self.vocabulary + self.positions) * self.width

@@ -21,45 +21,60 @@ class FlowConfig(CheckedModel):
     """
 
     levels: int = Field(3, ge=1, description="Levels (l3).")
-    steps: int = Field(3, ge=1, description="Steps of a level (d3).")
-    width: int = Field(32, ge=1, description="Of the hidden layers in the couplings (w32).")
+    steps: int = Field(3, ge=1, description="Flow steps per level (d3).")
+    width: int = Field(32, ge=1, description="Width of the hidden layers in the couplings (w32).")
     coupling: Literal["additive", "affine"] = Field(
-        "additive", description="`additive` as released; `affine` is the option of its code."
+        "additive",
+        description="Coupling layer: `additive` as in the released configuration, or `affine`, an option of "
+        "its code.",
     )
     permutation: Literal["reverse", "learned"] = Field(
-        "reverse", description="`reverse`, which the released configuration does; `learned` is Glow's."
+        "reverse",
+        description="Permutation of dimensions: `reverse` as in the released configuration, or `learned` as "
+        "in Glow.",
     )
     # The first sentences of a batch initialise the flow, which takes two.
-    batch_size: int = Field(32, ge=2, description="Pairs of sentences in a step.")
-    epochs: int = Field(1, ge=1, description="Passes over the pairs.")
+    batch_size: int = Field(32, ge=2, description="Sentence pairs per step.")
+    epochs: int = Field(1, ge=1, description="Number of passes over the pairs.")
     learning_rate: float = Field(1e-3, gt=0, description="Constant.")
-    weight_decay: float = Field(0.01, ge=0, description="On every weight of the flow.")
-    clip: float = Field(1.0, gt=0, description="Largest global norm of the gradient.")
+    weight_decay: float = Field(0.01, ge=0, description="Weight decay, applied to every weight of the flow.")
+    clip: float = Field(1.0, gt=0, description="Maximum global gradient norm.")
     optimizer: OptimizerKind = Field(
-        "adamw", description="Bias-corrected AdamW; the released code has BERT's Adam."
+        "adamw",
+        description="Optimizer: AdamW with bias correction, or `bert-adam`, the Adam of the released code.",
     )
     encoder_dropout: bool = Field(
-        False, description="Fit on vectors made with dropout, as the released code does unseen."
+        False, description="Encode the training sentences with dropout, a side effect of the released code."
     )
-    seed: Seed = Field(1, description="Of the flow's weights, the order of the pairs and the dropout.")
+    seed: Seed = Field(
+        1, description="Random seed for the weights of the flow, the order of the pairs and dropout."
+    )
 
 
 class TransformRunConfig(CheckedModel):
     """A run that fits a transform on an encoder's vectors, and where the model goes."""
 
-    recipe: str = Field(description="Name of the recipe that the other values come from.")
-    preset: Preset = Field("paper", description="`paper`, or `released` for what the published code does.")
-    base: str = Field(description="Encoder: a folder, a hub id or a bundled model.")
-    output: str = Field(description="Folder for the model.")
-    pooling: str | None = Field(
-        description="For raw transformers; a finished encoder keeps its own unless another is named."
+    recipe: str = Field(description="Name of the recipe that sets the defaults.")
+    preset: Preset = Field(
+        "paper",
+        description="`paper` for the values of the paper, `released` for those of the published code.",
     )
-    data: str = Field(description="File, folder, hub id or catalogue name; sentences or pairs.")
-    columns: tuple[str, ...] | None = Field(None, description="One text column, or both of pairs: a,b.")
-    data_dir: str | None = Field(None, description="Folder of local data sets; SENTEMB_DATA by default.")
-    cache_dir: str | None = Field(None, description="Keep the encoder's vectors in this folder.")
+    base: str = Field(description="Encoder: a folder, a hub id or a bundled model.")
+    output: str = Field(description="Output folder of the model.")
+    pooling: str | None = Field(
+        description="Pooling of token vectors. The recipe's pooling applies to a pretrained base, that is, a "
+        "transformer without sentence-level training. A finished sentence encoder keeps its own "
+        "pooling unless you set this."
+    )
+    data: str = Field(description="Sentences or sentence pairs: a file, folder, hub id or catalogue name.")
+    columns: tuple[str, ...] | None = Field(
+        None, description="One text column, or both columns of pairs: a,b."
+    )
+    data_dir: str | None = Field(None, description="Folder of local data sets. SENTEMB_DATA by default.")
+    cache_dir: str | None = Field(None, description="Folder that caches the encoder's vectors.")
     max_length: int = Field(
-        ge=3, description="Tokens of a sentence while fitting; the model keeps its own limit."
+        ge=3,
+        description="Maximum length of a sentence in tokens while fitting. The model keeps its own limit.",
     )
 
 
@@ -76,4 +91,6 @@ class FlowRunConfig(TransformRunConfig, FlowConfig):
 class WhiteningRunConfig(TransformRunConfig):
     """A run that fits BERT-whitening."""
 
-    dimensions: int | None = Field(None, ge=1, description="Keep the first so many; all by default.")
+    dimensions: int | None = Field(
+        None, ge=1, description="Number of leading dimensions to keep. All by default."
+    )

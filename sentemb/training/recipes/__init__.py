@@ -141,7 +141,9 @@ class Recipe:
     def sources(self, preset: str, task: str | None = None) -> Defaults:
         """The defaults of a preset, for a task too, with their sources: by field or `loss_options.NAME`."""
         if preset == "released" and all(layer.released is None for layer in self.layers):
-            raise InputError(f"there is no released code for {self.name}", "leave the preset out")
+            raise InputError(
+                f"the recipe {self.name} does not have a preset 'released'", "remove --preset released"
+            )
         chosen: dict[str, Default] = {}
         for layer in self.layers:
             for name in layer.without:

@@ -64,7 +64,7 @@ def test_a_record_is_read_again_and_one_with_another_score_is_refused(
     values = json.loads(path.read_text())
     values["scores"][0]["value"] += 0.01
     path.write_text(json.dumps(values))
-    with pytest.raises(InputError, match="is not the ndcg@10 that the predictions"):
+    with pytest.raises(InputError, match="does not match the ndcg@10 of the predictions"):
         read_record(path)
 
 
@@ -120,7 +120,7 @@ def test_a_document_that_is_the_query_itself_can_be_left_out(caplog: pytest.LogC
         [data.documents[0], *data.queries[1:]], data.judged,
     )  # fmt: skip
     whole = evaluate_retrieval("bm25", [data])
-    assert "1 of 12 queries are documents of the same id and text" in caplog.text
+    assert "1 of 12 queries are also documents with the same id and text" in caplog.text
     without = evaluate_retrieval("bm25", [data], exclude_same_ids=True)
     assert (whole.protocol, without.protocol) == ("all-documents", "not-itself")
     assert whole.file_name != without.file_name

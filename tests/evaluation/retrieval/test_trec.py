@@ -52,12 +52,12 @@ def check_by_trec_eval(data: RetrievalSet, hits: Sequence[Hits], path: Path) -> 
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ("q0 Q0 d1 1 2.5\n", "line 1: 5 fields"),
-        ("q0 Q0 d1 1 2.5 x\nq0 Q0 d1 2 2.0 x\n", "line 2: query 'q0' found 'd1' before"),
-        ("q0 Q0 d1 1 high x\n", "line 1: 'high' is no score"),
-        ("q0 Q0 d1 1 nan x\n", "line 1: 'nan' is no score"),
-        ("\nq0 Q0 other 1 1 x\n", "line 2: mine has no document 'other'"),
-        ("other Q0 d1 1 1 x\n", "none of the judged queries of mine"),
+        ("q0 Q0 d1 1 2.5\n", "line 1: expected six fields, found 5"),
+        ("q0 Q0 d1 1 2.5 x\nq0 Q0 d1 2 2.0 x\n", "line 2: document 'd1' is listed twice for query 'q0'"),
+        ("q0 Q0 d1 1 high x\n", "line 1: the score 'high' is not a number"),
+        ("q0 Q0 d1 1 nan x\n", "line 1: the score 'nan' is not a number"),
+        ("\nq0 Q0 other 1 1 x\n", "line 2: mine does not contain a document 'other'"),
+        ("other Q0 d1 1 1 x\n", "does not contain any query of mine"),
     ],
 )
 def test_a_broken_run_is_refused_with_the_line(
@@ -71,6 +71,6 @@ def test_a_broken_run_is_refused_with_the_line(
 
 def test_an_id_with_a_space_has_no_place_in_a_run(tmp_path: Path) -> None:
     data = retrieval_set({"a b": "cat"}, {"q": "cat"}, {"q": {"a b": 1}}, name="mine")
-    with pytest.raises(InputError, match="'a b' holds a space"):
+    with pytest.raises(InputError, match="'a b' contains a space"):
         write_run(tmp_path / "run.trec", data, KeywordSearcher().search(data, 5), "bm25")
     assert not (tmp_path / "run.trec").exists()

@@ -135,7 +135,7 @@ def test_an_interrupted_run_resumes(loaded: Loaded, tmp_path: Path, monkeypatch:
     result = run_suites(third, loaded, output=tmp_path, announce=told.append)
     assert third.asked == []
     assert result.reused == ("sts", "geometry")
-    assert [line.strip() for line in told[:2]] == ["sts: recorded already", "geometry: recorded already"]
+    assert [line.strip() for line in told[:2]] == ["sts: already evaluated", "geometry: already evaluated"]
     assert told[-1].strip().startswith("transfer: mrpc")
     fresh = run_suites(Letters(), loaded).records["transfer"]
     resumed = read_record(next(tmp_path.glob("*.transfer.*")))
@@ -167,7 +167,7 @@ def test_records_that_would_come_out_differently_are_refused(
     run_suites(Letters(), loaded, output=tmp_path)
     with pytest.raises(InputError, match="record of another model"):
         run_suites(Letters("others"), loaded, output=tmp_path, overwrite=True)
-    with pytest.raises(InputError, match=r"made of other data or with other settings; add --overwrite"):
+    with pytest.raises(InputError, match=r"with other data or other settings; add --overwrite"):
         run_suites(Letters(precision="bfloat16"), loaded, output=tmp_path)
     one, trec = data.sts["sts12"], data.tasks["trec"]
     other = {**trec, "test": replace(trec["test"], labels=1 - trec["test"].labels)}
@@ -176,7 +176,7 @@ def test_records_that_would_come_out_differently_are_refused(
         geometry_suite(replace(data.geometry, gold=data.geometry.gold + 1)),
         transfer_suite({"trec": other}, "logreg", 1111),
     ):
-        with pytest.raises(InputError, match="already there"):
+        with pytest.raises(InputError, match="already exists"):
             run_suites(Letters(), Loaded((suite,)), output=tmp_path)
 
 
@@ -245,14 +245,14 @@ def test_missing_data_is_named_at_once_and_skipped_only_when_allowed(
     some = load_suites(["transfer", "geometry", "sts"], options, allow_missing=True)
     assert [one.name for one in some.suites] == ["sts", "geometry"]
     assert len(some.missing) == 14
-    with pytest.raises(InputError, match="give the folder of the data with --data-dir"):
+    with pytest.raises(InputError, match="set the folder of the data with --data-dir"):
         load_suites(["transfer"], options, allow_missing=True)
     with pytest.raises(InputError, match="30 rows instead of 1,379"):  # damaged is not missing
         load_suites(["sts"], Options(data_dir=tmp_path), allow_missing=True)
     for names, problem in (
-        (["glue"], "no suite is called 'glue'"),
-        (["sts", "sts"], "sts is named twice"),
-        ([], "no list of suites"),
+        (["glue"], "unknown suite 'glue'"),
+        (["sts", "sts"], "sts is listed twice"),
+        ([], "the list of suites is empty"),
     ):
         with pytest.raises(InputError, match=problem):
             load_suites(names, options)
@@ -288,5 +288,5 @@ def test_retrieval_takes_the_sets_that_are_there(tmp_path: Path) -> None:
         load_suites(["sts", "retrieval"], options)
     with pytest.raises(InputError, match=r"does not contain scifact .*, nor cisi"):
         load_suites(["retrieval"], Options(data_dir=tmp_path))
-    with pytest.raises(InputError, match=r"does not contain cisi .*; give the folder"):
+    with pytest.raises(InputError, match=r"does not contain cisi .*; set the folder"):
         load_suites(["retrieval"], replace(options, sets=["cacm", "cisi"]))

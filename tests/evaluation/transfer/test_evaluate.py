@@ -137,7 +137,7 @@ def test_a_mean_over_folds_of_different_sizes_is_kept_and_another_number_refused
     path = write_record(record, predicted, gold, tmp_path)
     assert read_record(path).score("mr") == record.score("mr")
     other = record.scores[0].model_copy(update={"value": record.score("mr") + 0.02})
-    with pytest.raises(InputError, match=r"scores\[0\].value: .* is not the accuracy"):
+    with pytest.raises(InputError, match=r"scores\[0\].value: .* does not match the accuracy"):
         write_record(record.model_copy(update={"scores": (other,)}), predicted, gold, tmp_path / "other")
 
 
@@ -155,12 +155,12 @@ def test_groups_of_tasks() -> None:
 @pytest.mark.parametrize(
     ("tasks", "preset", "message"),
     [
-        ([], "simcse", "no list of tasks"),
-        ("cr", "simcse", "no list of tasks"),
-        (["cr", "cr"], "simcse", "task cr is named twice"),
-        (["imdb"], "simcse", "no task 'imdb'"),
-        (["stsb"], "simcse", "no task 'stsb'"),
-        (["cr"], "senteval", "no preset 'senteval'"),
+        ([], "simcse", "the list of tasks is empty"),
+        ("cr", "simcse", "the list of tasks is empty"),
+        (["cr", "cr"], "simcse", "task cr is listed twice"),
+        (["imdb"], "simcse", "unknown task 'imdb'"),
+        (["stsb"], "simcse", "unknown task 'stsb'"),
+        (["cr"], "senteval", "unknown preset 'senteval'"),
     ],
 )
 def test_user_errors_are_named(tasks: list[str], preset: str, message: str, tmp_path: Path) -> None:

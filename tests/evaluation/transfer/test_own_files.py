@@ -87,9 +87,9 @@ ROWS = table(28)
             ROWS.replace("label", "star"),
             "mine.csv does not have a column 'label'; its columns are text",
         ),
-        ("text,label\na,x\nb,x\n", "mine.csv: all rows are of one class, 'x'"),
-        (ROWS + "a cow,beast\n", "class 'beast' has 1 of the 7 rows that 5-fold cross-validation needs"),
-        (table(24)[:-1], "24 rows leave none to stop"),
+        ("text,label\na,x\nb,x\n", "mine.csv: all rows have the class 'x'"),
+        (ROWS + "a cow,beast\n", "class 'beast' has 1 rows, but 5-fold cross-validation needs 7"),
+        (table(24)[:-1], "24 rows are too few for the validation split"),
         ("text,label\n", "mine.csv is empty"),
     ],
 )
@@ -104,7 +104,7 @@ def test_bad_files_are_refused_before_anything_is_encoded(
 
 def test_names_that_collide_are_refused(write_file: Write) -> None:
     trec, mine = write_file("trec.csv", ROWS), write_file("mine.csv", ROWS)
-    with pytest.raises(InputError, match="is called like the task trec"):
+    with pytest.raises(InputError, match="has the same name as the task trec"):
         evaluate_transfer(letters, [str(trec)])
-    with pytest.raises(InputError, match="task mine is named twice"):
+    with pytest.raises(InputError, match="task mine is listed twice"):
         evaluate_transfer(letters, [str(mine), str(write_file("other/mine.csv", ROWS))])
