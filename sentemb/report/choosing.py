@@ -7,7 +7,7 @@ from sentemb.report.table import ABSENT, Table
 
 _TITLES = {
     "documents": "Systems by predicted NDCG@10 x 100 on real queries over your documents",
-    "judged": "Systems by NDCG@10 x 100 on your judged queries",
+    "judged": "Systems by NDCG@10 x 100 on your queries with qrels",
     "pairs": "Systems by Spearman x 100 on your pairs",
 }
 
@@ -46,7 +46,7 @@ def _about_queries(choice: Choice) -> list[str]:
     if choice.basis != "documents":
         return []
     kinds = ", ".join(choice.best.sets)
-    updated = f", updated by {choice.judged:,} judged queries" if choice.judged else ""
+    updated = f", updated by {choice.judged:,} queries with qrels" if choice.judged else ""
     weighted = f" weighted by {choice.logged:,} queries of your log" if choice.logged else ""
     return [f"predicted from scores on generated queries ({kinds}){weighted}{updated}", *choice.skipped]
 

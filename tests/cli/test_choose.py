@@ -118,7 +118,7 @@ def test_help_offers_what_is_taken(sentemb: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("bm25",), "give texts, judged or both, or else pairs (--texts, --judged, --pairs)"),
+        (("bm25",), "pass --texts, --judged or both, or else --pairs"),
         (("bm25", "--texts", "docs.txt", "--confidence", "95"), "confidence is 95"),
         (("bm25", "--judged", "none", "--queries", "300"), "--queries (count) is for generated queries"),
         (("bm25", "--pairs", "none", "--title-column", "name"), "with --pairs alone none are generated"),

@@ -152,7 +152,7 @@ class Reliability:
         """Return the reliability in a sentence."""
         return (
             f"on {self.corpora} other collections with relevance judgments, each left out of the fit "
-            f"in turn, {100 * self.coverage:.0f} % of {self.pairs:,} judged differences lay in their 80 % "
+            f"in turn, {100 * self.coverage:.0f} % of {self.pairs:,} measured differences lay in their 80 % "
             f"interval; {100 * self.called:.0f} % of the differences were called, of which "
             f"{100 * self.wrong:.1f} % had the wrong sign; Kendall's tau was {self.tau:.2f}"
         )

@@ -59,7 +59,7 @@ class Advice:
         """Return the advice in a sentence."""
         return (
             f"the smallest difference that could have been called between the first two is "
-            f"{self.detectable:.1f} NDCG@10; with {self.judged} judged queries (--judged) it would be about "
+            f"{self.detectable:.1f} NDCG@10; with {self.judged} queries with qrels (--judged) it would be about "
             f"{self.then:.1f}"
         )
 

@@ -117,8 +117,8 @@ def choose(
         raise InputError("no system was given", "name two or more, such as bm25 and all-MiniLM-L6-v2")
     if (texts is None and judged is None) == (pairs is None):
         raise InputError(
-            "systems are ranked by documents, by judged queries, by both, or by pairs",
-            "give texts, judged or both, or else pairs (--texts, --judged, --pairs)",
+            "systems are ranked by documents, by queries with qrels, by both, or by pairs",
+            "pass --texts, --judged or both, or else --pairs",
         )
     tell: Progress = progress or (lambda stage, done, total: None)
     began = time.perf_counter()
@@ -261,8 +261,8 @@ def _refuse_fitted(models: Sequence[Any]) -> None:
         name = model.name if isinstance(model, HybridSearcher) else str(model)
         if name.startswith(_FITTED):
             raise InputError(
-                f"{name} fits its weight on judged queries, which a ranking by documents does not have",
-                f"use hybrid:{name.removeprefix(_FITTED)}, or judged queries alone (--judged)",
+                f"{name} fits its weight on queries with qrels, which documents alone do not have",
+                f"use hybrid:{name.removeprefix(_FITTED)}, or --judged without --texts",
             )
 
 

@@ -92,7 +92,7 @@ def generated_from(
     if not any(one.name == QUOTE for one in sets):
         raise InputError(
             f"{len(documents)} documents are too few to generate {FEWEST} queries of a kind",
-            "give more documents with six words or more, or judged queries (--judged)",
+            "provide more documents with six words or more, or queries with qrels (--judged)",
         )
     whole = [document.whole for document in documents]
     return Questions("documents", _MEASURE, sets, (), whole, whole)

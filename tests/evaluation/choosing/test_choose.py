@@ -89,7 +89,7 @@ def test_judged_queries_update_what_documents_predict(documents: list[str]) -> N
     assert (alone.judged, both.judged) == (0, len(data)) and both.basis == "documents"
     assert np.ptp(both.pairs[0].interval) < np.ptp(alone.pairs[0].interval)
     assert both.advice is not None and both.advice.judged == 50
-    assert any(f"updated by {len(data)} judged queries" in note for note in choice_table(both).notes)
+    assert any(f"updated by {len(data)} queries with qrels" in note for note in choice_table(both).notes)
 
 
 def test_a_query_log_weights_the_generated_queries(documents: list[str]) -> None:
@@ -144,8 +144,8 @@ def test_graded_pairs_are_scored_as_eval_scores_them(write_file: Callable[[str, 
     ("models", "given", "message"),
     [
         ([], {"texts": ["a"]}, "no system"),
-        (["bm25"], {}, "by documents, by judged queries, by both, or by pairs"),
-        (["bm25"], {"texts": ["a"], "pairs": "p.csv"}, "give texts, judged or both, or else pairs"),
+        (["bm25"], {}, "by documents, by queries with qrels, by both, or by pairs"),
+        (["bm25"], {"texts": ["a"], "pairs": "p.csv"}, "pass --texts, --judged or both, or else --pairs"),
         # Nothing is read before: there is no such folder and no such file.
         (["bm25"], {"judged": "missing", "confidence": 95}, "confidence is 95"),
         (["bm25"], {"judged": "missing", "confidence": 0}, "confidence is 0"),
@@ -181,7 +181,7 @@ def test_two_systems_of_one_name_and_saved_runs_are_refused(documents: list[str]
 
 def test_a_weight_that_judgements_fit_takes_judged_queries() -> None:
     hybrid = HybridSearcher(Bag("bag", 1.0), "judged")
-    with pytest.raises(InputError, match="hybrid-fitted:bag fits its weight on judged queries"):
+    with pytest.raises(InputError, match="hybrid-fitted:bag fits its weight on queries with qrels"):
         choose(["bm25", hybrid], ["one two three four five six seven"] * 30)
     choice = choose(["bm25", hybrid], judged=make_set("own", 60, 30), leaks=(), draws=200)
     assert {one.name for one in choice.candidates} == {"bm25", "hybrid-fitted:bag"}
