@@ -66,7 +66,7 @@ assert sizes == sorted(sizes)
 assert len(documents) > 200
 assert {one.given for one in choice.candidates} == {*MODELS}
 assert choice.best.name != "bert-mini"
-assert adapted.change.size > 0
+assert adapted.gain.ndcg.mean > 0
 assert fitted.judged and fitted.queries == len(known) >= 10
 assert min(shares.values()) > 0.2
 assert max(shares, key=shares.get) != "keyword"
