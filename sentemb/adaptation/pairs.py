@@ -36,6 +36,10 @@ class Pair(NamedTuple):
     Attributes:
         query: The query.
         document: What is left of its document, or a part of that.
+
+    Example:
+        >>> Pair("wait for a thread", "Block until the thread ends, or the timeout is over.").query
+        'wait for a thread'
     """
 
     query: str
@@ -63,6 +67,13 @@ def draw_pairs(
 
     Returns:
         The pairs; none where no document has six words.
+
+    Example:
+        >>> from sentemb.data.own_documents import OwnDocument
+        >>> texts = ["The cat sleeps. It dreams of mice.", "A dog barks loudly. It hears the postman."]
+        >>> documents = [OwnDocument(str(number), "", text) for number, text in enumerate(texts)]
+        >>> len(draw_pairs(documents, 4, language="en", seed=0))
+        4
     """
     generator = np.random.default_rng(seed)
     if len(documents) > count:  # neighbours are looked for among those that have a pair

@@ -59,8 +59,8 @@ class Advice:
         """Return the advice in a sentence."""
         return (
             f"the smallest difference that could have been called between the first two is "
-            f"{self.detectable:.1f} NDCG@10; with {self.judged} queries with qrels (--judged) it would be about "
-            f"{self.then:.1f}"
+            f"{self.detectable:.1f} NDCG@10; with {self.judged} queries with qrels (--judged) it would be "
+            f"about {self.then:.1f}"
         )
 
 

@@ -78,7 +78,7 @@ def find_leaks(
     data_dir: str | os.PathLike[str] | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> LeakReport:
-    """Look for one's own texts in known sets.
+    """Look for your texts in known test sets.
 
     Args:
         texts: Documents and queries; their sentences of six words and more are looked for.
@@ -93,6 +93,10 @@ def find_leaks(
 
     Raises:
         InputError: There is no such set, or it is broken.
+
+    Example:
+        >>> report = find_leaks(["A man is playing a large flute."], ["stsb"])  # doctest: +SKIP
+        >>> print(report.sentence())  # doctest: +SKIP
     """
     names = known_sets(sets)
     own = list(dict.fromkeys(fold(text) for whole in texts for text in _parts(whole)))
