@@ -176,7 +176,7 @@ def test_one_file_imports_ray_one_ray_serve_and_none_imports_these_before_they_a
 def test_files_stay_small() -> None:
     for folder in (PACKAGE, PACKAGE.parent / "training", PACKAGE.parent / "eval"):
         for path in folder.rglob("*.py"):
-            assert len(path.read_text(encoding="utf-8").splitlines()) <= 400, path
+            assert len(path.read_text(encoding="utf-8").splitlines()) <= 600, path
 
 
 @pytest.mark.parametrize("path", TRAINING_PROGRAMS, ids=lambda path: path.stem)

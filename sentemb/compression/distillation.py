@@ -1,62 +1,139 @@
-"""A static student of any encoder: token vectors whose mean agrees with the teacher on your texts."""
+"""What both kinds of students share: the texts they learn from, and how they compare with their teacher."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+import random
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from pydantic import Field
 from scipy.stats import spearmanr
-from sentence_transformers import SentenceTransformer
-from tokenizers import Tokenizer
 
-from sentemb._compat import Normalize, StaticEmbedding
-from sentemb.compression.distillation_texts import MOST_TEXTS, Texts
-from sentemb.compression.static_bags import bags_of
-from sentemb.compression.static_files import Storage, stored
-from sentemb.compression.static_growth import grow
-from sentemb.compression.static_refinement import refine
-from sentemb.compression.static_vectors import evened, main_directions, settled, starting_vectors, unit
-from sentemb.compression.static_vocabulary import base_tokenizer
-from sentemb.encoding.encoder import TextEncoder, Vectors
+from sentemb.data.own_documents import OwnDocument, split_documents
+from sentemb.data.sentences import sentences_of
+from sentemb.encoding import TextEncoder
+from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
-from sentemb.training.config.base import CheckedModel
+from sentemb.evaluation.timing import time_in_turns
+
+logger = logging.getLogger(__name__)
 
 Progress = Callable[[str, int, int], None]
-_NESTED = (64, 128)
-_GROWN_RATE = 1 / 3  # of the learning rate: most of the table is in its place
+"""Called with a stage, the number done and the total."""
+
+SHORTEST, LONGEST = 20, 150
+"""Characters of a sentence. Short texts teach most, since their vectors depend on few words."""
+MOST_TEXTS = 200_000
+"""Default for the maximum number of texts that a teacher encodes."""
+LEAST_TEXTS = 500
+_HELD_OUT = 0.05
+_MOST_HELD_OUT = 2000
+_LARGEST_SHARE = 0.25  # of all characters, in documents that are held out
 _NEIGHBOURS = 10
-_TEXTS_PER_CALL = 4096
+TIMED = 100
+"""Texts on which a network is timed."""
 
 
-class StaticOptions(CheckedModel):
-    """What a static student is to be.
+def ignore_progress(stage: str, done: int, total: int) -> None:
+    """Report nothing."""
+
+
+class Texts(NamedTuple):
+    """Texts to train on and texts that are held out."""
+
+    training: list[str]
+    held_out: list[str]
+
+
+def draw_texts(documents: Sequence[OwnDocument], *, most: int, seed: int = 0) -> Texts:
+    """Draw texts: short documents and titles first, then whole documents, then sentences.
+
+    One document in twenty is held out with all its texts, and no held-out text is trained on. If few or
+    uneven documents would leave too little on either side, texts of all documents are held out instead.
+
+    Args:
+        documents: The documents.
+        most: Maximum number of texts, training and held-out together.
+        seed: Seed of the draw.
+
+    Returns:
+        The texts. About one in twenty is held out, at most 2,000.
 
     Raises:
-        InputError: A field is unknown, or its value has the wrong type or lies outside its range.
+        InputError: There are too few texts to learn from.
 
     Example:
-        >>> StaticOptions(dimension=128).dtype
-        'int8'
+        >>> texts = draw_texts(documents, most=10_000)  # doctest: +SKIP
     """
+    if (texts := _hold_out_documents(documents, most, seed)) is not None:
+        return texts
+    generator = random.Random(seed)
+    pool = _draw(documents, most, generator)
+    if len(pool) < LEAST_TEXTS:
+        raise InputError(
+            f"{len(documents)} documents with {len(pool)} sentences are too few for distillation",
+            f"pass documents with at least {LEAST_TEXTS} sentences of {SHORTEST} characters or more",
+        )
+    logger.warning(
+        "the documents are too few or too uneven to hold whole ones out: held-out sentences come from "
+        "training ones"
+    )
+    held = min(_MOST_HELD_OUT, int(_HELD_OUT * len(pool)))
+    return Texts(pool[held:], pool[:held])
 
-    dimension: int = Field(
-        256, ge=2, description="Dimensions of the student's vectors, at most the teacher's."
-    )
-    vocabulary: int = Field(52_000, ge=1000, description="Maximum vocabulary size.")
-    dtype: Storage = Field("int8", description="Number format of the token table.")
-    sentences: int = Field(MOST_TEXTS, ge=1, description="Maximum number of texts that the teacher encodes.")
-    steps: int = Field(
-        1000,
-        ge=2,
-        description="Refinement steps of 1,024 texts: half before words and pairs become tokens, half after.",
-    )
-    seed: int = Field(0, ge=0, description="Random seed.")
+
+def _hold_out_documents(documents: Sequence[OwnDocument], most: int, seed: int) -> Texts | None:
+    """Hold out whole documents; return None if that leaves too little on either side."""
+    kept, out = split_documents(documents, share=max(_HELD_OUT, 1 / max(len(documents), 1)), seed=seed)
+    if _characters(out) > _LARGEST_SHARE * _characters(documents):
+        return None
+    generator = random.Random(seed)
+    # The same share of texts as for training, so that both have the same kinds of texts.
+    held = _draw(out, int(_HELD_OUT * most), generator)[:_MOST_HELD_OUT]
+    training = _draw(kept, most - len(held), generator, without=frozenset(held))
+    few = len(held) < int(_HELD_OUT * LEAST_TEXTS) or len(held) + len(training) < LEAST_TEXTS
+    return None if few else Texts(training, held)
+
+
+def _draw(
+    documents: Sequence[OwnDocument],
+    most: int,
+    generator: random.Random,
+    *,
+    without: Collection[str] = (),
+) -> list[str]:
+    """Draw distinct texts of the documents, in random order."""
+    texts: dict[str, None] = {}
+    for kind in (_short(documents), (document.whole for document in documents), _sentences(documents)):
+        if len(texts) >= most:
+            break
+        found = [text for text in dict.fromkeys(kind) if text not in texts and text not in without]
+        generator.shuffle(found)
+        texts.update(dict.fromkeys(found[: most - len(texts)]))
+    listed = list(texts)
+    generator.shuffle(listed)
+    return listed
+
+
+def _characters(documents: Iterable[OwnDocument]) -> int:
+    return sum(len(document.whole) for document in documents)
+
+
+def _short(documents: Iterable[OwnDocument]) -> Iterator[str]:
+    for document in documents:
+        yield from (text for text in (document.whole, document.title) if SHORTEST <= len(text) <= LONGEST)
+
+
+def _sentences(documents: Iterable[OwnDocument]) -> Iterator[str]:
+    for document in documents:
+        for start, stop in sentences_of(document.text):
+            if stop - start >= SHORTEST:
+                yield document.text[start:stop]
 
 
 class Agreement(NamedTuple):
-    """How near a student is to its teacher on texts that it has not seen.
+    """Agreement of a student with its teacher on held-out texts.
 
     Attributes:
         cosine: Mean cosine between both vectors of a text, in the student's dimensions.
@@ -67,86 +144,8 @@ class Agreement(NamedTuple):
     similarities: float
 
 
-class TokenVectors(NamedTuple):
-    """A static encoder.
-
-    Attributes:
-        tokenizer: Its tokenizer.
-        table: The vectors as they will be read from the folder, (tokens, dimension).
-        agreement: On the held-out texts.
-    """
-
-    tokenizer: Tokenizer
-    table: Vectors
-    agreement: Agreement
-
-    def model(self) -> SentenceTransformer:
-        """The student as sentence-transformers has it."""
-        embedding = StaticEmbedding(self.tokenizer, embedding_weights=self.table)
-        return SentenceTransformer(modules=[embedding, Normalize()], device="cpu")
-
-
-def learn_token_vectors(
-    teacher: TextEncoder,
-    texts: Texts,
-    options: StaticOptions,
-    *,
-    progress: Progress = lambda stage, done, total: None,
-) -> TokenVectors:
-    """Learn token vectors whose mean agrees with a teacher; see `distill_static`.
-
-    Args:
-        teacher: Encodes the texts and the tokens.
-        texts: What to learn and what to check.
-        options: Size, storage and steps.
-        progress: Told the stage and how much of it is done.
-
-    Returns:
-        The tokens and their vectors.
-
-    Raises:
-        InputError: The teacher has no tokenizer that can be read.
-    """
-    tokenizer = _tokenizer_of(teacher)
-    vectors = unit(_encode(teacher, [*texts.training, *texts.held_out], progress))
-    directions = main_directions(vectors, options.dimension)
-    targets = unit(vectors @ directions)
-    training, held_out = np.split(targets, [len(texts.training)])
-    nested = tuple(width for width in _NESTED if width < directions.shape[1])
-
-    def refined(tokenizer: Tokenizer, table: Vectors, rate: float, stage: str) -> Vectors:
-        steps = max(1, options.steps // 2)
-        bags = bags_of(tokenizer, texts.training)
-        found = refine(
-            table,
-            bags,
-            training,
-            steps=steps,
-            rate=rate,
-            nested=nested,
-            seed=options.seed,
-            progress=lambda step: progress(stage, step, steps),
-        )
-        return settled(table, found, bags.counts(len(table)))
-
-    tokenizer = base_tokenizer(tokenizer, texts.training, size=options.vocabulary)
-    counts = bags_of(tokenizer, texts.training).counts(tokenizer.get_vocab_size())
-    start = starting_vectors(teacher, tokenizer, directions, counts)
-    table = refined(tokenizer, start, 1.0, "refining tokens")
-    tokenizer, table = grow(tokenizer, table, texts.training, training, size=options.vocabulary)
-    table = refined(tokenizer, table, _GROWN_RATE, "refining words and pairs")
-    numbers, factors = stored(evened(table), options.dtype)
-    table = numbers.astype(np.float32) * factors[:, None]
-    return TokenVectors(tokenizer, table, agreement(tokenizer, table, texts.held_out, held_out))
-
-
-def agreement(tokenizer: Tokenizer, table: Vectors, texts: Sequence[str], targets: Vectors) -> Agreement:
-    """Compare a static student with its teacher; see `Agreement`."""
-    return agreement_of(unit(bags_of(tokenizer, texts).sums(table)), targets)
-
-
-def agreement_of(vectors: Vectors, targets: Vectors) -> Agreement:
-    """Compare vectors of length 1 of some texts with the teacher's; see `Agreement`."""
+def measure_agreement(vectors: Vectors, targets: Vectors) -> Agreement:
+    """Compare a student's vectors of some texts with the teacher's; both have length 1."""
     wanted = targets @ targets.T
     np.fill_diagonal(wanted, -np.inf)
     nearest = np.argpartition(-wanted, _NEIGHBOURS, axis=1)[:, :_NEIGHBOURS]
@@ -161,25 +160,32 @@ def agreement_of(vectors: Vectors, targets: Vectors) -> Agreement:
     )
 
 
-def _tokenizer_of(encoder: TextEncoder) -> Tokenizer:
-    """The teacher's tokenizer."""
-    model = getattr(getattr(encoder, "encoder", encoder), "model", None)
-    tokenizer = None if model is None else getattr(model[0], "tokenizer", None)
-    tokenizer = getattr(tokenizer, "backend_tokenizer", tokenizer)
-    if isinstance(tokenizer, Tokenizer):
-        plain = Tokenizer.from_str(tokenizer.to_str())  # padding and cutting are states of the teacher's own
-        plain.no_padding()
-        plain.no_truncation()
-        return plain
-    raise InputError(
-        "a static student needs a teacher with a fast tokenizer",
-        "choose a sentence-transformers model with a tokenizer.json",
-    )
+def normalize_rows(vectors: Vectors) -> Vectors:
+    """Scale vectors to length 1; zeros stay zeros."""
+    scaled: Vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    return scaled
 
 
-def _encode(teacher: TextEncoder, texts: Sequence[str], progress: Progress) -> Vectors:
-    parts = []
-    for first in range(0, len(texts), _TEXTS_PER_CALL):
-        parts.append(teacher.encode(texts[first : first + _TEXTS_PER_CALL]))
-        progress("encoding with the teacher", min(first + _TEXTS_PER_CALL, len(texts)), len(texts))
-    return np.concatenate(parts)
+class Speed(NamedTuple):
+    """Texts per second on this machine.
+
+    Attributes:
+        student: Texts per second of the student.
+        teacher: Texts per second of its teacher.
+    """
+
+    student: float
+    teacher: float
+
+    @property
+    def ratio(self) -> float:
+        """Speed of the student divided by that of its teacher."""
+        return self.student / self.teacher
+
+
+def measure_speed(student: TextEncoder, teacher: TextEncoder, texts: Sequence[str]) -> Speed:
+    """Time both, interleaved: the student on all texts, the teacher on the first hundred."""
+    few = list(texts[:TIMED])
+    actions = {"student": lambda: student.encode(texts), "teacher": lambda: teacher.encode(few)}
+    took = time_in_turns(actions, rounds=3, warm_up=1)
+    return Speed(len(texts) / min(took["student"]), len(few) / min(took["teacher"]))

@@ -47,7 +47,7 @@ def reason_against_pruning(model: SentenceTransformer) -> str | None:
     return None
 
 
-def pruned(model: SentenceTransformer, count: int, texts: Sequence[str]) -> SentenceTransformer:
+def prune_layers(model: SentenceTransformer, count: int, texts: Sequence[str]) -> SentenceTransformer:
     """Leave out layers, and map what is left to the vectors of the whole model.
 
     Layers go one after the other, each time the one without which the vectors of the texts change least. A

@@ -18,8 +18,8 @@ from sentemb._compat import Normalize, Transformer
 from sentemb._files import read_json, write_json
 from sentemb.compression.copies import write_copy
 from sentemb.compression.export import convert_to_openvino, export_onnx
-from sentemb.compression.prune import layers_of, pruned, reason_against_pruning
-from sentemb.compression.static_form import StaticForm, static_form
+from sentemb.compression.prune import layers_of, prune_layers, reason_against_pruning
+from sentemb.compression.static_model import StaticForm, static_form
 from sentemb.encoding import load_encoder
 from sentemb.encoding.batching import batches, tokenise
 from sentemb.encoding.static import is_static_model
@@ -168,7 +168,7 @@ def _of_token_vectors(static: StaticForm) -> list[Variant]:
         return build
 
     found = [
-        Variant(f"dimensions-{kept}", f"the first {kept} dimensions", writer(static.truncated(kept)))
+        Variant(f"dimensions-{kept}", f"the first {kept} dimensions", writer(static.truncate(kept)))
         for kept in _fewer(static.table.shape[1])
     ]
     if static.storage == "int8":
@@ -273,7 +273,7 @@ class _Graphs:
 
 
 def _pruner(original: Original, count: int) -> Callable[[Path], dict[str, Any]]:
-    return lambda folder: _save(pruned(original.model, count, original.texts), folder)
+    return lambda folder: _save(prune_layers(original.model, count, original.texts), folder)
 
 
 def _truncater(model: SentenceTransformer, kept: int) -> Callable[[Path], dict[str, Any]]:

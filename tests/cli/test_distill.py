@@ -10,8 +10,8 @@ import pytest
 
 from sentemb import load
 from sentemb.compression import StaticOptions
-from sentemb.compression.distillation_texts import MOST_TEXTS
-from sentemb.compression.layered_session import LayeredConfig
+from sentemb.compression.distillation import MOST_TEXTS
+from sentemb.compression.layer_distillation import LayeredConfig
 from sentemb.data.bundled_text import bundled_sentences, bundled_sentences_file
 from tests.cli.conftest import Command
 from tests.training.training_helpers import make_sentences
@@ -97,7 +97,7 @@ def test_layers_are_distilled_by_the_same_verb(tmp_path: Path, tiny_bert: Path, 
     for wrong, said in (
         (["--dimension", 64], "--dimension does not work with --layers"),
         (["--cache-dir", tmp_path / "kept"], "--cache-dir does not work with --layers"),
-        (["--precision", "reduced"], "--precision is for static"),
+        (["--precision", "reduced"], "--precision does not work with --layers"),
     ):
         code, _, err = sentemb("distill", *arguments, *wrong)
         assert (code, err.count("\n")) == (2, 1)

@@ -14,7 +14,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from sentemb._files import read_json
 from sentemb.compression import compress
-from sentemb.compression.static_files import Storage, write_static
+from sentemb.compression.static_model import Storage, write_static
 from sentemb.compression.variants import Original, variants_of
 from sentemb.compression.write import LossError
 from sentemb.data.sts import ScoredPairs, Subset

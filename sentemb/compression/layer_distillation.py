@@ -1,11 +1,12 @@
-"""A run that trains what is left of a transformer, after layers are taken out, to the whole one's vectors."""
+"""`distill_layers`: a transformer with fewer layers, trained to the full model's vectors of your texts."""
 
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,29 +16,57 @@ from sentence_transformers import SentenceTransformer
 from torch import nn
 
 from sentemb._compat import BaseEvaluator
-from sentemb.compression.distillation import Agreement, agreement_of
-from sentemb.compression.distillation_texts import MOST_TEXTS, draw_texts
-from sentemb.compression.prune import pruned
-from sentemb.compression.static_vectors import unit
-from sentemb.data.own_documents import OwnDocument
+from sentemb.compression.distillation import (
+    MOST_TEXTS,
+    TIMED,
+    Agreement,
+    Speed,
+    draw_texts,
+    measure_agreement,
+    measure_speed,
+    normalize_rows,
+)
+from sentemb.compression.prune import prune_layers
+from sentemb.data.own_documents import OwnDocument, read_own_documents
 from sentemb.encoding import NonFiniteError, load_encoder
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.modules.cards import ENCODER_TAGS, public_name
+from sentemb.pretraining.throughput import faster_precision
 from sentemb.training.card import Card, encoder_code, run_name, training_rows, write_card
 from sentemb.training.config.base import Beta, EncoderConfig, Options, Seeds
 from sentemb.training.encoder_session import EncoderSession
+from sentemb.training.folder import RunFolder
 from sentemb.training.length_bucketing import bucketed_by_length
 from sentemb.training.objective import build_loss, citation_of
 from sentemb.training.outcome import Run
-from sentemb.training.progress import ConsoleProgress
+from sentemb.training.progress import ConsoleProgress, without_upstream_bars
+from sentemb.training.ranks import refuse_several
 
-_EVALUATIONS = 8  # of a run, beside the one before the first step
+_EVALUATIONS = 8  # of a run, in addition to the one before the first step
 _MAPPED = 2000  # texts by which layers are chosen and the last matrix is fitted
 
 
+class LayeredStudent(NamedTuple):
+    """A student with fewer layers.
+
+    Attributes:
+        output: Its folder.
+        agreement: Agreement with the teacher on the held-out texts.
+        before: Mean cosine with the teacher on them before the first step.
+        held_out: The held-out texts.
+        speed: Speed of student and teacher, each on the best device available.
+    """
+
+    output: Path
+    agreement: Agreement
+    before: float
+    held_out: list[str]
+    speed: Speed
+
+
 class LayeredConfig(EncoderConfig):
-    """Everything but the texts that decides the weights of a student with fewer layers."""
+    """Configuration of a student with fewer layers; with the texts it determines the weights."""
 
     # The arithmetic is chosen by the machine.
     free_to_change: ClassVar[tuple[str, ...]] = ("output", "data_dir", "precision")
@@ -78,7 +107,7 @@ class LayeredConfig(EncoderConfig):
 
 
 class TeacherCosine(BaseEvaluator):
-    """Mean cosine between the student's and the teacher's vectors of held-out texts, for the trainer."""
+    """Evaluator: mean cosine between the student's and the teacher's vectors of held-out texts."""
 
     best_metric_key = "eval_dev_cosine"
 
@@ -90,8 +119,8 @@ class TeacherCosine(BaseEvaluator):
         """The teacher's vectors, of length 1."""
 
     def encode(self, model: SentenceTransformer) -> Vectors:
-        """The student's vectors of the texts, of length 1."""
-        return unit(load_encoder(model, precision="reduced").encode(self.texts))
+        """Return the student's vectors of the texts, of length 1."""
+        return normalize_rows(load_encoder(model, precision="reduced").encode(self.texts))
 
     def __call__(
         self, model: Any, output_path: str | None = None, epoch: float = -1, steps: int = -1
@@ -105,10 +134,10 @@ class TeacherCosine(BaseEvaluator):
 
 
 class LayeredSession(EncoderSession):
-    """Takes layers out of a teacher and trains the rest to the teacher's vectors of the user's texts.
+    """Training run of a student with fewer layers.
 
     Raises:
-        InputError: Something in the configuration or the documents cannot be used.
+        InputError: The configuration or the documents cannot be used.
     """
 
     config: LayeredConfig
@@ -130,10 +159,10 @@ class LayeredSession(EncoderSession):
         steps = config.max_steps or config.epochs * -(-rows // config.batch_size)
         self.eval_steps = max(1, steps // _EVALUATIONS)
         super().__init__(config, progress=progress)
-        self.model = pruned(self.model, config.layers, self.texts.training[:_MAPPED])
+        self.model = prune_layers(self.model, config.layers, self.texts.training[:_MAPPED])
         for module in self.model.modules():
             if isinstance(module, nn.Dropout):
-                module.p = 0.0  # the teacher's vectors have none, and there are as many of them as wanted
+                module.p = 0.0  # the teacher's vectors have none, and they can be had for any text
         self.loss = build_loss(config, bucketed_by_length(self.model))
         self.evaluator = TeacherCosine(self.texts.held_out)
         self.agreement: Agreement | None = None
@@ -142,7 +171,7 @@ class LayeredSession(EncoderSession):
         )
 
     def prepare(self) -> None:
-        """Let the teacher encode the texts."""
+        """Encode the texts with the teacher."""
         teacher = load_encoder(
             self.config.base,
             pooling=self.config.pooling,  # type: ignore[arg-type]
@@ -159,7 +188,7 @@ class LayeredSession(EncoderSession):
         self.rows = Dataset(pa.table({"text": self.texts.training, "label": labels}))
 
     def describe(self) -> dict[str, Any]:
-        """Say for the record what is trained on what."""
+        """Describe the texts for the record."""
         digest = hashlib.sha256()
         for text in (*self.texts.training, *self.texts.held_out):
             digest.update(f"{text}\0".encode("utf-8", "surrogatepass"))
@@ -174,11 +203,11 @@ class LayeredSession(EncoderSession):
     def finish(self, kept: Run) -> Run:
         """Compare the student with its teacher on the held-out texts."""
         assert self.evaluator.wanted is not None  # prepared
-        self.agreement = agreement_of(self.evaluator.encode(self.model), self.evaluator.wanted)
+        self.agreement = measure_agreement(self.evaluator.encode(self.model), self.evaluator.wanted)
         return kept
 
     def describe_score(self, kept: Run, scores: list[float]) -> dict[str, Any]:
-        """Say for the record how the weights were chosen."""
+        """Describe for the record how the weights were chosen."""
         return {
             "set": f"{len(self.texts.held_out)} held-out texts",
             "metric": "mean cosine with the teacher",
@@ -186,7 +215,7 @@ class LayeredSession(EncoderSession):
         }
 
     def summarise(self, trainer: Any, kept: Run) -> dict[str, Any]:
-        """How near the student is to its teacher."""
+        """Return the agreement with the teacher."""
         assert self.agreement is not None  # finish comes first
         return {"agreement": self.agreement._asdict()}
 
@@ -210,11 +239,68 @@ class LayeredSession(EncoderSession):
         return Card(
             name,
             f"`{teacher}` with {self.config.layers} of its layers and a linear layer after them, trained "
-            "with "
-            "`sentemb distill` to reproduce the vectors of the full model.",
+            "with `sentemb distill` to reproduce the vectors of the full model.",
             encoder_code(name, self.model),
             rows,
             citation_of(self.loss),
             self.config.base,
             tags=ENCODER_TAGS,
         ).text()
+
+
+def distill_layers(
+    teacher: str,
+    texts: str | Path,
+    output: str | Path,
+    *,
+    layers: int,
+    resume: bool = False,
+    progress: ConsoleProgress | None = None,
+    **settings: Any,
+) -> LayeredStudent:
+    """Remove layers from an encoder and train the rest to its vectors of your texts.
+
+    The layers whose removal changes the vectors least go, and a linear layer is appended to the others
+    (`sentemb.compression.prune`). All weights are then trained to the teacher's vectors.
+
+    Args:
+        teacher: A transformer: a folder, a hub id or a bundled model.
+        texts: Documents, as for `read_own_documents`.
+        output: Folder for the model and its card. The run's files are in `run/`.
+        layers: Number of layers that the student keeps.
+        resume: Resume the interrupted run in the folder, if there is one.
+        progress: Console to show progress on.
+        **settings: Fields of `LayeredConfig`, such as `sentences`, `max_steps`, `seeds`.
+
+    Returns:
+        The student.
+
+    Raises:
+        InputError: The texts, the teacher, a setting or the folder cannot be used.
+        Interrupted: The user stopped the run, which can be resumed.
+
+    Example:
+        >>> distill_layers("all-MiniLM-L6-v2", "docs/", "small", layers=3).agreement  # doctest: +SKIP
+    """
+    refuse_several("distillation")
+    given = {name: value for name, value in settings.items() if value is not None}
+    values = {"precision": faster_precision(), **given}
+    config = LayeredConfig(base=teacher, texts=str(texts), output=str(output), layers=layers, **values)
+    config.check_single_seed("distill")
+    RunFolder(Path(config.output)).check(config, resume=resume)
+    documents = read_own_documents(
+        texts,
+        text_column=config.text_column,
+        # Not the configuration's: there "none", which takes no titles, is the same as the default.
+        title_column=given.get("title_column"),
+        data_dir=config.data_dir,
+    )
+    with without_upstream_bars():
+        session = LayeredSession(config, documents, progress=progress)
+        session.run(resume=resume)
+        shutil.rmtree(session.kept_vectors, ignore_errors=True)
+        folder, held_out = session.folder.path, session.texts.held_out
+        whole = load_encoder(teacher, pooling=config.pooling)  # type: ignore[arg-type]
+        speed = measure_speed(load_encoder(folder), whole, held_out[:TIMED])
+    assert session.agreement is not None  # the run is over
+    return LayeredStudent(folder, session.agreement, session.scores[0], held_out, speed)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from sentemb.compression import distill_static
-from sentemb.compression.static import _on_cpu
+from sentemb.compression.static_distillation import _on_cpu
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from tests.training.training_helpers import make_sentences
