@@ -24,10 +24,16 @@ import torch
 from transformers.utils import logging as transformers_logging
 
 from sentemb._files import read_json, write_json
-from sentemb.compression.division import Division, divide_documents
-from sentemb.compression.price import price
-from sentemb.compression.student import student_variant
-from sentemb.compression.variants import WHOLE, Original, Variant, calibration_texts, variants_of
+from sentemb.compression.report import measure_variants
+from sentemb.compression.variants import (
+    WHOLE,
+    Original,
+    Variant,
+    draw_calibration_texts,
+    student_variant,
+    variants_of,
+)
+from sentemb.compression.write import Division, divide_documents
 from sentemb.data.generated_queries import generate_queries
 from sentemb.data.own_documents import read_own_documents
 from sentemb.data.sources import describe_source
@@ -67,10 +73,13 @@ def priced(
     forms: Forms, parts: Division, pairs: Sequence[ScoredPairs], place: Path, seed: int
 ) -> dict[str, Any]:
     """What the verb says of all forms."""
-    found = price(
-        {name: forms.folder(name) for name in forms.variants},
+    folders = {
+        name: (forms.folder(name), load_encoder(forms.folder(name), device="cpu")) for name in forms.variants
+    }
+    found = measure_variants(
+        folders,
         pairs,
-        generate_queries(parts.priced, count=QUERIES, most=len(parts.priced), seed=seed),
+        generate_queries(parts.evaluation, count=QUERIES, most=len(parts.evaluation), seed=seed),
         forms.original.texts[:SPEED_TEXTS],
         cache=place,
         seed=seed,
@@ -128,7 +137,7 @@ def measure(arguments: argparse.Namespace, run: dict[str, Any], keep: Callable[[
     dev = load_scored_pairs("stsb", split="dev", data_dir=data_dir)
     parts = divide_documents(read_own_documents(arguments.texts, data_dir=data_dir), seed=seed)
     model = load(arguments.model, device="cpu")
-    texts = calibration_texts(parts.calibration, seed=seed)
+    texts = draw_calibration_texts(parts.calibration, seed=seed)
     with tempfile.TemporaryDirectory() as place:
         original = Original(model, texts, find_source(arguments.model))
         forms = Forms(original, arguments.student, Path(place))

@@ -22,8 +22,8 @@ from sentemb.adaptation.limit import MinutesCallback, in_order
 from sentemb.adaptation.outcome import Adapted, kinds_of
 from sentemb.adaptation.pairs import allows_pair, draw_pairs
 from sentemb.adaptation.teaching import taught
-from sentemb.compression.copies import write_copy
 from sentemb.compression.static_model import static_form
+from sentemb.compression.variants import write_copy
 from sentemb.data.language import language_of
 from sentemb.data.own_documents import OwnDocument
 from sentemb.encoding import NonFiniteError, load_encoder

@@ -1,4 +1,4 @@
-"""`sentemb compress`: what smaller and faster forms of a model cost on one's own text."""
+"""`sentemb compress`: smaller and faster variants of a model, measured on your own documents."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sentemb.report.table import Table
 
 _MEGA = 1e6
-_CALIBRATED = ("int8-", "layers-")  # how the names of variants begin that texts decide
+_CALIBRATED = ("int8-", "layers-")  # prefixes of variants that depend on the calibration texts
 
 
 def compress(
@@ -83,7 +83,7 @@ def compress(
     quality drop on scored pairs and on queries generated from your documents.
     """
     from sentemb._files import refuse_existing, refuse_unusable_output, write_json
-    from sentemb.compression import LossError, divide_documents
+    from sentemb.compression import QualityDropError, divide_documents
     from sentemb.compression import compress as run
     from sentemb.compression.write import TOLERANCE
     from sentemb.data.generated_queries import generate_queries
@@ -104,7 +104,7 @@ def compress(
         texts, text_column=text_column, title_column=title_column, data_dir=data_dir
     )
     parts = divide_documents(documents, seed=seed)
-    tasks = generate_queries(parts.priced, count=150, most=len(parts.priced), seed=seed)
+    tasks = generate_queries(parts.evaluation, count=150, most=len(parts.evaluation), seed=seed)
     pairs = _pairs(sets, data_dir)
     if not tasks:
         say("there are too few documents to generate queries from: NDCG@10 is skipped")
@@ -137,12 +137,12 @@ def compress(
                 about=about,
                 progress=progress,
             )
-        except LossError as error:  # all prices are known
+        except QualityDropError as error:  # it holds all reports
             found, refused = error.found, error
     show(_table(model, found, parts.shared), markdown=markdown)
     if record is not None:
-        rows = [row.to_json() for row in found.prices.rows]
-        sets_and_tasks = {"sets": found.prices.pairs, "tasks": found.prices.tasks}
+        rows = [row.to_json() for row in found.reports.rows]
+        sets_and_tasks = {"sets": found.reports.pairs, "tasks": found.reports.tasks}
         write_json(record, {**about, **sets_and_tasks, "variants": rows})
     if refused is not None:
         raise refused
@@ -183,9 +183,9 @@ def _pairs(sets: str | None, data_dir: Path | None) -> list[ScoredPairs]:
 def _table(model: str, found: Compressed, shared: int) -> Table:
     from sentemb.report.table import Table
 
-    prices = found.prices
+    reports = found.reports
     rows: list[tuple[str, ...]] = []
-    for row in prices.rows:
+    for row in reports.rows:
         cells = (f"{row.bytes / _MEGA:.1f}", f"{row.vector_bytes:,}", f"{row.speed:,.0f}")
         rows.append((row.name, *cells, *_cells(row.sts), *_cells(row.ndcg), "*" if row.best else ""))
     delta = ("95 %", "p")
@@ -197,9 +197,9 @@ def _table(model: str, found: Compressed, shared: int) -> Table:
         notes=(
             *(f"{name}: {meaning}" for name, meaning in found.meanings.items()),
             "Δ: difference from the model in points. STS: Spearman on "
-            f"{', '.join(prices.pairs) or 'no pairs'}. "
-            f"NDCG@10: queries generated from the documents, {', '.join(prices.tasks) or 'none'}",
-            f"texts/s: measured on {prices.texts:,} of the documents, interleaved. best: no other row is as "
+            f"{', '.join(reports.pairs) or 'no pairs'}. "
+            f"NDCG@10: queries generated from the documents, {', '.join(reports.tasks) or 'none'}",
+            f"texts/s: measured on {reports.texts:,} of the documents, interleaved. best: no other row is as "
             "good "
             "or better in every column",
             *_note_on(shared, found),
@@ -209,16 +209,17 @@ def _table(model: str, found: Compressed, shared: int) -> Table:
 
 
 def _note_on(shared: int, found: Compressed) -> list[str]:
-    """What is to be said where variants were calibrated on documents that they are priced on."""
-    from sentemb.compression.division import PRICED
-    from sentemb.compression.variants import CALIBRATED
+    """Return a note if variants are evaluated on documents that they were calibrated on."""
+    from sentemb.compression.variants import CALIBRATION_TEXTS
+    from sentemb.compression.write import EVALUATION_DOCUMENTS
 
     calibrated = any(name.startswith(_CALIBRATED) for name in found.meanings)
-    if not shared or not found.prices.tasks or not calibrated:
+    if not shared or not found.reports.tasks or not calibrated:
         return []
     return [
         f"{shared:,} of the documents that calibrated int8 and layers are also searched, so their ΔNDCG@10 "
-        f"may be too optimistic; pass at least {PRICED + CALIBRATED:,} documents to avoid this"
+        f"may be too optimistic; pass at least {EVALUATION_DOCUMENTS + CALIBRATION_TEXTS:,} documents to "
+        "avoid this"
     ]
 
 
@@ -231,10 +232,10 @@ def _cells(one: Difference | None) -> tuple[str, str, str]:
 
 
 def _say_next(found: Compressed, command: Sequence[str], student: Path | None, tolerance: float) -> None:
-    """Which variant to write, and the command that does so."""
-    whole, *others = found.prices.rows
+    """Suggest a variant to write, and the command that does so."""
+    whole, *others = found.reports.rows
     points = f"{tolerance:g} point{'' if tolerance == 1 else 's'}"
-    fit = [row for row in others if row.loss <= tolerance]
+    fit = [row for row in others if row.quality_drop <= tolerance]
     if not fit:
         say(f"every variant loses more than {points}")
         return

@@ -1,4 +1,4 @@
-"""Smaller and faster encoders of one that is there, each with what it costs."""
+"""Smaller and faster variants of an encoder, each with its quality drop; distillation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The smaller forms of a model, each a folder that is written, loaded and priced in the same way."""
+"""The variants of a model: each is written to a folder, loaded and measured in the same way."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import copy
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from huggingface_hub import snapshot_download
 from sentence_transformers import SentenceTransformer
 
 from sentemb._compat import Normalize, Transformer
 from sentemb._files import read_json, write_json
-from sentemb.compression.copies import write_copy
 from sentemb.compression.export import convert_to_openvino, export_onnx
 from sentemb.compression.prune import layers_of, prune_layers, reason_against_pruning
 from sentemb.compression.static_model import StaticForm, static_form
@@ -24,27 +25,33 @@ from sentemb.encoding import load_encoder
 from sentemb.encoding.batching import batches, tokenise
 from sentemb.encoding.static import is_static_model
 from sentemb.encoding.view import linear, with_modules, with_truncation_as_module
-from sentemb.modules.exported import EXPORTED, ExportedNetwork
+from sentemb.modules import load
+from sentemb.modules.exported import EXPORTED, ExportedNetwork, exported_file
+from sentemb.modules.folder_checks import module_folders
 from sentemb.modules.rounding import RoundedVectors, Rounding
-from sentemb.modules.source import ModelSource
+from sentemb.modules.source import ModelSource, find_source
 
 WHOLE = "model"
-"""The model as it is, which the others are compared with."""
-CALIBRATED = 600
-"""Texts that variants are calibrated on, at most."""
+"""Name of the original model, which the others are compared with."""
+STUDENT = "student"
+"""Name of a student."""
+CALIBRATION_TEXTS = 600
+"""Maximum number of texts that variants are calibrated on."""
 _RUNTIMES = {"onnx": ("onnxruntime", "onnx", "onnxscript"), "openvino": ("openvino", "onnx", "onnxscript")}
 _CALIBRATION_TOKENS = 2048  # in a batch
 _SMALLEST = 8  # dimensions
+# Prefixes of files that are not part of a model here: weights of other formats, and files of a training.
+_UNREAD = ("pytorch_model", "tf_model", "flax_model", "rust_model", "training_args", "optimizer")
 
 
 class Original(NamedTuple):
-    """What variants are made of.
+    """The model that variants are made of.
 
     Attributes:
         model: The model, in float32 and with its truncation as a module.
-        texts: The user's texts, to calibrate on.
-        source: Where it was loaded from, unchanged; None of a model in memory alone.
-        as_read: The model in its own precision, with its `truncate_dim`; None where `model` is that.
+        texts: The user's texts for calibration.
+        source: Where the unchanged model was loaded from; None if it exists only in memory.
+        as_read: The model in its own precision and with its `truncate_dim`; None if `model` is the same.
     """
 
     model: SentenceTransformer
@@ -54,12 +61,12 @@ class Original(NamedTuple):
 
 
 class Variant(NamedTuple):
-    """A form of a model.
+    """A variant of a model.
 
     Attributes:
-        name: What `--write` and tables call it.
-        meaning: What it is, in a few words.
-        build: Writes it into an empty folder and says for the record what was done.
+        name: Its name in `--write` and in tables.
+        meaning: A description in a few words.
+        build: Writes it into an empty folder and returns details for the record.
     """
 
     name: str
@@ -70,34 +77,30 @@ class Variant(NamedTuple):
 def original_of(
     model: SentenceTransformer, texts: Sequence[str], source: ModelSource | None = None
 ) -> Original:
-    """What variants of a model are made of: in float32, in whatever precision it is stored."""
+    """Return what variants of a model are made of: the model in float32, regardless of its precision."""
     in_float32 = all(weight.dtype == torch.float32 for weight in model.parameters())
-    # The numbers of a static model are looked up and not computed with: they stay as they are kept.
+    # A static model only looks its numbers up, so they keep their format.
     if model.truncate_dim is None and (in_float32 or is_static_model(model)):
         return Original(model, texts, source)
     return Original(with_truncation_as_module(copy.deepcopy(model).float()), texts, source, model)
 
 
 def variants_of(original: Original) -> tuple[list[Variant], dict[str, str]]:
-    """The variants that a model allows on this machine, itself first, and why others are missing."""
+    """Return the variants of a model on this machine, itself first, and why others are missing."""
     found = [_whole(original)]
     missing: dict[str, str] = {}
     if is_text_transformer(original.model):
         found += _of_transformers(original, missing)
-    elif (static := _static_form(original)) is not None:
+    # The files describe the model's form only if it has not been converted.
+    elif static := static_form(original.model, original.source if original.as_read is None else None):
         return [*found, *_of_token_vectors(static), *_rounded(original, static)], missing
     else:
         missing["float16, onnx, openvino, layers"] = "the model does not start with a text transformer"
     return [*found, *_truncated(original), *_rounded(original)], missing
 
 
-def _static_form(original: Original) -> StaticForm | None:
-    # In other than its own numbers, what its files keep is not its form.
-    return static_form(original.model, original.source if original.as_read is None else None)
-
-
 def is_text_transformer(model: SentenceTransformer) -> bool:
-    """Return whether a model begins with a transformer that gives token vectors of texts."""
+    """Return whether the first module is a transformer with token vectors of texts."""
     transformer = model[0]
     return (
         isinstance(transformer, Transformer)
@@ -108,29 +111,34 @@ def is_text_transformer(model: SentenceTransformer) -> bool:
     )
 
 
+def student_variant(student: str | Path) -> Variant:
+    """Return the variant whose folder has a student's own files.
+
+    Args:
+        student: Folder, hub id or bundled model.
+
+    Returns:
+        The variant.
+
+    Raises:
+        InputError: The model does not exist, or it cannot be read.
+    """
+    source, model = find_source(str(student)), load(student, device="cpu")
+    return Variant(STUDENT, "the student", partial(_copy, source, model))
+
+
 def _whole(original: Original) -> Variant:
-    """The model itself, whose files are copied."""
-    source = original.source
     model = original.model if original.as_read is None else original.as_read
-
-    def build(folder: Path) -> dict[str, Any]:
-        if source is None:
-            return _save(model, folder)
-        write_copy(source, model, folder)
-        return {}
-
-    return Variant(WHOLE, "the original model", build)
+    return Variant(WHOLE, "the original model", partial(_copy, original.source, model))
 
 
 def _of_transformers(original: Original, missing: dict[str, str]) -> list[Variant]:
     model = original.model
-    found = [
-        Variant("float16", "stored in float16, computed in float32", lambda folder: _half(model, folder))
-    ]
+    found = [Variant("float16", "stored in float16, computed in float32", partial(_save_float16, model))]
     if any(True for module in list(model)[1:] for _ in module.parameters()):
         missing["bf16"] = "the modules after the transformer have float32 weights"
     else:
-        found.append(Variant("bf16", "stored and computed in bfloat16", lambda folder: _brief(model, folder)))
+        found.append(Variant("bf16", "stored and computed in bfloat16", partial(_save_bfloat16, model)))
     graphs = _Graphs(original)
     for backend, needed in _RUNTIMES.items():
         both = f"{backend}, int8-{backend}"
@@ -140,8 +148,8 @@ def _of_transformers(original: Original, missing: dict[str, str]) -> list[Varian
             missing[both] = "the model pools several layers, but an exported graph has only the last"
         else:
             found += [
-                Variant(backend, f"float32 in {backend}", _exporter(graphs, backend, rounded=False)),
-                Variant(f"int8-{backend}", f"int8 in {backend}", _exporter(graphs, backend, rounded=True)),
+                Variant(backend, f"float32 in {backend}", partial(_export, graphs, backend, False)),
+                Variant(f"int8-{backend}", f"int8 in {backend}", partial(_export, graphs, backend, True)),
             ]
     if (reason := reason_against_pruning(model)) is not None:
         missing["layers"] = reason
@@ -150,7 +158,7 @@ def _of_transformers(original: Original, missing: dict[str, str]) -> list[Varian
     return [
         *found,
         *(
-            Variant(f"layers-{count}", f"{count} of its {layers} layers", _pruner(original, count))
+            Variant(f"layers-{count}", f"{count} of its {layers} layers", partial(_prune, original, count))
             for count in sorted({-(-2 * layers // 3), layers // 2}, reverse=True)
             if 0 < count < layers
         ),
@@ -158,43 +166,43 @@ def _of_transformers(original: Original, missing: dict[str, str]) -> list[Varian
 
 
 def _of_token_vectors(static: StaticForm) -> list[Variant]:
-    """A static model with smaller numbers than it has, or with fewer."""
-
-    def writer(form: StaticForm) -> Callable[[Path], dict[str, Any]]:
-        def build(folder: Path) -> dict[str, Any]:
-            form.write(folder)
-            return {"stored": form.storage}
-
-        return build
-
+    """Return the variants of a static model with fewer dimensions or smaller numbers."""
     found = [
-        Variant(f"dimensions-{kept}", f"the first {kept} dimensions", writer(static.truncate(kept)))
+        Variant(
+            f"dimensions-{kept}", f"the first {kept} dimensions", partial(_save_static, static.truncate(kept))
+        )
         for kept in _fewer(static.table.shape[1])
     ]
     if static.storage == "int8":
         return found
-    return [Variant("int8", "token vectors in int8", writer(static._replace(storage="int8"))), *found]
+    rounded = static._replace(storage="int8")
+    return [Variant("int8", "token vectors in int8", partial(_save_static, rounded)), *found]
 
 
 def _truncated(original: Original) -> list[Variant]:
     return [
-        Variant(f"dimensions-{kept}", f"the first {kept} dimensions", _truncater(original.model, kept))
+        Variant(
+            f"dimensions-{kept}", f"the first {kept} dimensions", partial(_truncate, original.model, kept)
+        )
         for kept in _fewer(load_encoder(original.model).dimension)
     ]
 
 
 def _rounded(original: Original, static: StaticForm | None = None) -> list[Variant]:
     kinds: tuple[Rounding, ...] = ("int8", "binary")
-    return [Variant(f"{kind}-vectors", f"{kind} vectors", _rounder(original, static, kind)) for kind in kinds]
+    return [
+        Variant(f"{kind}-vectors", f"{kind} vectors", partial(_round_vectors, original, static, kind))
+        for kind in kinds
+    ]
 
 
 def _fewer(dimension: int) -> list[int]:
     return [kept for kept in (dimension // 2, dimension // 4) if kept >= _SMALLEST]
 
 
-def calibration_texts(texts: Sequence[str], *, seed: int) -> list[str]:
+def draw_calibration_texts(texts: Sequence[str], *, seed: int) -> list[str]:
     """Draw the texts that variants are calibrated on."""
-    drawn = np.random.default_rng(seed).permutation(len(texts))[:CALIBRATED]
+    drawn = np.random.default_rng(seed).permutation(len(texts))[:CALIBRATION_TEXTS]
     return [texts[number] for number in drawn]
 
 
@@ -203,44 +211,101 @@ def _save(model: SentenceTransformer, folder: Path) -> dict[str, Any]:
     return {}
 
 
-def _half(model: SentenceTransformer, folder: Path) -> dict[str, Any]:
-    """Weights in float16; the configuration asks for float32, in which any processor computes well."""
-    _save(_in(model, torch.float16), folder)
+def _copy(source: ModelSource | None, model: SentenceTransformer, folder: Path) -> dict[str, Any]:
+    if source is None:
+        return _save(model, folder)
+    write_copy(source, model, folder)
+    return {}
+
+
+def write_copy(source: ModelSource, model: SentenceTransformer, folder: Path) -> None:
+    """Copy a model's own files. A pretrained transformer without modules is saved with its pooling instead.
+
+    Loading and saving would change the model: an int8 table comes back as float32.
+
+    Args:
+        source: Where the model was loaded from.
+        model: The model.
+        folder: An existing folder.
+    """
+    if not source.has_modules:
+        _save(model, folder)
+        return
+    place = Path(source.address)
+    if not place.is_dir():  # a loaded model of the hub is in its cache
+        place = Path(snapshot_download(source.address, local_files_only=True))
+    for file in sorted(place.iterdir()):
+        if file.is_file() and not file.name.startswith((".", *_UNREAD)):
+            shutil.copy(file, folder / file.name)
+    # Other folders, such as checkpoints, are not part of the model.
+    for part in module_folders(place):
+        shutil.copytree(part, folder / part.relative_to(place), dirs_exist_ok=True)
+    if (network := exported_file(place)) is not None:
+        shutil.copytree(network.parent, folder / network.parent.name, dirs_exist_ok=True)
+
+
+def _save_static(form: StaticForm, folder: Path) -> dict[str, Any]:
+    form.write(folder)
+    return {"stored": form.storage}
+
+
+def _save_float16(model: SentenceTransformer, folder: Path) -> dict[str, Any]:
+    """Save weights in float16; the configuration asks for float32, in which any processor computes well."""
+    _save_converted(model, torch.float16, folder)
     config = folder / "config.json"
     write_json(config, {**read_json(config), "dtype": "float32"})
     return {"stored": "float16", "computed": "float32"}
 
 
-def _brief(model: SentenceTransformer, folder: Path) -> dict[str, Any]:
-    _save(_in(model, torch.bfloat16), folder)
+def _save_bfloat16(model: SentenceTransformer, folder: Path) -> dict[str, Any]:
+    _save_converted(model, torch.bfloat16, folder)
     return {"stored": "bfloat16", "computed": "bfloat16"}
 
 
-def _in(model: SentenceTransformer, dtype: torch.dtype) -> SentenceTransformer:
+def _save_converted(model: SentenceTransformer, dtype: torch.dtype, folder: Path) -> None:
     copied = copy.deepcopy(model)
     copied[0].model.to(dtype)
-    return copied
+    _save(copied, folder)
 
 
-def _exporter(graphs: _Graphs, backend: str, *, rounded: bool) -> Callable[[Path], dict[str, Any]]:
-    def build(folder: Path) -> dict[str, Any]:
-        _save(graphs.original.model, folder)
-        for weights in folder.glob("*.safetensors*"):
-            weights.unlink()
-        graph, told = graphs.rounded() if rounded else (graphs.whole(), {})
-        target = folder / EXPORTED[backend]
-        target.parent.mkdir()
-        if backend == "onnx":
-            shutil.copyfile(graph, target)
-        else:
-            convert_to_openvino(graph, target)
-        return told
+def _prune(original: Original, count: int, folder: Path) -> dict[str, Any]:
+    return _save(prune_layers(original.model, count, original.texts), folder)
 
-    return build
+
+def _truncate(model: SentenceTransformer, kept: int, folder: Path) -> dict[str, Any]:
+    first = linear(np.eye(kept, load_encoder(model).dimension, dtype=np.float32))
+    return _save(with_modules(model, [*model, first, Normalize()]), folder)
+
+
+def _round_vectors(
+    original: Original, static: StaticForm | None, kind: Rounding, folder: Path
+) -> dict[str, Any]:
+    encoder = load_encoder(original.model)
+    rounding = RoundedVectors(encoder.dimension, kind)
+    if kind == "int8":
+        rounding.fit(torch.from_numpy(encoder.encode(original.texts)))
+    told = _save(with_modules(original.model, [*original.model, rounding]), folder)
+    if static is not None:
+        static.keep_table(folder)
+    return told
+
+
+def _export(graphs: _Graphs, backend: str, rounded: bool, folder: Path) -> dict[str, Any]:
+    _save(graphs.original.model, folder)
+    for weights in folder.glob("*.safetensors*"):
+        weights.unlink()
+    graph, told = graphs.rounded() if rounded else (graphs.whole(), {})
+    target = folder / EXPORTED[backend]
+    target.parent.mkdir()
+    if backend == "onnx":
+        shutil.copyfile(graph, target)
+    else:
+        convert_to_openvino(graph, target)
+    return told
 
 
 class _Graphs:
-    """The ONNX graphs of a model, made once for all runtimes."""
+    """The ONNX graphs of a model, exported once for all runtimes."""
 
     def __init__(self, original: Original) -> None:
         self.original = original
@@ -248,14 +313,14 @@ class _Graphs:
         self._told: dict[str, Any] | None = None
 
     def whole(self) -> Path:
-        """In float32."""
+        """Return the graph in float32."""
         file = Path(self._place.name, "whole.onnx")
         if not file.exists():
             export_onnx(self.original.model[0], file)
         return file
 
     def rounded(self) -> tuple[Path, dict[str, Any]]:
-        """In int8, and for the record how."""
+        """Return the graph in int8, and details for the record."""
         from sentemb.compression.quantisation import quantise
 
         file = Path(self._place.name, "rounded.onnx")
@@ -270,32 +335,3 @@ class _Graphs:
                 **quantise(self.whole(), file, given),
             }
         return file, self._told
-
-
-def _pruner(original: Original, count: int) -> Callable[[Path], dict[str, Any]]:
-    return lambda folder: _save(prune_layers(original.model, count, original.texts), folder)
-
-
-def _truncater(model: SentenceTransformer, kept: int) -> Callable[[Path], dict[str, Any]]:
-    def build(folder: Path) -> dict[str, Any]:
-        dimension = load_encoder(model).dimension
-        cut = linear(np.eye(kept, dimension, dtype=np.float32))
-        return _save(with_modules(model, [*model, cut, Normalize()]), folder)
-
-    return build
-
-
-def _rounder(
-    original: Original, static: StaticForm | None, kind: Rounding
-) -> Callable[[Path], dict[str, Any]]:
-    def build(folder: Path) -> dict[str, Any]:
-        encoder = load_encoder(original.model)
-        rounding = RoundedVectors(encoder.dimension, kind)
-        if kind == "int8":
-            rounding.fit(torch.from_numpy(encoder.encode(original.texts)))
-        told = _save(with_modules(original.model, [*original.model, rounding]), folder)
-        if static is not None:
-            static.keep_table(folder)
-        return told
-
-    return build

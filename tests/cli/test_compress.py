@@ -9,8 +9,8 @@ import pytest
 from sentence_transformers import SentenceTransformer
 
 from sentemb.cli.compress import _say_next
-from sentemb.compression.price import Price, Prices
-from sentemb.compression.variants import calibration_texts
+from sentemb.compression.report import VariantReport, VariantReports
+from sentemb.compression.variants import draw_calibration_texts
 from sentemb.compression.write import Compressed
 from sentemb.data.generated_queries import generate_queries
 from sentemb.data.own_documents import OwnDocument
@@ -68,11 +68,11 @@ def test_variants_are_not_calibrated_on_the_documents_that_price_them(
         return generate_queries(documents, **options)
 
     def drawn(texts: list[str], *, seed: int) -> list[str]:
-        seen["calibrated"] = {*(found := calibration_texts(texts, seed=seed))}
+        seen["calibrated"] = {*(found := draw_calibration_texts(texts, seed=seed))}
         return found
 
     monkeypatch.setattr("sentemb.data.generated_queries.generate_queries", cut)
-    monkeypatch.setattr("sentemb.compression.write.calibration_texts", drawn)
+    monkeypatch.setattr("sentemb.compression.write.draw_calibration_texts", drawn)
     record = tmp_path / "prices.json"
     code, out, err = sentemb("compress", model, "--texts", texts, "--only", "layers-1", "--record", record)
     assert code == 0, err
@@ -94,11 +94,11 @@ def test_nothing_slower_than_the_model_is_called_fastest(
     speed: float, taken: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = (
-        Price("model", 400, 64, 100.0, None, None),
-        Price("quick", 300, 64, speed, None, None),
-        Price("small", 100, 64, 50.0, None, None),
+        VariantReport("model", 400, 64, 100.0, None, None),
+        VariantReport("quick", 300, 64, speed, None, None),
+        VariantReport("small", 100, 64, 50.0, None, None),
     )
-    _say_next(Compressed(Prices(rows, (), (), 9), {}, []), ["compress", "mine"], None, 1.0)
+    _say_next(Compressed(VariantReports(rows, (), (), 9), {}, []), ["compress", "mine"], None, 1.0)
     said = " ".join(capsys.readouterr().err.split())
     assert ("fastest variant that loses" in said) == (taken == "quick")
     assert ("is faster than the model" in said) == (taken == "small")

@@ -1,4 +1,4 @@
-"""Documents that variants are calibrated on, and those that price them."""
+"""Documents that variants are calibrated on, and documents that they are evaluated on."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def test_both_are_apart_as_far_as_there_are_documents(
     count: int, calibrated: int, priced: int, shared: int
 ) -> None:
     parts = divide_documents(documents(count), seed=1)
-    both = {*parts.calibration} & {document.whole for document in parts.priced}
-    assert (len({*parts.calibration}), len({*parts.priced})) == (calibrated, priced)
+    both = {*parts.calibration} & {document.whole for document in parts.evaluation}
+    assert (len({*parts.calibration}), len({*parts.evaluation})) == (calibrated, priced)
     assert (len(both), parts.shared) == (shared, shared)
 
 

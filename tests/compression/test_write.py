@@ -16,7 +16,7 @@ from sentemb._files import read_json
 from sentemb.compression import compress
 from sentemb.compression.static_model import Storage, write_static
 from sentemb.compression.variants import Original, variants_of
-from sentemb.compression.write import LossError
+from sentemb.compression.write import QualityDropError
 from sentemb.data.sts import ScoredPairs, Subset
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.encoding.encoder import Vectors
@@ -179,7 +179,7 @@ def test_the_written_folder_scores_as_the_table_says(
         tolerance=100,
         about={"model": "tiny", "command": "sentemb compress tiny", "terms": {"license": "mit"}},
     )
-    row = found.prices.find("int8-vectors")
+    row = found.reports.find("int8-vectors")
     card = (output / "README.md").read_text()
     assert all(part in card for part in ("license: mit", "sentemb compress tiny", 'sentemb.load("out")'))
     assert row.sts is not None and row.vector_bytes == 16
@@ -192,7 +192,9 @@ def test_a_variant_that_loses_too_much_is_not_written(
     folders: dict[str, Path], pairs: ScoredPairs, tmp_path: Path
 ) -> None:
     output = tmp_path / "out"
-    with pytest.raises(LossError, match=r"binary-vectors loses more than 0 points: -\d+\.\d\d STS") as told:
+    with pytest.raises(
+        QualityDropError, match=r"binary-vectors loses more than 0 points: -\d+\.\d\d STS"
+    ) as told:
         compress(
             folders["model"],
             drawn(60, 0),
@@ -202,7 +204,7 @@ def test_a_variant_that_loses_too_much_is_not_written(
             output=output,
             tolerance=0,
         )
-    assert told.value.found.prices.find("binary-vectors").loss > 0
+    assert told.value.found.reports.find("binary-vectors").quality_drop > 0
     assert not output.exists()
 
 
@@ -227,10 +229,12 @@ def test_all_speeds_are_of_one_device(pairs: ScoredPairs, monkeypatch: pytest.Mo
 
 def test_a_student_is_a_row_like_any_other(folders: dict[str, Path], pairs: ScoredPairs) -> None:
     student = folders["layers-1"]
-    prices = compress(folders["model"], drawn(60, 0), pairs=[pairs], student=student, only=["student"]).prices
-    row = prices.find("student")
-    assert [one.name for one in prices.rows] == ["model", "student"]
-    assert row.sts is not None and row.bytes < prices.find("model").bytes
+    reports = compress(
+        folders["model"], drawn(60, 0), pairs=[pairs], student=student, only=["student"]
+    ).reports
+    row = reports.find("student")
+    assert [one.name for one in reports.rows] == ["model", "student"]
+    assert row.sts is not None and row.bytes < reports.find("model").bytes
     assert row.sts.scores[1] == pytest.approx(evaluate_pairs(student, [pairs]).score("own"), abs=1e-6)
 
 
@@ -249,13 +253,13 @@ def write_words(folder: Path, storage: Storage) -> Path:
 
 def test_a_static_model_is_priced_as_its_files_are(pairs: ScoredPairs, tmp_path: Path) -> None:
     model = write_words(tmp_path / "words", "int8")
-    prices = compress(
+    reports = compress(
         model, drawn(60, 0), pairs=[pairs], wanted="dimensions-8", output=tmp_path / "small", tolerance=100
-    ).prices
-    assert [row.name for row in prices.rows] == [
+    ).reports
+    assert [row.name for row in reports.rows] == [
         *("model", "dimensions-16", "dimensions-8", "int8-vectors", "binary-vectors")
     ]
-    whole, half, _, rounded, _ = prices.rows
+    whole, half, _, rounded, _ = reports.rows
     assert rounded.bytes < 1.5 * whole.bytes and rounded.vector_bytes < whole.vector_bytes
     assert whole.bytes == (model / "model.safetensors").stat().st_size
     assert half.bytes < whole.bytes
@@ -267,12 +271,12 @@ def test_a_static_model_keeps_its_prompts_and_its_numbers(pairs: ScoredPairs, tm
     model: Any = load(write_words(tmp_path / "words", "float32"))
     model.prompts, model.default_prompt_name = {"query": "the cat "}, "query"
     model.half().save_pretrained(str(tmp_path / "half"))
-    prices = compress(
+    reports = compress(
         tmp_path / "half", drawn(60, 0), pairs=[pairs], wanted="int8", output=tmp_path / "small", tolerance=9
-    ).prices
+    ).reports
     assert load(tmp_path / "small").prompts["query"] == "the cat "
     assert nearness(vectors_of(tmp_path / "small"), vectors_of(tmp_path / "half")) > 0.999
-    sizes = {row.name: row.bytes for row in prices.rows}
+    sizes = {row.name: row.bytes for row in reports.rows}
     assert sizes["int8"] < sizes["model"] and sizes["dimensions-16"] < sizes["model"]
 
 
@@ -284,15 +288,15 @@ def test_checkpoints_beside_a_model_are_not_the_model(
     (model / "checkpoint-10").mkdir()
     for name in ("checkpoint-10/model.safetensors", "optimizer.bin"):
         (model / name).write_bytes(b"x" * 10_000)
-    row = compress(model, drawn(60, 0), pairs=[pairs], only=["float16"]).prices.find("model")
+    row = compress(model, drawn(60, 0), pairs=[pairs], only=["float16"]).reports.find("model")
     assert row.bytes == (model / "model.safetensors").stat().st_size
 
 
 def test_the_table_of_a_static_model_can_be_kept_in_int8(pairs: ScoredPairs, tmp_path: Path) -> None:
     model = write_words(tmp_path / "words", "float32")
-    prices = compress(model, drawn(60, 0), pairs=[pairs], only=["int8"]).prices
-    assert prices.find("int8").bytes < 0.5 * prices.find("model").bytes
-    assert prices.find("int8").loss < 1
+    reports = compress(model, drawn(60, 0), pairs=[pairs], only=["int8"]).reports
+    assert reports.find("int8").bytes < 0.5 * reports.find("model").bytes
+    assert reports.find("int8").quality_drop < 1
 
 
 def test_a_student_is_priced_and_written_as_its_folder_is(
@@ -310,7 +314,7 @@ def test_a_student_is_priced_and_written_as_its_folder_is(
         wanted="student",
         output=output,
         tolerance=100,
-    ).prices.find("student")
+    ).reports.find("student")
     assert row.bytes == (student / "model.safetensors").stat().st_size
     for name in ("model.safetensors", "tokenizer.json", "config.json"):
         assert (output / name).read_bytes() == (student / name).read_bytes()
@@ -321,20 +325,20 @@ def test_a_student_by_name_is_priced_beside_the_variants_that_are_named(
     folders: dict[str, Path], pairs: ScoredPairs
 ) -> None:
     texts = drawn(60, 0)
-    prices = compress(
+    reports = compress(
         folders["model"], texts, pairs=[pairs], student=Path("static-mini"), only=["float16"]
-    ).prices
-    assert [one.name for one in prices.rows] == ["model", "float16", "student"]
+    ).reports
+    assert [one.name for one in reports.rows] == ["model", "float16", "student"]
     bundled = bundled_folder("static-mini")
     assert bundled is not None
-    assert prices.find("student").bytes == (bundled / "model.safetensors").stat().st_size
+    assert reports.find("student").bytes == (bundled / "model.safetensors").stat().st_size
 
 
 def test_a_raw_transformer_is_a_student_with_the_pooling_it_gets(
     folders: dict[str, Path], pairs: ScoredPairs, tiny_bert: Path
 ) -> None:
     found = compress(folders["model"], drawn(60, 0), pairs=[pairs], student=tiny_bert, only=["float16"])
-    assert found.prices.find("student").sts is not None
+    assert found.reports.find("student").sts is not None
 
 
 def test_an_unknown_variant_is_one_line(folders: dict[str, Path], pairs: ScoredPairs) -> None:
