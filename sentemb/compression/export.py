@@ -1,4 +1,4 @@
-"""A transformer as a graph for ONNX Runtime or OpenVINO, converted by torch and openvino themselves."""
+"""Export of a transformer to ONNX Runtime and OpenVINO, with the exporters of torch and openvino."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 class _Plain(nn.Module):
-    """A network with tensors in and the last layer's token vectors out."""
+    """A network from positional tensors to the last layer's token vectors."""
 
     def __init__(self, network: Any, names: tuple[str, ...]) -> None:
         super().__init__()
@@ -35,14 +35,14 @@ class _Plain(nn.Module):
 
 
 def export_onnx(transformer: Any, target: Path) -> None:
-    """Write a transformer's network in float32, with free numbers of texts and tokens.
+    """Write a transformer's network in float32, with dynamic numbers of texts and tokens.
 
     Args:
         transformer: The first module of a SentenceTransformer.
         target: The file.
     """
     network = copy.deepcopy(transformer.model).float().cpu().eval()
-    network.config._attn_implementation = "eager"  # what quantisers and runtimes know best
+    network.config._attn_implementation = "eager"  # quantizers and runtimes support it best
     taken = inspect.signature(network.forward).parameters
     wanted = transformer.tokenizer.model_input_names
     names = tuple(name for name in _INPUTS if name in taken and name in wanted)
@@ -65,14 +65,14 @@ def export_onnx(transformer: Any, target: Path) -> None:
 
 
 def convert_to_openvino(graph: Path, target: Path) -> None:
-    """Write an ONNX graph in OpenVINO's format, `target` and its `.bin`."""
+    """Convert an ONNX graph to OpenVINO's format: `target` and its `.bin` file."""
     openvino: Any = import_module("openvino")
     openvino.save_model(openvino.convert_model(str(graph)), str(target), compress_to_fp16=False)
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Leave out what the exporter says of its own insides, which is pages where it fails."""
+    """Silence the exporter, which logs pages about its internals if it fails."""
     loggers = [logging.getLogger(name) for name in _TALKATIVE]
     levels = [logger.level for logger in loggers]
     nowhere = io.StringIO()

@@ -1,4 +1,4 @@
-"""A transformer with fewer layers: those that its vectors miss least on the user's text."""
+"""A transformer with fewer layers: those whose removal changes its vectors least on your texts are gone."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from sentemb.encoding import load_encoder
 from sentemb.encoding.view import linear, with_modules, with_truncation_as_module
 from sentemb.errors import InputError
 
-# Of the mean square of a dimension: it keeps the map from fitting noise where there is little text.
+# Share of the mean square of a dimension. It keeps the map from fitting noise if there is little text.
 _RIDGE = 1e-2
-_OF_LAYERS = ("attention_window",)  # settings of each layer that are not called so
-_CHOOSING = 200  # texts, to choose layers by
+_OF_LAYERS = ("attention_window",)  # settings per layer whose name does not say so
+_CHOOSING = 200  # texts by which layers are chosen
 
 
 def layers_of(model: SentenceTransformer) -> nn.ModuleList | None:
-    """The stack of layers of a model's transformer; None where it has none that is plain to see."""
+    """Return the stack of layers of a model's transformer, or None if it is not unique."""
     network: Any = getattr(model[0], "model", None)
     count = getattr(getattr(network, "config", None), "num_hidden_layers", None)
     if not isinstance(network, nn.Module):
@@ -36,7 +36,7 @@ def layers_of(model: SentenceTransformer) -> nn.ModuleList | None:
 
 
 def reason_against_pruning(model: SentenceTransformer) -> str | None:
-    """Say why no layers of a model can be left out; None where they can."""
+    """Return why layers of a model cannot be removed, or None if they can."""
     layers = layers_of(model)
     if layers is None:
         return f"{_network_name(model)} does not have a plain stack of layers with separate weights"
@@ -48,28 +48,28 @@ def reason_against_pruning(model: SentenceTransformer) -> str | None:
 
 
 def prune_layers(model: SentenceTransformer, count: int, texts: Sequence[str]) -> SentenceTransformer:
-    """Leave out layers, and map what is left to the vectors of the whole model.
+    """Remove layers, and map the vectors of the rest to those of the full model.
 
-    Layers go one after the other, each time the one without which the vectors of the texts change least. A
-    linear map, by ridge regression on the same texts, then brings the vectors back. A first layer that has
-    other weights than the rest, such as T5's positions, stays.
+    Layers are removed one by one, each time the one whose removal changes the vectors of the texts least. A
+    linear map, fitted by ridge regression on the same texts, then corrects the vectors. A first layer that
+    has other weights than the rest, such as T5's positions, is kept.
 
     Args:
-        model: The model; it is left as it is.
-        count: How many layers to keep.
-        texts: The user's texts.
+        model: The model, which is not changed.
+        count: Number of layers to keep.
+        texts: Your texts.
 
     Returns:
         The smaller model.
 
     Raises:
-        InputError: It has not more layers than that, or none can be left out.
+        InputError: The model does not have more layers than that, or none can be removed.
     """
     if (reason := reason_against_pruning(model)) is not None:
         raise InputError(f"cannot remove layers (--layers): {reason}", "distill without --layers")
     model = with_truncation_as_module(model)
     layers = layers_of(model)
-    assert layers is not None  # there is no reason against
+    assert layers is not None  # reason_against_pruning found none
     if not 0 < count < len(layers):
         raise InputError(
             f"cannot keep {count} layers (--layers): the model has {len(layers)}", "choose a smaller number"
@@ -93,7 +93,7 @@ def _with_layers(model: SentenceTransformer, kept: Sequence[int]) -> SentenceTra
     assert layers is not None  # as the model has them
     count, some = len(layers), [layers[number] for number in kept]
     config = smaller[0].model.config
-    # What a configuration says of each layer, such as which of them see the whole text.
+    # Settings per layer, such as which layers attend to the whole text.
     for name, value in vars(config).items():
         if isinstance(value, list) and len(value) == count and ("layer" in name or name in _OF_LAYERS):
             setattr(config, name, [value[number] for number in kept])
@@ -120,7 +120,7 @@ def _nearness(model: SentenceTransformer, texts: Sequence[str], wanted: NDArray[
 
 
 def _map(found: NDArray[np.float32], wanted: NDArray[np.float32]) -> Dense:
-    """The linear map from vectors to others, as a module."""
+    """Fit the linear map between two sets of vectors, as a module."""
     products = found.T @ found
     ridge = _RIDGE * np.trace(products) / len(products) * np.eye(len(products))
     weight = np.linalg.solve(products + ridge, found.T @ wanted).T.astype(np.float32)

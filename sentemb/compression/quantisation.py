@@ -1,10 +1,10 @@
-"""int8 matrix products in an ONNX graph, calibrated on text, with what is sensitive left in float32.
+"""int8 matrix products in an ONNX graph, calibrated on text. Sensitive parts stay in float32.
 
-Activations get one scale and zero point for all tokens, weights one scale for each output. Alone that costs
-much: in many transformers a few channels are ten times as large as the rest, and the scale is theirs. So
-these channels are left out of the int8 product and go through a small float32 product beside it (as in
-LLM.int8(), but known beforehand); what is uneven among the rest is moved into the weights (SmoothQuant); the
-mean error on the text that is left goes into the bias; and a product that still loses much stays in float32.
+Activations have one scale and zero point for all tokens, weights one scale per output. On its own this costs
+much quality: in many transformers a few channels are ten times as large as the rest and determine the scale.
+Four steps avoid that. The large channels go through a small float32 product alongside (as in LLM.int8(), but
+chosen in advance). Uneven scales among the rest are moved into the weights (SmoothQuant). The mean error that
+remains on the text goes into the bias. A product that still loses much stays in float32.
 
 References:
     Dettmers et al.: LLM.int8(): 8-bit Matrix Multiplication for Transformers at Scale. NeurIPS 2022.
@@ -23,27 +23,33 @@ from numpy.typing import NDArray
 
 from sentemb.errors import InputError
 
-onnx: Any = import_module("onnx")  # its stubs do not know what protobuf makes
+onnx: Any = import_module("onnx")  # its stubs do not cover the protobuf classes
 
 Floats = NDArray[np.float32]
 Features = Mapping[str, NDArray[np.int64]]
 
 KEPT_CHANNELS = 16
-"""Input channels of a product that stay in float32: of MiniLM's 384 they carry most of the error."""
+"""Input channels of a product that stay in float32. In MiniLM 16 of 384 cause most of the error."""
 MOST_ERROR = 1e-3
 """A product stays in float32 if its int8 form loses more than this share of the output's variance."""
 _SMOOTHING = (0.0, 0.5, 0.65, 0.8)
 _TOKENS = 2000
-_LEAST_ROWS = 1000  # of a table that is worth rounding: the vocabulary's
+_LEAST_ROWS = 1000  # of a table that is rounded: only the vocabulary is that large
 _LARGEST = 127
 
 
 class Product(NamedTuple):
     """An int8 form of the products that share an input.
 
-    `scale` is what each channel is divided by before rounding, `kept` the channels that stay in float32,
-    `step` and `zero` the grid of the activations, `weights` and `steps` those of each product,
-    `shifts` what is to be added to each output, and `error` the share of the outputs' variance that is lost.
+    Attributes:
+        scale: Divisor of each channel before rounding.
+        kept: Channels that stay in float32.
+        step: Step of the activations' grid.
+        zero: Zero point of the activations' grid.
+        weights: Codes of each product's weights.
+        steps: Step of each output, for each product.
+        shifts: Correction of each output, for each product.
+        error: Share of the outputs' variance that is lost.
     """
 
     scale: Floats
@@ -60,15 +66,15 @@ def quantise(graph: Path, target: Path, batches: Sequence[Features]) -> dict[str
     """Write a graph with int8 products.
 
     Args:
-        graph: The graph in float32, of `export_onnx`.
+        graph: A float32 graph, as `export_onnx` writes it.
         target: The file to write.
         batches: Tokens of the text to calibrate on.
 
     Returns:
-        For the record: how many products there are, and how many stay in float32.
+        The number of products, and how many stay in float32.
 
     Raises:
-        InputError: There are none, as in GPT-2, whose layers add their bias in the product.
+        InputError: There are no products, as in GPT-2, whose layers add their bias in the product.
     """
     model = onnx.load(str(graph))
     found = _products(model)
@@ -102,11 +108,11 @@ def quantise(graph: Path, target: Path, batches: Sequence[Features]) -> dict[str
 
 
 def best_product(inputs: Floats, weights: Sequence[Floats]) -> Product:
-    """The int8 form that changes the outputs least.
+    """Return the int8 form that changes the outputs least.
 
     Args:
         inputs: Rows of the input, shape (tokens, channels).
-        weights: Of each product, shape (channels, outputs).
+        weights: Weights of each product, shape (channels, outputs).
     """
     forms = (_product(inputs, weights, smoothing) for smoothing in _SMOOTHING)
     return min(forms, key=lambda form: form.error)
@@ -141,7 +147,7 @@ def _product(inputs: Floats, weights: Sequence[Floats], smoothing: float) -> Pro
 
 
 def _scale(largest: Floats, weights: Floats, smoothing: float) -> Floats:
-    """What each channel is divided by; in the middle it is 1."""
+    """Return the divisor of each channel; the median is 1."""
     if not smoothing:
         return np.ones_like(largest)
     floor = 0.05 * np.median(weights)
@@ -150,7 +156,7 @@ def _scale(largest: Floats, weights: Floats, smoothing: float) -> Floats:
 
 
 def _products(model: Any) -> dict[str, list[Any]]:
-    """The products with constant weights, by the name of their input."""
+    """Return the products with constant weights, by the name of their input."""
     constants = {one.name for one in model.graph.initializer if len(one.dims) == 2}
     found: dict[str, list[Any]] = {}
     for node in model.graph.node:
@@ -160,9 +166,9 @@ def _products(model: Any) -> dict[str, list[Any]]:
 
 
 def _inputs(graph: Path, names: Sequence[str], batches: Sequence[Features]) -> dict[str, Floats]:
-    """Rows of some tensors on real tokens, padding left out, each of shape (tokens, channels).
+    """Return rows of some tensors on real tokens, without padding, each of shape (tokens, channels).
 
-    A tensor that has not one row for each token, such as one of relative positions, is left out.
+    A tensor that does not have one row per token, such as one of relative positions, is skipped.
     """
     model = onnx.load(str(graph))
     types = onnx.TensorProto
@@ -190,7 +196,7 @@ def _inputs(graph: Path, names: Sequence[str], batches: Sequence[Features]) -> d
 def _rewritten(
     model: Any, name: str, nodes: Sequence[Any], weights: Sequence[Floats], product: Product
 ) -> tuple[list[Any], list[list[Any]]]:
-    """The nodes before the products, and those of each one."""
+    """Return the nodes before the products, and the nodes of each product."""
     make = onnx.helper.make_node
 
     def constant(label: str, value: NDArray[Any]) -> str:
@@ -229,7 +235,7 @@ def _rewritten(
 
 
 def _rounded_tables(model: Any) -> dict[str, list[Any]]:
-    """The nodes in place of each look-up in a large table: a byte for a number, a scale for each row."""
+    """Return the nodes that replace each look-up in a large table by int8 codes with one scale per row."""
     make, numpy_helper = onnx.helper.make_node, onnx.numpy_helper
     tables = {one.name: one for one in model.graph.initializer if len(one.dims) == 2}
     replaced = {}
