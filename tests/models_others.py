@@ -130,19 +130,19 @@ OTHERS = (
     Other(
         "own-module",
         _with_module("custom_st.Transformer"),
-        r"code of its own \(custom_st",
+        r"its own code \(custom_st",
         "trust_remote_code",
     ),
     Other(
         "own-network",
         _edited(raw("bert"), "config.json", model_type="own", auto_map=_AUTO),
-        r"code of its own \(auto_map",
+        r"its own code \(auto_map",
         "trust_remote_code",
     ),
     Other(
         "own-weights",
         _edited(_lacking, "config.json", auto_map=_AUTO),
-        "code of its own",
+        "its own code",
         "trust_remote_code",
     ),
     Other("unknown", _edited(raw("bert"), "config.json", model_type="own"), "cannot load", "newer release"),
@@ -158,7 +158,7 @@ OTHERS = (
         "is an adapter",
         "merge",
     ),
-    Other("pickle", _pickled, "2_Dense holds its weights as a pickle", "SentenceTransformer(folder)"),
+    Other("pickle", _pickled, "2_Dense contains pickled weights", "SentenceTransformer(folder)"),
     Other("image", _sees, "does not accept text", "text encoder"),
     Other("broken-chain", saved(behind_bert("lstm")), "cannot load .*sentence_lengths", "the full error"),
 )

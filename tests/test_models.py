@@ -177,7 +177,7 @@ def test_a_static_student_agrees(
 def test_words_have_no_pieces_for_a_static_student(
     folders: dict[str, Path], sentences: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(InputError, match="the teacher has no fast tokenizer"):
+    with pytest.raises(InputError, match="needs a teacher with a fast tokenizer"):
         distill_static(str(folders["words"]), sentences, tmp_path / "mine", dimension=8, steps=2)
 
 
@@ -199,11 +199,11 @@ def test_a_student_with_fewer_layers_is_made(
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("albert", "AlbertModel has no plain stack of layers"),
+        ("albert", "AlbertModel does not have a plain stack of layers"),
         ("weighted-layers", "it pools several layers"),
-        ("words", "WordEmbeddings has no plain stack of layers"),
-        ("static", "StaticEmbedding has no plain stack of layers"),
-        ("router", "Router has no plain stack of layers"),
+        ("words", "WordEmbeddings does not have a plain stack of layers"),
+        ("static", "StaticEmbedding does not have a plain stack of layers"),
+        ("router", "Router does not have a plain stack of layers"),
     ],
 )
 def test_without_layers_to_leave_out_is_one_line(
