@@ -157,7 +157,7 @@ CSV = "one,two\na cat sat,a dog sat\ntwo birds fly,a bird flies\n"
         ("absent.txt", None, (), ("absent.txt",)),
         ("empty.txt", "", (), ("empty.txt",)),
         ("blank.txt", "\n  \n", (), ("blank.txt",)),
-        ("one.txt", "a cat sat\n", (), ("one.txt", "one row")),
+        ("one.txt", "a cat sat\n", (), ("one.txt", "a single unique row")),
         ("mine.csv", CSV, (), ("mine.csv", "one, two", "column")),
         ("mine.csv", CSV, ("--column", "tow"), ("mine.csv", "tow", "two")),
         ("mine.jsonl", '{"text": "a cat"}\n{"text":\n', (), ("mine.jsonl, line 2",)),

@@ -54,7 +54,7 @@ def test_a_node_that_dies_counts_against_no_shard(nodes: Nodes, tmp_path: Path) 
 
     def say(line: str) -> None:
         said.append(line)
-        if "tried again" in line:
+        if "retrying shard" in line:
             (tmp_path / "go").touch()
 
     make = functools.partial(_held, tmp_path)
@@ -68,7 +68,7 @@ def test_a_node_that_dies_counts_against_no_shard(nodes: Nodes, tmp_path: Path) 
         )
         nodes.kill(node)
         assert found + list(results) == [number * number for number in range(9)]
-    (line,) = (line for line in said if "tried again" in line)
+    (line,) = (line for line in said if "retrying shard" in line)
     assert line.startswith("a node was lost (")
     assert line.endswith(f"); retrying shard {number + 1}")
 
@@ -154,10 +154,10 @@ def test_deaths_and_errors_are_told_as_those_of_processes(nodes: Nodes, tmp_path
         start = functools.partial(RayWorkers, address="of this program", count=1, say=said.append)
         with start(once) as workers:
             assert list(workers.run(iter(range(6)))) == [number * number for number in range(6)]
-        (line,) = (line for line in said if "tried again" in line)
+        (line,) = (line for line in said if "retrying shard" in line)
         assert line.startswith("a worker stopped (Worker unexpectedly exits")
         assert line.endswith("; retrying shard 4")
-        with pytest.raises(InputError, match=r"ended 3 times on shard 4 "), start(always) as workers:
+        with pytest.raises(InputError, match=r"stopped 3 times on shard 4 "), start(always) as workers:
             list(workers.run(iter(range(6))))
         with pytest.raises(InputError, match="99 is too many; give fewer"), start(never) as workers:
             list(workers.run(iter([1, 99, 2])))

@@ -280,7 +280,7 @@ def test_an_end_with_the_last_step_is_none_by_the_clock() -> None:
         ({"layers": 9}, "has 3 layers"),
         ({"batch_size": 1}, "no anchor has a negative"),
         ({"batch_size": 10**11}, r"batch_size 10{11}: only 320 documents of six words"),
-        ({"max_steps": 10**6}, "steps 1000000, each of batch_size 32: more than 1,000,000 pairs"),
+        ({"max_steps": 10**6}, "steps 1000000, each of batch_size 32: more than 1,000,000 training pairs"),
         ({"minutes": 0.0}, "minutes is 0"),
         ({"max_length": 2}, "max_length 2 leaves no room for a text"),
     ],

@@ -109,7 +109,7 @@ def test_downloads_and_streams(hub: LoopbackHub, tmp_path: Path) -> None:
     )
     assert "me/texts does not have a revision 000" in answers[7]
     assert f"data set me/none not found at {hub.endpoint}" in answers[8]
-    assert "me/splits has no split 'train' but " in answers[9]
+    assert "me/splits does not have a split 'train', only " in answers[9]
     assert "me/script cannot be read: Dataset scripts are no longer supported" in answers[10]
     assert "me/bare cannot be read: " in answers[11]
     assert answers[12] == {"source": "me/texts", "hub_id": "me/texts", "revision": mine.commit, "files": []}

@@ -108,5 +108,5 @@ def test_user_errors_are_named(write_file, shared_data: Path) -> None:
         clean_pairs(load_labelled("trec", split="test", data_dir=shared_data))
     with pytest.raises(InputError, match="all 1 pairs were skipped"):
         clean_pairs(pairs([("a", "a", 1)]))
-    with pytest.raises(InputError, match=r"dev=0.1 and test=0.1 of 3 pairs leave the dev part empty"):
+    with pytest.raises(InputError, match=r"dev=0.1 and test=0.1 of 3 pairs leave the dev split empty"):
         split_pairs(pairs([("a", "b", 1), ("b", "c", 1), ("c", "d", 0)]), seed=0)

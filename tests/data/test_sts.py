@@ -339,7 +339,7 @@ def test_own_pairs_in_glues_layout(shared_data: Path) -> None:
             "sentence1,sentence2,score\na,b,-1e308\n",
             "own.csv:2: expected a number in column 'score', but found '-1e308'",
         ),
-        ("sentence1,sentence2,score\na,b,\n", "own.csv:2: in column 'score', but found ''"),
+        ("sentence1,sentence2,score\na,b,\n", "own.csv:2: expected a number in column 'score', but found ''"),
         ("sentence1;sentence2;score\na;b;0,5\n", "but found '0,5'; write decimals with"),
         (
             "sentence1,sentence2,grade\na,b,1\n",

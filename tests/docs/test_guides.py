@@ -113,7 +113,6 @@ CHECKED: dict[str, dict[str, str]] = {
         "srun ": "it needs a cluster",
         "torchrun ": "it starts processes that import everything",
     },
-    "guides/adapt-how-it-works.md": {"sentemb train mlm": _MINUTES},
     "guides/adapt.md": {"": _MINUTES},
     "guides/choose.md": {"": _MINUTES},
     "guides/coming-from.md": {"from sentence_transformers": "it needs model2vec"},

@@ -47,5 +47,5 @@ def test_another_transformer_or_length_is_refused(tmp_path: Path, tiny_bert: Pat
         next(changed[0].parameters()).add_(1)
     with pytest.raises(InputError, match="changed differs from first in its transformer"):
         encode_together({"first": first, "changed": changed})
-    with pytest.raises(InputError, match="no model"):
+    with pytest.raises(InputError, match="the list of models is empty"):
         encode_together({})

@@ -219,7 +219,7 @@ def test_other_items_are_refused() -> None:
     for against, draws, problem in (
         (other, 100, "evaluated on different items of set0"),
         (replace(other, sets={"set9": one.sets["set0"]}), 100, "do not share a data set"),
-        (one, 10**9, "more than 1,000,000 draws"),
+        (one, 10**9, "more than 1,000,000 resamples"),
         (replace(other, measure="pearson"), 100, "one has spearman, other has pearson"),
     ):
         with pytest.raises(InputError, match=problem):

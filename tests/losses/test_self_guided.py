@@ -444,7 +444,10 @@ def test_without_drift_there_is_one_component(tiny_encoder, sentences) -> None:
         ({"temperature": "0.1"}, "temperature"),
         ({"temperature": None}, "temperature"),
         ({"projection_width": 8.5}, "projection_width"),
-        ({"projection_width": 10**6}, "projection_width of SelfGuidedLoss: more than 1,000 million weights"),
+        (
+            {"projection_width": 10**6},
+            "projection_width of SelfGuidedLoss: more than 1,000 million parameters",
+        ),
     ],
 )
 def test_bad_options_are_refused(tiny_encoder, options, message) -> None:

@@ -30,7 +30,7 @@ def test_steps_or_the_clock_end_a_run_whichever_is_first(monkeypatch: pytest.Mon
     assert budget.progress(9) == pytest.approx(0.9)
     now[0] += 1000
     assert budget.progress(2) == 1.0
-    with pytest.raises(InputError, match="no end"):
+    with pytest.raises(InputError, match="is not limited"):
         Budget()
 
 

@@ -99,7 +99,7 @@ def test_what_cannot_be_fitted_is_refused(texts: list[str], words: BagOfWords) -
         (["w1", " "], [[0], [1]], "query 1 is blank"),
         (["w1"], [[]], "none of the queries has a relevant document"),
         (["w1"], [{0: 0}], "none of the queries has a relevant document"),
-        (["w1"], [["0"]], "none of the relevant documents, such as '0'"),
+        (["w1"], [["0"]], "does not contain any of the relevant documents, such as '0'"),
         (["w1"], ["0"], "must be a list of ids or a dict of grades, not '0'"),
         (["w1"], [{0: "high"}], "the grade of document 0 is 'high'"),
         (["w1"], [[1.5]], "the id 1.5 is neither"),

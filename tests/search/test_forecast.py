@@ -56,7 +56,8 @@ def test_without_a_budget_the_memory_is_what_the_index_needs() -> None:
     assert (found.machines, found.count, found.plan.kind) == (1, 10**9, "ivfpq")
     assert found.plan.bytes > DEFAULT_MEMORY_BUDGET
     assert (
-        f"take about {format_bytes(found.plan.bytes)}, because no index fits the default" in found.plan.reason
+        f"take about {format_bytes(found.plan.bytes)}, because every index exceeds the default"
+        in found.plan.reason
     )
     # What is proposed, `index build --kind ivfpq` without a budget, builds that index.
     assert found.plan.factory == plan_index(10**9, found.dimension, kind="ivfpq", rescored=True).factory
@@ -74,7 +75,7 @@ def test_a_budget_divides_the_texts_among_machines() -> None:
     ("count", "given", "said"),
     [
         (10**6, texts(FEWEST - 1) + texts(20), "different texts"),
-        (FEWEST, texts(FEWEST), "no more than"),
+        (FEWEST, texts(FEWEST), "are not more than"),
     ],
     ids=["few", "enough"],
 )

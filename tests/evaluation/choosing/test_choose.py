@@ -149,7 +149,7 @@ def test_graded_pairs_are_scored_as_eval_scores_them(write_file: Callable[[str, 
         # Nothing is read before: there is no such folder and no such file.
         (["bm25"], {"judged": "missing", "confidence": 95}, "confidence is 95"),
         (["bm25"], {"judged": "missing", "confidence": 0}, "confidence is 0"),
-        (["bm25"], {"judged": "missing", "draws": 10**7}, "more than 1,000,000 draws"),
+        (["bm25"], {"judged": "missing", "draws": 10**7}, "more than 1,000,000 resamples"),
         (["bm25"], {"judged": "missing", "count": 300}, r"--queries \(count\) .* with --judged alone none"),
         (["bm25"], {"judged": "missing", "most": 50}, r"--documents \(most\) .* with --judged"),
         (
@@ -164,7 +164,7 @@ def test_graded_pairs_are_scored_as_eval_scores_them(write_file: Callable[[str, 
             {"texts": ["one two three four five six seven"] * 30},
             "documents are too few to generate 20 queries of a kind",
         ),
-        (["run.trec"], {"judged": "missing"}, "no data set and no folder"),
+        (["run.trec"], {"judged": "missing"}, "no such data set or folder"),
     ],
 )
 def test_bad_input_is_said(models: list[str], given: dict[str, Any], message: str) -> None:

@@ -140,5 +140,5 @@ def test_a_copy_with_fewer_documents_is_refused(shared_data: Path, tmp_path: Pat
         (tmp_path / "cisi" / name).write_bytes((source / name).read_bytes())
     lines = (source / "corpus.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "cisi" / "corpus.jsonl").write_text("".join(lines[:-1]))
-    with pytest.raises(InputError, match="documents: 1,459 of 1,460"):
+    with pytest.raises(InputError, match="documents has 1,459 rows instead of 1,460"):
         load_retrieval("cisi", data_dir=tmp_path)

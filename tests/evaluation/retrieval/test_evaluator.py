@@ -43,6 +43,6 @@ def test_a_diverged_encoder_scores_0(
 def test_what_cannot_be_evaluated_shows_before_training(shared_data: Path) -> None:
     with pytest.raises(InputError, match="sets must be a list"):
         RetrievalEvaluator("tldr")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="no split 'dev'"):
+    with pytest.raises(InputError, match="does not have a split 'dev'"):
         RetrievalEvaluator(["cisi"], data_dir=shared_data)
     assert RetrievalEvaluator(["tldr"], data_dir=shared_data).get_config_dict()["queries"] == 413
