@@ -49,7 +49,7 @@ def adapt(
     Training pairs of a query and its document are made from the structure of the documents and trained on
     with in-batch negatives. The trained weights are averaged with the base's in a few ratios. Queries
     generated from held-out documents predict the change of each on real queries. The best is returned if a
-    gain is likely (90 %); otherwise the folder holds the base as it was.
+    gain is likely (88 %); otherwise the folder holds the base as it was.
 
     With a teacher, the model learns the teacher's similarities of the texts of a batch. A pretrained
     transformer without sentence-level training has the bundled encoder as teacher for English documents;

@@ -98,7 +98,7 @@ def gain(mean: float, deviation: float, recall: float = 0.0) -> Gain:
     [
         ([gain(2, 1), gain(3, 3.2)], 1),  # one is sure enough, so that the larger needs a lower chance
         ([gain(2, 1), gain(3, 4)], 0),
-        ([gain(2, 1.7), gain(3, 3)], None),
+        ([gain(2, 1.8), gain(3, 3)], None),
         ([gain(9, 1, recall=-1.0), gain(2, 1)], 1),
         ([gain(9, 1, recall=-1.0)], None),
         ([], None),
