@@ -9,21 +9,19 @@ from pydantic import Field
 from sentemb.training.config.base import Beta, EncoderConfig, Options, Seeds
 
 STATIC, FINISHED, RAW = "static", "finished", "raw"
-"""Kinds of bases: token vectors alone, a sentence encoder, a transformer that is none yet."""
+"""Kinds of bases: token vectors alone, a sentence encoder, a transformer without sentence-level training."""
 SETTINGS: dict[str, dict[str, Any]] = {
     STATIC: {"learning_rate": 0.02, "batch_size": 256, "max_steps": 120, "save_steps": 40},
     FINISHED: {"learning_rate": 6e-5, "batch_size": 32, "max_steps": 150, "save_steps": 75},
     RAW: {"learning_rate": 2e-4, "batch_size": 64, "max_steps": 200, "save_steps": 100},
 }
-"""What differs between them."""
+"""Settings of each kind of base."""
 SHARES: dict[str, tuple[float, ...]] = {STATIC: (0.25, 0.5, 0.75), FINISHED: (0.25, 0.5), RAW: (0.5, 1.0)}
-"""Shares of the trained weights that are tried, by the kind of base; the rest is the base's. The mean of both
-often has what was learned and keeps what was known (Wortsman et al.: Robust Fine-Tuning of Zero-Shot Models.
-CVPR 2022)."""
+"""Shares of the trained weights that are tried, by kind of base; the rest is the base's (see `blending`)."""
 DEFAULT_TEACHER, NO_TEACHER = "static-mini", "none"
-"""Of a raw transformer, which knows nothing of sentences, if the documents are English; and none at all."""
+"""The teacher of a pretrained base for English documents; and what turns it off."""
 TAUGHT: dict[str, Any] = {"loss": "InBatchDistillationLoss", "loss_options": {"temperature": 0.05}}
-"""What differs with a teacher."""
+"""Settings with a teacher."""
 
 
 class AdaptConfig(EncoderConfig):
@@ -35,7 +33,7 @@ class AdaptConfig(EncoderConfig):
         20.0
     """
 
-    # What ends a run by the clock, and the arithmetic, which is chosen by the machine.
+    # The time limit, and the precision, which the machine decides.
     free_to_change: ClassVar[tuple[str, ...]] = ("output", "data_dir", "minutes", "precision")
 
     recipe: str = Field("adapt", description="Not a recipe of `train`: pairs are made of the documents.")
@@ -54,7 +52,7 @@ class AdaptConfig(EncoderConfig):
         description="Points that the model may lose on general sentence pairs and on questions on Python. "
         "Not measured by default.",
     )
-    pooling: str | None = Field(None, description="For raw transformers; a finished encoder keeps its own.")
+    pooling: str | None = Field(None, description="For a pretrained base; a sentence encoder keeps its own.")
     loss: str = Field("SimCSELoss", description="Contrast of pairs, negatives within the batch.")
     loss_options: Options = Field({"temperature": 0.05, "head": None}, description="Arguments of the loss.")
     weight_decay: float = Field(0.01, ge=0, description="Decoupled decay of matrices.")

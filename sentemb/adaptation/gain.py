@@ -17,6 +17,7 @@ import math
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -120,7 +121,7 @@ class Calibration(NamedTuple):
         fixed, relative = self.spread
         variance = (fixed * change.share) ** 2 + (relative * mean) ** 2 + self._sampling(change)
         estimate = Estimate(mean, math.sqrt(variance))
-        reach = Estimate(0.0, 1.0).interval(2 * CALLED - 1)[1]
+        reach = NormalDist().inv_cdf(CALLED)
         least = variance - (relative * mean) ** 2
         smallest = reach * math.sqrt(least / max(1 - (reach * relative) ** 2, 0.01))
         return Gain(estimate, float(change.features @ self.recall), smallest)

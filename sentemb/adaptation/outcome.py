@@ -109,7 +109,8 @@ class Adapted:
         if self.gain is None:
             return "cannot tell: too few documents are related to each other to predict real queries"
         if self.forgot:
-            return f"does not help: all candidates lose more than {self.forgetting:g} points on general tasks"
+            limit = f"--max-forgetting {self.forgetting:g}"
+            return f"does not help: every candidate loses more on general tasks than {limit} allows"
         if self.gain.recall < -RECALL_LOSS and self.gain.ndcg.mean > self.gain.smallest:
             return f"does not help: recall@100 is expected to change by {self.gain.recall:+.1f}"
         return (

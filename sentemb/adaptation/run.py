@@ -124,7 +124,7 @@ def configured(
 
 
 def _teacher(asked: str | None, kind: str, documents: Sequence[OwnDocument]) -> str | None:
-    """The teacher that was asked for; by default the bundled encoder for a raw base and English."""
+    """Return the requested teacher; by default the bundled encoder for a pretrained base and English."""
     if asked is not None:
         return None if asked == NO_TEACHER else asked
     bundled = kind == RAW and language_of(document.whole for document in documents[:_READ]) == "en"
@@ -132,7 +132,7 @@ def _teacher(asked: str | None, kind: str, documents: Sequence[OwnDocument]) -> 
 
 
 def kind_of_base(base: str) -> str:
-    """Whether a base is a static model, a finished encoder or a raw transformer."""
+    """Return whether a base is a static model, a sentence encoder or a pretrained transformer."""
     if not is_finished_encoder(base):
         return RAW
     return STATIC if isinstance(load(base)[0], StaticEmbedding) else FINISHED

@@ -231,15 +231,15 @@ class AdaptSession(EncoderSession):
             self.static.round_table()
 
     def _candidates(self, trained: Weights, before: Scores) -> Iterator[Candidate]:
-        """Yield a candidate for each share; weights that have diverged give none."""
+        """Yield a candidate for each share; weights that have diverged score 0."""
         for share in SHARES[self.kind]:
             self.take(trained, share)
             try:
                 scores = scores_on(self.model, self.parts.queries)
+                general = {} if self.forgetting is None else self.forgetting.scores(self.model)
             except NonFiniteError:
-                scores = {key: 0 * own for key, own in before.items()}
+                scores, general = {key: 0 * own for key, own in before.items()}, {}
             change = change_of(before, scores, share=share, kind=self.kind)
-            general = {} if self.forgetting is None else self.forgetting.scores(self.model)
             yield Candidate(share, scores, change and calibration().predict(change), general)
 
     def _remembers(self, one: Candidate, known: Mapping[str, float]) -> bool:

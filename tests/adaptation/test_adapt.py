@@ -229,7 +229,7 @@ def test_what_forgets_too_much_is_not_returned(
     found = adapt(documents, str(calm_bert), tmp_path / "same", **options)
     assert not found.helped and found.general is None
     assert found.verdict() == (
-        "does not help: all candidates lose more than 1 points on general tasks; "
+        "does not help: every candidate loses more on general tasks than --max-forgetting 1 allows; "
         f"{calm_bert.name} is returned unchanged"
     )
 

@@ -37,7 +37,7 @@ def test_an_unclear_gain_says_which_would_be_clear() -> None:
         ({"gain": None}, "cannot tell: too few documents are related to each other to predict real queries"),
         (
             {"forgot": True, "forgetting": 1.5},
-            "does not help: all candidates lose more than 1.5 points on general tasks",
+            "does not help: every candidate loses more on general tasks than --max-forgetting 1.5 allows",
         ),
         ({"gain": GAIN._replace(recall=-3.0)}, "does not help: recall@100 is expected to change by -3.0"),
     ],
