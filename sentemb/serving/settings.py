@@ -1,29 +1,24 @@
-"""What a server serves, where, to whom and how much of it."""
+"""What a server serves, where, and to whom."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from sentemb._network import is_loopback
 from sentemb.encoding.encoder import Precision
 from sentemb.errors import InputError
+from sentemb.serving.schemas import Truncate
 
-MIB = 1024 * 1024
 KEYS_VARIABLE = "SENTEMB_API_KEYS"
 """Environment variable with the keys, separated by commas."""
-_SHORTEST_KEY = 16
-
-Truncate = Literal["error", "truncate"]
-"""What becomes of a text that is longer than the model reads: it is refused, or its beginning is encoded and
-the answer says of how many texts that is so."""
+_MIN_KEY = 16
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """A server's settings; `checked` refuses those that do not fit together.
+    """Settings of a server.
 
     Args:
         models: Encoders: names, folders or hub ids.
@@ -31,20 +26,18 @@ class Settings:
         rerankers: Folders of cross-encoders.
         classifiers: Folders of classifiers.
         host: Address to listen on.
-        port: Port to listen on; 0 takes a free one.
-        keys: API keys, of which a request must have one; None asks for none.
-        no_auth: Serve without a key on an address that other machines reach; nothing can be changed then.
-        read_only: Refuse every change of an index.
+        port: Port to listen on; 0 chooses a free one.
+        keys: API keys, of which a request must send one; None accepts every request.
+        no_auth: Serve without keys on an address that other machines reach; they cannot change an index.
+        read_only: Do not allow changes of an index.
         precision: As for `load_encoder`.
         device: As for `load_encoder`.
-        truncate: What becomes of long texts where a request does not say.
-        workers: Model threads, with one core each; None takes as many as torch would. One more computes
-            interactive requests alone.
+        truncate: What happens to long texts if a request does not say.
+        workers: Model threads, each on one core; None takes as many as torch does. One more thread computes
+            interactive requests only.
         max_body: Bytes in the body of a request.
-        max_waiting: Tokens (estimated) that may wait for a model thread; beyond, requests are answered 429.
-        max_requests: Requests that are worked on at one time; beyond, they are answered 429.
-        header_seconds: How long the head of a request may take to arrive.
-        body_seconds: How long its body may take, besides a second for every 64 KiB.
+        max_waiting: Tokens (estimated) that may wait for a model thread; further requests get status 429.
+        max_requests: Requests that may be open; further ones get status 429.
         stop_seconds: How long accepted requests may take after a signal to stop.
     """
 
@@ -61,28 +54,26 @@ class Settings:
     device: str | None = None
     truncate: Truncate = "error"
     workers: int | None = None
-    max_body: int = 32 * MIB
+    max_body: int = 32 * 1024 * 1024
     max_waiting: int = 2_000_000
     max_requests: int = 512
-    header_seconds: float = 10.0
-    body_seconds: float = 20.0
     stop_seconds: float = 30.0
 
     @property
-    def loopback(self) -> bool:
+    def is_loopback(self) -> bool:
         """Whether only this machine reaches the server."""
         return is_loopback(self.host)
 
     @property
-    def writable(self) -> bool:
-        """Whether indexes can be changed: never without a key by other machines."""
-        return not self.read_only and (self.keys is not None or self.loopback)
+    def is_writable(self) -> bool:
+        """Whether clients may change indexes; other machines never without a key."""
+        return not self.read_only and (self.keys is not None or self.is_loopback)
 
     def checked(self) -> Settings:
-        """The settings.
+        """Return the settings.
 
         Raises:
-            InputError: Nothing is to be served, or other machines would need no key and nobody said so.
+            InputError: There is nothing to serve, or other machines would not need a key by mistake.
         """
         if not (self.models or self.indexes or self.rerankers or self.classifiers):
             raise InputError("there is nothing to serve", "name a model, or an index with --index FOLDER")
@@ -91,7 +82,7 @@ class Settings:
             raise InputError(
                 f"--workers {self.workers}: this machine has {cores} cores", f"choose {cores} or fewer"
             )
-        if self.keys is None and not self.loopback and not self.no_auth:
+        if self.keys is None and not self.is_loopback and not self.no_auth:
             raise InputError(
                 f"--host {self.host} accepts requests from other machines, but no API key is set",
                 f"pass --keys FILE, set {KEYS_VARIABLE}, or pass --no-auth to let everyone read",
@@ -102,16 +93,16 @@ class Settings:
 
 
 def read_keys(file: Path | None) -> frozenset[str] | None:
-    """The keys of a file, one a line, or of the environment; None where there is neither.
+    """Read API keys.
 
     Args:
-        file: The file.
+        file: A file with one key per line; None reads the environment variable.
 
     Returns:
-        The keys.
+        The keys; None if there is neither a file nor a variable.
 
     Raises:
-        InputError: The file cannot be read, there is no key in it, or one is short enough to be guessed.
+        InputError: The file cannot be read, has no key, or one that is too short.
     """
     if file is not None:
         try:
@@ -130,9 +121,9 @@ def read_keys(file: Path | None) -> frozenset[str] | None:
     if not keys:
         raise InputError(f"{place} does not contain a key", "write one key per line")
     for number, key in enumerate(keys, start=1):
-        if len(key) < _SHORTEST_KEY or not key.isascii() or not key.isprintable() or " " in key:
+        if len(key) < _MIN_KEY or not key.isascii() or not key.isprintable() or " " in key:
             raise InputError(
-                f"key {number} of {place} is not {_SHORTEST_KEY} or more printable ASCII characters",
+                f"key {number} of {place} is not {_MIN_KEY} or more printable ASCII characters",
                 "make one with `openssl rand -hex 32`",
             )
     return frozenset(keys)
