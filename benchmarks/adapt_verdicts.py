@@ -38,7 +38,7 @@ from sentemb.adaptation.gain import Calibration, Change, Gain, Reliability, chan
 from sentemb.adaptation.held_out import MEASURES, NDCG, RECALL, Scores, scores_on
 from sentemb.adaptation.run import configured
 from sentemb.adaptation.session import AdaptSession
-from sentemb.data.own_documents import OwnDocument
+from sentemb.data.documents import Document
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.evaluation.environment import hardware, library_versions
 from sentemb.training.outcome import Run
@@ -93,7 +93,7 @@ def measure(arguments: argparse.Namespace) -> None:
 
 
 def _measure(
-    name: str, data: RetrievalSet, documents: Sequence[OwnDocument], base: str, seed: int, place: Path
+    name: str, data: RetrievalSet, documents: Sequence[Document], base: str, seed: int, place: Path
 ) -> None:
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder, without_upstream_bars():

@@ -16,7 +16,7 @@ import numpy as np
 
 from sentemb.adaptation.neighbours import nearest_documents
 from sentemb.data.cutting import TellingWords, bare, without, word_spans
-from sentemb.data.own_documents import OwnDocument
+from sentemb.data.documents import Document
 from sentemb.data.sentences import sentences_of
 
 KINDS = {"title": 1, "sentence": 4, "crop": 1, "words": 2}
@@ -46,13 +46,13 @@ class Pair(NamedTuple):
     document: str
 
 
-def allows_pair(document: OwnDocument) -> bool:
+def allows_pair(document: Document) -> bool:
     """Whether a pair can be cut out of a document: it has six words."""
     return len(word_spans(document.whole)) >= 2 * _SHORTEST
 
 
 def draw_pairs(
-    documents: Sequence[OwnDocument], count: int, *, language: str, seed: int, batch_size: int = 1
+    documents: Sequence[Document], count: int, *, language: str, seed: int, batch_size: int = 1
 ) -> list[Pair]:
     """Draw training pairs, one of each document before any has a second.
 
@@ -69,9 +69,9 @@ def draw_pairs(
         The pairs; none where no document has six words.
 
     Example:
-        >>> from sentemb.data.own_documents import OwnDocument
+        >>> from sentemb.data.documents import Document
         >>> texts = ["The cat sleeps. It dreams of mice.", "A dog barks loudly. It hears the postman."]
-        >>> documents = [OwnDocument(str(number), "", text) for number, text in enumerate(texts)]
+        >>> documents = [Document(str(number), "", text) for number, text in enumerate(texts)]
         >>> len(draw_pairs(documents, 4, language="en", seed=0))
         4
     """
@@ -119,11 +119,11 @@ def _grouped(near: Sequence[Sequence[int]], generator: np.random.Generator) -> I
 class _Cutter:
     """Cuts queries out of documents."""
 
-    def __init__(self, documents: Sequence[OwnDocument], generator: np.random.Generator) -> None:
+    def __init__(self, documents: Sequence[Document], generator: np.random.Generator) -> None:
         self.generator = generator
         self._telling = TellingWords(document.whole for document in documents)
 
-    def kinds_of(self, document: OwnDocument) -> list[str]:
+    def kinds_of(self, document: Document) -> list[str]:
         """The kinds that a document allows."""
         if not allows_pair(document):
             return []
@@ -136,7 +136,7 @@ class _Cutter:
         shares = np.cumsum([KINDS[kind] for kind in kinds])
         return kinds[int(np.searchsorted(shares, self.generator.random() * shares[-1], side="right"))]
 
-    def cut(self, document: OwnDocument, kind: str) -> Pair:
+    def cut(self, document: Document, kind: str) -> Pair:
         """Cut a query of a kind out of a document."""
         if kind == "title":
             return Pair(document.title, self._part(document.text))
@@ -146,7 +146,7 @@ class _Cutter:
         spans = word_spans(whole)
         return self._crop(whole, spans) if kind == "crop" else self._words(whole, spans)
 
-    def _sentence(self, document: OwnDocument) -> Pair:
+    def _sentence(self, document: Document) -> Pair:
         spans = sentences_of(document.text)
         start, stop = spans[int(self.generator.integers(len(spans)))]
         rest = without(document.text, start, stop)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_type_hints
 import typer
 
 from sentemb._uris import refuse_uri
-from sentemb.data.folder import VARIABLE
+from sentemb.data.locate import VARIABLE
 from sentemb.errors import InputError
 from sentemb.training.values import parsed
 

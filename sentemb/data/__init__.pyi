@@ -13,12 +13,12 @@ from .contamination import load_held_out as load_held_out
 from .extremes import Extremes as Extremes
 from .extremes import draw_extremes as draw_extremes
 from .files import Row as Row
-from .label_values import score_classes as score_classes
 from .labelled import LabelledTexts as LabelledTexts
 from .labelled import Texts as Texts
 from .labelled import load_labelled as load_labelled
 from .labelled import load_unlabelled as load_unlabelled
 from .labelled import read_labelled as read_labelled
+from .labelled import score_classes as score_classes
 from .nli import Triple as Triple
 from .nli import TripleCounts as TripleCounts
 from .nli import read_triples as read_triples

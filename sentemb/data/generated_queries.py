@@ -16,11 +16,11 @@ import numpy as np
 
 from sentemb.data.bm25 import count_query_terms
 from sentemb.data.cutting import bare, without, word_spans
+from sentemb.data.documents import Document
 from sentemb.data.function_words import without_function_words
 from sentemb.data.keywords import bm25_idf
 from sentemb.data.language import language_of
 from sentemb.data.neighborhoods import Neighborhood, Neighborhoods
-from sentemb.data.own_documents import OwnDocument
 from sentemb.data.pseudo_queries import FEWEST, MOST_DOCUMENTS, cut_queries
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.data.sentences import sentences_of
@@ -55,14 +55,14 @@ class _Query(NamedTuple):
 
 
 def generate_queries(
-    documents: Sequence[OwnDocument],
+    documents: Sequence[Document],
     *,
     count: int = 300,
     most: int = MOST_DOCUMENTS,
     seed: int = 0,
     language: str | None = None,
     kinds: Sequence[str] = KINDS,
-    beside: Sequence[OwnDocument] = (),
+    beside: Sequence[Document] = (),
 ) -> list[RetrievalSet]:
     """Generate queries of each kind from documents.
 
@@ -110,7 +110,7 @@ def generate_queries(
 class _Corpus:
     """Documents to generate queries from, and others that are searched with them."""
 
-    def __init__(self, own: Sequence[OwnDocument], others: Sequence[OwnDocument], language: str) -> None:
+    def __init__(self, own: Sequence[Document], others: Sequence[Document], language: str) -> None:
         self.own, self.others, self.language = own, others, language
         self.texts = [document.whole for document in (*own, *others)]
         self.sentences = [_sentence_spans(document.text) for document in (*own, *others)]

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sentemb.data.label_values import score_classes
-from sentemb.data.labelled import LabelledTexts, load_labelled
+from sentemb.data.labelled import LabelledTexts, load_labelled, score_classes
 from sentemb.data.sampling import (
     LACON_WHOLE,
     cap_per_class,
