@@ -85,7 +85,7 @@ CacheDir = Annotated[Path | None, typer.Option(help="Cache folder for vectors, s
 DOCUMENTS = "Your documents: file, folder, URI, hub id, catalogue name, or folder in BEIR layout."
 DataDir = Annotated[
     Path | None,
-    typer.Option("--data-dir", envvar=VARIABLE, help="Folder with data sets, or SimCSE's senteval.tar."),
+    typer.Option("--data-dir", envvar=VARIABLE, help="Folder with data sets."),
 ]
 TextColumn = Annotated[
     str | None,
