@@ -14,10 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sentemb.adaptation.neighbours import nearest_documents
-from sentemb.data.cutting import TellingWords, bare, without, word_spans
 from sentemb.data.documents import Document
-from sentemb.data.sentences import sentences_of
+from sentemb.data.neighborhoods import similar_documents
+from sentemb.data.sentences import IdfWeights, remove_span, sentences_of, strip_punctuation, word_spans
 
 KINDS = {"title": 1, "sentence": 4, "crop": 1, "words": 2}
 """How often each is drawn, of those that a document allows; a sentence is the most like a question."""
@@ -71,7 +70,7 @@ def draw_pairs(
     Example:
         >>> from sentemb.data.documents import Document
         >>> texts = ["The cat sleeps. It dreams of mice.", "A dog barks loudly. It hears the postman."]
-        >>> documents = [Document(str(number), "", text) for number, text in enumerate(texts)]
+        >>> documents = [Document(text, str(number)) for number, text in enumerate(texts)]
         >>> len(draw_pairs(documents, 4, language="en", seed=0))
         4
     """
@@ -83,7 +82,7 @@ def draw_pairs(
     rows = [row for row, kinds in enumerate(able) if kinds]
     if not rows:
         return []
-    near = nearest_documents([documents[row].whole for row in rows], language=language)
+    near = similar_documents([documents[row].whole for row in rows], language=language)
     pairs: list[Pair] = []
     order: list[int] = []
     while len(pairs) < count:
@@ -121,7 +120,7 @@ class _Cutter:
 
     def __init__(self, documents: Sequence[Document], generator: np.random.Generator) -> None:
         self.generator = generator
-        self._telling = TellingWords(document.whole for document in documents)
+        self._rarity = IdfWeights(document.whole for document in documents)
 
     def kinds_of(self, document: Document) -> list[str]:
         """The kinds that a document allows."""
@@ -149,7 +148,7 @@ class _Cutter:
     def _sentence(self, document: Document) -> Pair:
         spans = sentences_of(document.text)
         start, stop = spans[int(self.generator.integers(len(spans)))]
-        rest = without(document.text, start, stop)
+        rest = remove_span(document.text, start, stop)
         query = self._part(_head(document.text[start:stop]), _LONGEST_SENTENCE)
         return Pair(query, f"{document.title} {self._part(rest)}".strip())
 
@@ -158,15 +157,15 @@ class _Cutter:
         first = int(self.generator.integers(len(spans) - length + 1))
         start, stop = spans[first][0], spans[first + length - 1][1]
         stays = self.generator.random() < _WHOLE
-        rest = whole if stays else without(whole, start, stop)
+        rest = whole if stays else remove_span(whole, start, stop)
         return Pair(whole[start:stop], self._part(rest))
 
     def _words(self, whole: str, spans: Sequence[tuple[int, int]]) -> Pair:
         """Rare words of a stretch of the document, which stays whole, or is cut around them."""
         length = min(len(spans), int(self.generator.integers(_STRETCH[0], _STRETCH[1] + 1)))
         first = int(self.generator.integers(len(spans) - length + 1))
-        words = [bare(whole[start:stop]) for start, stop in spans[first : first + length]]
-        weights = np.array([self._telling.weight(word) for word in words])
+        words = [strip_punctuation(whole[start:stop]) for start, stop in spans[first : first + length]]
+        weights = np.array([self._rarity.weight(word) for word in words])
         if not weights.any():
             return self._crop(whole, spans)
         wanted = int(self.generator.integers(_WORDS[0], _WORDS[1] + 1))

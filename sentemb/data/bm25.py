@@ -1,8 +1,8 @@
 """BM25 with the terms and the formula of SQLite's full-text index, for many queries at once.
 
-SQLite splits the texts into terms; the scores are sparse products. They equal SQLite's own `bm25()`, which takes
-about a second for a query of two hundred words. `stored_bm25_scores` has the same scores, to the last bit, for
-any number of texts: their terms are on disk.
+SQLite splits the texts into terms; the scores are sparse products. They equal SQLite's own `bm25()`, which
+takes about a second for a query of two hundred words. `stored_bm25_scores` yields the same scores, to the
+last bit, for any number of texts: their terms are on disk.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _INSTANCES = "SELECT group_concat(doc) FROM terms WHERE term = ?"
 
 
 def count_terms(documents: Sequence[str], language: str) -> CountedTerms:
-    """Count the terms of documents in a language: a matrix (documents, terms), and the number of each term."""
+    """Count the terms of documents in a language: (documents, terms), and the number of each term."""
     return _count(map(document_text, documents), len(documents), language, None)
 
 
@@ -106,7 +106,7 @@ def _weigh(idf: Double, counts: Double, shares: Double) -> Double:
 
 
 def bm25_scores(weights: csr_array, queries: CountedQueries, block: int) -> Iterator[Double]:
-    """Yield the scores of all documents for a block of queries, (block, documents); 0 without a shared term."""
+    """Yield the scores of all documents for a block of queries, shape (block, documents)."""
     for start in range(0, queries.content.shape[0], block):
         content, support = ((part[start : start + block] @ weights.T).toarray() for part in queries)
         yield content + SUPPORT * np.where(content > 0, support, 0.0)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sentemb.adaptation.neighbours import nearest_documents
 from sentemb.adaptation.pairs import GROUP, draw_pairs
 from sentemb.data.documents import Document
+from sentemb.data.neighborhoods import similar_documents
 
 
 def test_every_document_has_a_pair_before_one_has_a_second(documents: list[Document]) -> None:
@@ -82,7 +82,7 @@ def test_neighbours_share_words_and_copies_are_none() -> None:
         "blue fish ate weed",
         "red cat sat mat",
     ]
-    near = nearest_documents([*texts, *[f"other{n} words{n} here{n}" for n in range(20)]], language="en")
+    near = similar_documents([*texts, *[f"other{n} words{n} here{n}" for n in range(20)]], language="en")
     assert near[0] == [1]  # not itself, and not its copy
     assert near[2] == [3]
     assert near[10] == []
