@@ -39,7 +39,7 @@ from sentemb.adaptation.gain import Calibration, Change, Gain, Reliability, chan
 from sentemb.adaptation.held_out import MEASURES, NDCG, RECALL, Scores, scores_on
 from sentemb.adaptation.run import configured
 from sentemb.adaptation.session import AdaptSession
-from sentemb.data.own_documents import OwnDocument
+from sentemb.data.documents import Document
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.evaluation.environment import hardware, library_versions
 from sentemb.training.outcome import Run
@@ -104,7 +104,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def measured(
-    name: str, data: RetrievalSet, documents: Sequence[OwnDocument], base: str, seed: int
+    name: str, data: RetrievalSet, documents: Sequence[Document], base: str, seed: int
 ) -> dict[str, Any]:
     """Adapt a base to a collection, and score each share of the trained weights."""
     with tempfile.TemporaryDirectory() as folder, without_upstream_bars():

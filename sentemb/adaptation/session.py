@@ -24,8 +24,8 @@ from sentemb.adaptation.pairs import allows_pair, draw_pairs
 from sentemb.adaptation.teaching import taught
 from sentemb.compression.static_model import static_form
 from sentemb.compression.variants import write_copy
+from sentemb.data.documents import Document
 from sentemb.data.language import language_of
-from sentemb.data.own_documents import OwnDocument
 from sentemb.encoding import NonFiniteError, load_encoder
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.encoder import Role
@@ -77,7 +77,7 @@ class AdaptSession(EncoderSession):
     def __init__(
         self,
         config: AdaptConfig,
-        documents: Sequence[OwnDocument],
+        documents: Sequence[Document],
         *,
         kind: str,
         progress: ConsoleProgress | None,

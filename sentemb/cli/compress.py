@@ -86,8 +86,8 @@ def compress(
     from sentemb.compression import QualityDropError, divide_documents
     from sentemb.compression import compress as run
     from sentemb.compression.write import TOLERANCE
+    from sentemb.data.documents import read_unique_documents
     from sentemb.data.generated_queries import generate_queries
-    from sentemb.data.own_documents import read_own_documents
     from sentemb.data.sources import describe_source
     from sentemb.evaluation.environment import command_line, library_versions
     from sentemb.modules.cards import base_terms, public_name
@@ -100,7 +100,7 @@ def compress(
     if record is not None:
         refuse_unusable_output(record, inputs)
         refuse_existing(record, overwrite=overwrite)
-    documents = read_own_documents(
+    documents = read_unique_documents(
         texts, text_column=text_column, title_column=title_column, data_dir=data_dir
     )
     parts = divide_documents(documents, seed=seed)
