@@ -38,9 +38,7 @@ def compare(
     ] = None,
     draws: Annotated[
         int,
-        typer.Option(
-            help="Number of bootstrap resamples and of permutations, up to 1,000,000 (see sentemb --limit)."
-        ),
+        typer.Option(help="Number of bootstrap resamples and of permutations, up to 1,000,000."),
     ] = 2000,
     confidence: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
 ) -> None:

@@ -113,9 +113,7 @@ def mine_negatives(
             help="Additional candidates: texts, an output folder of `sentemb encode`, or an index folder."
         ),
     ] = None,
-    count: Annotated[
-        int, typer.Option(min=1, help="Number of negatives per pair, up to 1,000 (see sentemb --limit).")
-    ] = 1,
+    count: Annotated[int, typer.Option(min=1, help="Number of negatives per pair, up to 1,000.")] = 1,
     margin: Annotated[
         float,
         typer.Option(

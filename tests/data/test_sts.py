@@ -13,7 +13,7 @@ import pytest
 from sentemb.data.catalogue import get
 from sentemb.data.sts import STS_SETS, ScoredPairs, Subset, load_scored_pairs, read_scored_pairs
 from sentemb.errors import InputError
-from sentemb.limits import VARIABLE
+from sentemb.limits import LIMITS
 
 SIZES = {
     "sts12": 3108,
@@ -243,7 +243,7 @@ def test_a_truncated_archive_is_refused(sets_copy: Path, tmp_path: Path, keep: f
 
 
 def test_an_archive_of_gigabytes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "archive=1")
+    monkeypatch.setitem(LIMITS, "archive", (1, "MiB of data sets in an archive"))
     archive = tmp_path / "senteval.tar.gz"
     with tarfile.open(archive, "w:gz") as file:
         zeros = tarfile.TarInfo("STS/STSBenchmark/sts-test.csv")
