@@ -24,7 +24,6 @@ from sentemb.cli.processes import only_the_first_speaks, other_process, wait_for
 from sentemb.cli.verbs import SECTIONS, VERBS, Group, Verb
 from sentemb.encoding.cut import said_at_end
 from sentemb.errors import InputError, ReportedError
-from sentemb.limits import CEILINGS, VARIABLE, raise_limits
 
 # Modules that only an extra installs.
 _EXTRAS = {
@@ -36,10 +35,6 @@ _EXTRAS = {
 }
 # Without rich's help pages `sentemb --help` answers in half the time.
 _PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
-_LIMITS = (
-    f"Raise a limit for this command. Repeat for several limits. {VARIABLE} sets them permanently. Limits: "
-    + ", ".join(f"{name}={ceiling.default}" for name, ceiling in CEILINGS.items())
-)
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
 
@@ -131,9 +126,8 @@ def _options(
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
-    limit: Annotated[list[str] | None, typer.Option(metavar="NAME=N", help=_LIMITS)] = None,
 ) -> None:
-    raise_limits(limit or ())
+    pass
 
 
 def run(arguments: list[str] | None = None) -> None:

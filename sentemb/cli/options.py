@@ -1,17 +1,21 @@
-"""The options of the verbs, each declared once; a verb gives them their defaults."""
+"""The options of the verbs: each is declared once, as a typed field with its help, default and range."""
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
+from annotated_types import Ge, Gt, Le
+from pydantic import BaseModel, ConfigDict
+from pydantic.fields import FieldInfo
+from typer.models import ParameterInfo
 
 from sentemb._uris import refuse_uri
 from sentemb.data.locate import VARIABLE
@@ -20,6 +24,120 @@ from sentemb.training.values import parsed
 
 if TYPE_CHECKING:
     from sentemb.encoding import TextEncoder
+
+
+class Options(BaseModel):
+    """Options of a verb: each field is one, with its docstring as help and its bounds as range.
+
+    A field that is annotated with `typer.Argument` or `typer.Option` has the names that stand there.
+    """
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, arbitrary_types_allowed=True)
+
+    def values(self, *names: str) -> dict[str, Any]:
+        """Return some of the options by name, or all."""
+        return {name: getattr(self, name) for name in names or type(self).model_fields}
+
+    def flags(self, *names: str) -> list[str]:
+        """Return some of the options that are not the default, as `flags` does."""
+        fields = type(self).model_fields
+        return flags(
+            **{name: value for name, value in self.values(*names).items() if value != fields[name].default}
+        )
+
+
+class Fields:
+    """Fields of a configuration that a verb has as options, with the help and the range that stand there.
+
+    Annotate a parameter of the verb with it. The parameter gets a dict of the values that are given, by the
+    names of the fields.
+
+    Args:
+        config: The configuration.
+        names: Names of fields, or pairs of a name and the option's. A field with a tuple takes one value.
+    """
+
+    def __init__(self, config: type[BaseModel], *names: str | tuple[str, str]) -> None:
+        pairs = [(name, name) if isinstance(name, str) else name for name in names]
+        self.options = {option: (field, config.model_fields[field]) for field, option in pairs}
+
+    def parameters(self) -> Iterator[inspect.Parameter]:
+        """Return a parameter for each option."""
+        for option, (_, field) in self.options.items():
+            yield _parameter(option, field, single=True)
+
+    def take(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Take the values of the fields out of those of all options."""
+        values = {}
+        for option, (name, field) in self.options.items():
+            if (value := given.pop(option)) is not None:
+                values[name] = (value,) if get_origin(field.annotation) is tuple else value
+        return values
+
+
+Values = dict[str, Any]
+"""Values of the fields of a configuration."""
+
+
+def grouped(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb an option for each field of the `Options` and `Fields` among its parameters."""
+    hints = get_type_hints(verb, include_extras=True)
+    takers: dict[str, Callable[[dict[str, Any]], Any]] = {}
+    parameters: list[inspect.Parameter] = []
+    for name, one in inspect.signature(verb).parameters.items():
+        hint = hints[name]
+        marks = [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Fields)]
+        if marks:
+            parameters += marks[0].parameters()
+            takers[name] = marks[0].take
+        elif isinstance(hint, type) and issubclass(hint, Options):
+            parameters += [_parameter(option, hint.model_fields[option]) for option in _in_order(hint)]
+            takers[name] = functools.partial(_take, hint)
+        else:
+            parameters.append(one.replace(kind=one.KEYWORD_ONLY, annotation=hint))
+
+    @functools.wraps(verb)
+    def run(**given: Any) -> None:
+        taken = {name: take(given) for name, take in takers.items()}
+        verb(**given, **taken)
+
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return run
+
+
+def _in_order(options: type[Options]) -> list[str]:
+    """Return the options of a verb, and after them those that it shares with others."""
+    classes = [one for one in options.__mro__ if issubclass(one, Options)]
+    return list(dict.fromkeys(name for one in classes for name in inspect.get_annotations(one)))
+
+
+def _take(options: type[Options], given: dict[str, Any]) -> Options:
+    return options(**{name: given.pop(name) for name in options.model_fields})
+
+
+def _parameter(name: str, field: FieldInfo, *, single: bool = False) -> inspect.Parameter:
+    kind: Any = field.annotation
+    marks = list(field.metadata)
+    if single and get_origin(kind) is tuple:
+        kind, *more = get_args(get_args(kind)[0])
+        marks += [mark for one in more for mark in getattr(one, "metadata", [one])]
+    info = next((copy.copy(mark) for mark in marks if isinstance(mark, ParameterInfo)), typer.Option())
+    info.help = field.description or info.help
+    for mark in marks:
+        info.min = mark.ge if isinstance(mark, Ge) else mark.gt if isinstance(mark, Gt) else info.min
+        info.max = mark.le if isinstance(mark, Le) else info.max
+    if kind is bool and info.default is ...:  # without names of its own
+        info.param_decls = (f"--{name.replace('_', '-')}",)
+    default = inspect.Parameter.empty if field.is_required() else field.default
+    if single:  # of a configuration, which has the default
+        (shown,) = default if isinstance(default, tuple) else (default,)
+        info.show_default = False if field.is_required() or shown is None else str(shown)
+        kind, default = kind | None, None
+        info.envvar = VARIABLE if name == "data_dir" else None
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info]
+    )
 
 
 def bundled_models(incomplete: str) -> list[str]:
@@ -146,6 +264,7 @@ Markdown = Annotated[bool, typer.Option("--markdown", help="Print markdown, even
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 # Runs
+Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")]
 Seeds = Annotated[
     str | None, typer.Option(help="Seeds separated by commas, such as 1,2,3. Each gets its own run.")
@@ -178,20 +297,12 @@ def _needs_list(name: str) -> bool:
     return "," in name or name != name.strip()
 
 
-def given_options(options: Mapping[str, tuple[Any, Any]]) -> list[str]:
-    """The arguments of a proposed command: each option whose value is not None and not its default.
-
-    Args:
-        options: The value and the default by the option's name.
-    """
-    given = {name: value for name, (value, default) in options.items() if value not in (None, default)}
+def flags(**values: Any) -> list[str]:
+    """Return options of a proposed command, without those that are None and the environment's data folder."""
+    if (data_dir := values.get("data_dir")) and os.environ.get(VARIABLE) == str(data_dir):
+        values["data_dir"] = None
+    given = {f"--{name.replace('_', '-')}": value for name, value in values.items() if value is not None}
     return [str(part) for option in given.items() for part in option]
-
-
-def given_data_dir(data_dir: Path | None) -> Path | None:
-    """The data folder, where it is not what the environment names: a proposed command must name it."""
-    named = os.environ.get(VARIABLE)
-    return None if named and Path(named) == data_dir else data_dir
 
 
 _LARGEST = 1e15  # far above any count, and exact as a float
@@ -222,32 +333,7 @@ def split_seeds(listed: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-def grouped(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb that takes a dataclass as one of its arguments an option for each of its fields.
-
-    Options that several verbs share are declared once, in that dataclass.
-    """
-    hints = get_type_hints(verb, include_extras=True)
-    groups = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
-    ((taken, group),) = cast(dict[str, type[Any]], groups).items()
-    hints |= get_type_hints(group, include_extras=True)
-    parameters = [one for name, one in inspect.signature(verb).parameters.items() if name != taken]
-    parameters += inspect.signature(group).parameters.values()
-
-    @functools.wraps(verb)
-    def run(**given: Any) -> None:
-        options = group(**{field.name: given.pop(field.name) for field in fields(group)})
-        verb(**given, **{taken: options})
-
-    run.__annotations__ = hints
-    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [one.replace(kind=one.KEYWORD_ONLY, annotation=hints[one.name]) for one in parameters]
-    )
-    return run
-
-
-@dataclass(frozen=True, kw_only=True)
-class EncoderOptions:
+class EncoderOptions(Options):
     """How a verb loads encoders."""
 
     pooling: Pooling = None
@@ -264,11 +350,10 @@ class EncoderOptions:
         return load_encoder(**self.arguments(model))
 
     def arguments(self, model: str) -> dict[str, Any]:
-        """What `load_encoder` takes."""
-        return {"model": model, **{field.name: getattr(self, field.name) for field in fields(EncoderOptions)}}
+        """Return what `load_encoder` takes."""
+        return {"model": model, **self.values(*EncoderOptions.model_fields)}
 
 
-@dataclass(frozen=True, kw_only=True)
 class EvaluationOptions(EncoderOptions):
     """What the verbs that evaluate encoders share."""
 

@@ -29,7 +29,7 @@ class Group(NamedTuple):
 SECTIONS = {
     "Your documents": ("quickstart", "choose", "adapt", "distill", "compress"),
     "Train": ("train", "tune", "experiment", "classify"),
-    "Evaluate": ("eval", "compare", "report", "analyse", "export", "card"),
+    "Evaluate": ("eval", "compare", "report", "analyse", "card"),
     "Search and serve": ("index", "encode", "serve", "plan"),
     "Data and machine": ("data", "doctor"),
 }
@@ -100,11 +100,6 @@ VERBS: dict[str, Verb | Group] = {
         "compare:compare",
         "Compare encoders on the same items, with intervals and p-values.",
         "compare bert-mini sg-bert-mini --records records",
-    ),
-    "export": Verb(
-        "export:export",
-        "Convert result records to the format of another program.",
-        "export records --output mteb",
     ),
     "report": Verb(
         "report:report",
