@@ -115,8 +115,8 @@ def transfer(options: _Transfer) -> None:
 
     groups = {"transfer": TRANSFER_TASKS, "probing": PROBING_TASKS}
     tasks = [name for given in split_names(options.tasks) for name in groups.get(given, (given,))]
-    settings = {"tasks": tasks, "preset": options.preset, "seeds": split_seeds(options.seeds)}
-    _run(options.models, ["transfer"], options, **settings)
+    seeds = split_seeds(options.seeds)
+    _run(options.models, ["transfer"], options, tasks=tasks, preset=options.preset, seeds=seeds)
 
 
 class _Retrieval(EvaluationOptions):
