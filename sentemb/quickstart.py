@@ -12,7 +12,6 @@ from sentemb._files import write_text
 from sentemb.adaptation import Adapted, adapt
 from sentemb.data.bundled_text import BUNDLED_PAIRS, bundled_pairs, bundled_sentences_file
 from sentemb.data.docstrings import stdlib_documents
-from sentemb.data.own_documents import OwnDocument
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.evaluation import evaluate_pairs
 from sentemb.modules import Poolings
@@ -121,8 +120,7 @@ def run_quickstart(
     write_text(output / "documents.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
     index = SearchIndex.build(documents, model)
     announce(f"adapting {index.manifest.encoder.name} to the documentation, without labels")
-    own = [OwnDocument(one.id, title="", text=one.text) for one in documents]
-    adapted = adapt(own, model, output / "adapted", seeds=(seed,), progress=progress)
+    adapted = adapt(documents, model, output / "adapted", seeds=(seed,), progress=progress)
     better = SearchIndex.build(documents, output / "adapted") if adapted.helped else None
     announce("searching with the bundled questions")
     answers = ask_everything(documents, index, adapted=better)

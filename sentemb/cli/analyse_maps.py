@@ -35,7 +35,7 @@ def pair_map(
     overwrite: Overwrite = False,
 ) -> None:
     """Draw a t-SNE map of the most and the least similar pairs (SG-BERT, figures 5 and 6)."""
-    from sentemb.data.extremes import draw_extremes
+    from sentemb.data.sampling import draw_extremes
     from sentemb.data.sts import load_scored_pairs
     from sentemb.report.figures import png_of
     from sentemb.report.maps import pair_map_figure

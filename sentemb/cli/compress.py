@@ -77,8 +77,8 @@ def compress(options: _Options) -> None:
     from sentemb._files import refuse_existing, refuse_unusable_output, write_json
     from sentemb.compression import QualityDropError, divide_documents
     from sentemb.compression import compress as run
+    from sentemb.data.documents import read_unique_documents
     from sentemb.data.generated_queries import generate_queries
-    from sentemb.data.own_documents import read_own_documents
     from sentemb.data.sources import describe_source
     from sentemb.evaluation.environment import command_line, library_versions
     from sentemb.modules.cards import base_terms, public_name
@@ -92,7 +92,7 @@ def compress(options: _Options) -> None:
     if record is not None:
         refuse_unusable_output(record, inputs)
         refuse_existing(record, overwrite=options.overwrite)
-    documents = read_own_documents(texts, **options.values("text_column", "title_column", "data_dir"))
+    documents = read_unique_documents(texts, **options.values("text_column", "title_column", "data_dir"))
     parts = divide_documents(documents, seed=options.seed)
     tasks = generate_queries(parts.evaluation, count=150, most=len(parts.evaluation), seed=options.seed)
     pairs = _pairs(options)

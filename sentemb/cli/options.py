@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 from typer.models import ParameterInfo
 
 from sentemb._uris import refuse_uri
-from sentemb.data.folder import VARIABLE
+from sentemb.data.locate import VARIABLE
 from sentemb.errors import InputError
 from sentemb.training.values import parsed
 
@@ -203,7 +203,7 @@ CacheDir = Annotated[Path | None, typer.Option(help="Cache folder for vectors, s
 DOCUMENTS = "Your documents: file, folder, URI, hub id, catalogue name, or folder in BEIR layout."
 DataDir = Annotated[
     Path | None,
-    typer.Option("--data-dir", envvar=VARIABLE, help="Folder with data sets, or SimCSE's senteval.tar."),
+    typer.Option("--data-dir", envvar=VARIABLE, help="Folder with data sets."),
 ]
 TextColumn = Annotated[
     str | None,

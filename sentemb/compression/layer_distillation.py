@@ -26,7 +26,7 @@ from sentemb.compression.distillation import (
     normalize_rows,
 )
 from sentemb.compression.prune import prune_layers
-from sentemb.data.own_documents import OwnDocument, read_own_documents
+from sentemb.data.documents import Document, read_unique_documents
 from sentemb.encoding import NonFiniteError, load_encoder
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
@@ -102,7 +102,7 @@ class LayeredSession(EncoderSession):
     evaluator: TeacherCosine
 
     def __init__(
-        self, config: LayeredConfig, documents: Sequence[OwnDocument], *, progress: ConsoleProgress | None
+        self, config: LayeredConfig, documents: Sequence[Document], *, progress: ConsoleProgress | None
     ) -> None:
         (seed,) = config.seeds
         self.documents = len(documents)
@@ -222,7 +222,7 @@ def distill_layers(
 
     Args:
         teacher: A transformer: a folder, a hub id or a bundled model.
-        texts: Documents, as for `read_own_documents`.
+        texts: Documents, as for `read_unique_documents`.
         output: Folder for the model and its card. The run's files are in `run/`.
         layers: Number of layers that the student keeps.
         resume: Resume the interrupted run in the folder, if there is one.
@@ -245,7 +245,7 @@ def distill_layers(
     config = LayeredConfig(base=teacher, texts=str(texts), output=str(output), layers=layers, **values)
     config.check_single_seed("distill")
     RunFolder(Path(config.output)).check(config, resume=resume)
-    documents = read_own_documents(
+    documents = read_unique_documents(
         texts,
         text_column=config.text_column,
         # Not the configuration's: there "none", which takes no titles, is the same as the default.

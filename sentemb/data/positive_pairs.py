@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from sentemb._uris import without_secrets
 from sentemb.data.catalogue import get
 from sentemb.data.columns import load_columns
-from sentemb.data.files import format_of, refuse_bare_string
+from sentemb.data.files import refuse_bare_string
 from sentemb.data.labelled import text_key
+from sentemb.data.lines import format_of
 from sentemb.data.remote import source_at
 from sentemb.data.sources import kind_of, read_rows
 from sentemb.data.tables import reads_like_text

@@ -12,8 +12,8 @@ from sentemb.cli.compress import _Options, _say_next
 from sentemb.compression.report import VariantReport, VariantReports
 from sentemb.compression.variants import draw_calibration_texts
 from sentemb.compression.write import Compressed
+from sentemb.data.documents import Document
 from sentemb.data.generated_queries import generate_queries
-from sentemb.data.own_documents import OwnDocument
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding import load_encoder
 from tests.cli.conftest import Command
@@ -63,7 +63,7 @@ def test_variants_are_not_calibrated_on_the_documents_that_price_them(
     texts = write_file("many.txt", "".join(f"{line} {row}\n" for row, line in enumerate(lines)))
     seen: dict[str, set[str]] = {}
 
-    def cut(documents: list[OwnDocument], **options: Any) -> list[RetrievalSet]:
+    def cut(documents: list[Document], **options: Any) -> list[RetrievalSet]:
         seen["priced"] = {document.whole for document in documents}
         return generate_queries(documents, **options)
 
