@@ -54,24 +54,28 @@ class Fields:
 
     Args:
         config: The configuration.
-        names: Names of fields, or pairs of a name and the option's. A field with a tuple takes one value.
+        names: Names of fields, or pairs of a name and the option's.
+        repeated: Whether options of fields with a tuple are repeated. By default they take one value.
     """
 
-    def __init__(self, config: type[BaseModel], *names: str | tuple[str, str]) -> None:
+    def __init__(
+        self, config: type[BaseModel], *names: str | tuple[str, str], repeated: bool = False
+    ) -> None:
+        self.repeated = repeated
         pairs = [(name, name) if isinstance(name, str) else name for name in names]
         self.options = {option: (field, config.model_fields[field]) for field, option in pairs}
 
     def parameters(self) -> Iterator[inspect.Parameter]:
         """Return a parameter for each option."""
         for option, (_, field) in self.options.items():
-            yield _parameter(option, field, single=True)
+            yield _parameter(option, field, of_config=True, repeated=self.repeated)
 
     def take(self, given: dict[str, Any]) -> dict[str, Any]:
         """Take the values of the fields out of those of all options."""
         values = {}
         for option, (name, field) in self.options.items():
             if (value := given.pop(option)) is not None:
-                values[name] = (value,) if get_origin(field.annotation) is tuple else value
+                values[name] = value if get_origin(field.annotation) is not tuple else _as_tuple(value)
         return values
 
 
@@ -116,12 +120,19 @@ def _take(options: type[Options], given: dict[str, Any]) -> Options:
     return options(**{name: given.pop(name) for name in options.model_fields})
 
 
-def _parameter(name: str, field: FieldInfo, *, single: bool = False) -> inspect.Parameter:
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, list) else (value,)
+
+
+def _parameter(
+    name: str, field: FieldInfo, *, of_config: bool = False, repeated: bool = False
+) -> inspect.Parameter:
     kind: Any = field.annotation
     marks = list(field.metadata)
-    if single and get_origin(kind) is tuple:
-        kind, *more = get_args(get_args(kind)[0])
+    if of_config and get_origin(kind) is tuple:
+        kind, *more = get_args(get_args(kind)[0]) or get_args(kind)[:1]
         marks += [mark for one in more for mark in getattr(one, "metadata", [one])]
+        kind = list[kind] if repeated else kind
     info = next((copy.copy(mark) for mark in marks if isinstance(mark, ParameterInfo)), typer.Option())
     info.help = field.description or info.help
     for mark in marks:
@@ -130,10 +141,10 @@ def _parameter(name: str, field: FieldInfo, *, single: bool = False) -> inspect.
     if kind is bool and info.default is ...:  # without names of its own
         info.param_decls = (f"--{name.replace('_', '-')}",)
     default = inspect.Parameter.empty if field.is_required() else field.default
-    if single:  # of a configuration, which has the default
-        (shown,) = default if isinstance(default, tuple) else (default,)
-        info.show_default = False if field.is_required() or shown is None else str(shown)
-        kind, default = kind | None, None
+    if of_config:  # which has the default
+        shown = next(iter(default), None) if isinstance(default, tuple) else default
+        info.show_default = False if field.is_required() or not shown else str(shown)
+        kind, default = (kind, False) if kind is bool else (kind | None, None)
         info.envvar = VARIABLE if name == "data_dir" else None
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info]
