@@ -20,11 +20,11 @@ from sentemb.cli.options import (
     Options,
     Output,
     OutputFolder,
-    OutputPicture,
     Overwrite,
     Pooling,
     Seed,
     grouped,
+    local_output,
     split_names,
 )
 from sentemb.errors import InputError, naming
@@ -134,7 +134,8 @@ def geometry(options: _Geometry) -> None:
 
 
 class _Picture(Options):
-    output: OutputPicture
+    output: Annotated[Path, typer.Option("--output", "-o", callback=local_output)]
+    """Output file of the figure (.png)."""
     seed: Seed = 0
     data_dir: DataDir = None
     overwrite: Overwrite = False

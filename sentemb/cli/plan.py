@@ -1,4 +1,4 @@
-"""`sentemb plan`: hours, bytes and commands for more text than one wants to try with."""
+"""`sentemb plan`: time, disk, memory and commands for a corpus of any size."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _number(text: str) -> int:
 
 
 def _texts(path: str | None, column: str | None, data_dir: Path | None) -> Iterable[str]:
-    """Texts to measure with."""
+    """Return the texts to measure with."""
     if path is None:
         if column is not None:
             raise InputError("--text-column works only with --texts", "pass both or neither")
@@ -165,7 +165,7 @@ def _verdict(found: Forecast, workers: int, wanted: float | None) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    """A time for people."""
+    """Write a time for people."""
     for most, size, unit in ((100, 1, "s"), (6000, 60, "min"), (360_000, 3600, "h")):
         if seconds < most:
             return f"{seconds / size:.3g} {unit}"

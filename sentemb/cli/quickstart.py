@@ -1,4 +1,4 @@
-"""`sentemb quickstart`: the whole idea in minutes."""
+"""`sentemb quickstart`: search, training and evaluation in minutes."""
 
 from __future__ import annotations
 
@@ -127,12 +127,12 @@ def _print(made: Quickstart) -> None:
 
 
 def _shortened(text: str, width: int) -> str:
-    """A text that fits a column."""
+    """Shorten a text to a column."""
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def _side_by_side(answers: Answers, place: int, right: Sequence[str]) -> Iterator[str]:
-    """What each way found for a question, a column each; a right answer has a star."""
+    """Yield the hits for a question, one column for each way to search. A relevant document has a star."""
     width = (_WIDTH - 2) // len(answers.ways)
     columns = [
         [way, *(("* " if hit.id in right else "  ") + str(hit.id) for hit in answers.hits[way][place])]

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sentemb.cli.console import next_step, say
-from sentemb.cli.options import Fields, MaybeModels, Values, grouped
+from sentemb.cli.options import MODEL, Fields, Values, bundled_models, grouped
 from sentemb.errors import InputError
 from sentemb.serving.settings import Settings, read_keys
 
@@ -20,7 +20,7 @@ _HOW = Fields(Settings, "host", "port", "no_auth", "read_only", "truncate", "wor
 
 @grouped
 def serve(
-    models: MaybeModels = None,
+    models: Annotated[list[str] | None, typer.Argument(help=MODEL, autocompletion=bundled_models)] = None,
     *,
     served: Annotated[Values, _SERVED],
     how: Annotated[Values, _HOW],

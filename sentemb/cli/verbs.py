@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Verb(NamedTuple):
-    """A verb that is imported when it is used.
+    """Verb that is imported on use.
 
     Attributes:
         target: `module:name` below `sentemb.cli`; a plain function, or a `typer.Typer` app.
