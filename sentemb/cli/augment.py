@@ -87,7 +87,7 @@ class Translation(Options):
 
     @contextmanager
     def cache(self) -> Iterator[Path]:
-        """Yield the folder of finished translations: the user's, or one next to the output, removed at the end."""
+        """Yield the folder of finished translations: the user's, or one next to the output."""
         own = self.output.absolute().parent / f".{self.output.name}.translating"
         try:
             yield self.cache_dir or own

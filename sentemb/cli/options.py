@@ -53,17 +53,15 @@ class Fields:
     names of the fields.
 
     Args:
-        config: The configuration.
+        config: The configuration: a model or a dataclass of pydantic.
         names: Names of fields, or pairs of a name and the option's.
         repeated: Whether options of fields with a tuple are repeated. By default they take one value.
     """
 
-    def __init__(
-        self, config: type[BaseModel], *names: str | tuple[str, str], repeated: bool = False
-    ) -> None:
+    def __init__(self, config: Any, *names: str | tuple[str, str], repeated: bool = False) -> None:
         self.repeated = repeated
         pairs = [(name, name) if isinstance(name, str) else name for name in names]
-        self.options = {option: (field, config.model_fields[field]) for field, option in pairs}
+        self.options = {option: (field, config.__pydantic_fields__[field]) for field, option in pairs}
 
     def parameters(self) -> Iterator[inspect.Parameter]:
         """Return a parameter for each option."""

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
 
 from sentemb._network import is_loopback
 from sentemb.encoding.encoder import Precision
@@ -22,10 +23,9 @@ Truncate = Literal["error", "truncate"]
 the answer says of how many texts that is so."""
 
 
-class Settings(BaseModel):
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(use_attribute_docstrings=True))
+class Settings:
     """Settings of a server, of which the options of `sentemb serve` are made."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     models: tuple[str, ...] = ()
     """Encoders: names, folders or hub ids."""
