@@ -6,7 +6,6 @@ from sentemb.errors import InputError
 
 LIMITS = {
     "line": (64, "MiB in a line of text"),
-    "archive": (256, "MiB of data sets in an archive"),
     "predictions": (64, "MiB of predictions in a record"),
     "draws": (1_000_000, "resamples in a comparison"),
     "pairs": (1_000_000, "training pairs for adapt"),

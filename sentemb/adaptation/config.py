@@ -46,7 +46,7 @@ class AdaptConfig(EncoderConfig):
         description="Column with the title, which is put before the text. `none`: do not use a title. "
         "Default: title, if it exists.",
     )
-    data_dir: str | None = Field(None, description="Folder with data sets, or SimCSE's senteval.tar.")
+    data_dir: str | None = Field(None, description="Folder with data sets.")
     minutes: float = Field(20.0, gt=0, description="Time limit for training, in minutes.")
     teacher: str | None = Field(
         None,

@@ -1,4 +1,4 @@
-"""`sentemb data back-translate` and `noisy-copies`: other wordings of texts by way of another language."""
+"""`sentemb data back-translate` and `noisy-copies`: paraphrases of texts through another language."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Translation(Options):
-    """The options of both verbs."""
+    """Options of both verbs."""
 
     forward: str
     """Model that translates the texts into the pivot language: folder or hub id."""
@@ -87,7 +87,7 @@ class Translation(Options):
 
     @contextmanager
     def cache(self) -> Iterator[Path]:
-        """Where translations are kept: the user's folder, or one beside the output that a success removes."""
+        """Yield the folder of finished translations: the user's, or one next to the output."""
         own = self.output.absolute().parent / f".{self.output.name}.translating"
         try:
             yield self.cache_dir or own

@@ -13,13 +13,13 @@ from sentemb.cli.console import also_command, next_command, next_step, progress_
 from sentemb.cli.options import (
     DEFAULT_ENCODER,
     DOCUMENTS,
-    Candidates,
     EncoderOptions,
     Markdown,
     Overwrite,
     Seed,
     TextColumn,
     TitleColumn,
+    bundled_models,
     flags,
     grouped,
     split_names,
@@ -32,7 +32,9 @@ _EXAMPLE_LENGTH = 100
 
 
 class _Options(EncoderOptions):
-    systems: Candidates
+    systems: Annotated[list[str], typer.Argument(autocompletion=bundled_models)]
+    """Model: folder, hub id, bundled model or word-vector file in GloVe format. Also bm25, hybrid:MODEL,
+    hybrid-rrf:MODEL, and with --judged hybrid-fitted:MODEL. With --pairs only encoders."""
     texts: str | None = Field(None, description=DOCUMENTS)
     query_log: str | None = None
     """File with real queries of your users, one per line. Generated queries are weighted to resemble them."""

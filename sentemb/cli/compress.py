@@ -102,7 +102,7 @@ def compress(options: _Options) -> None:
         "model": public_name(model),
         "texts": describe_source(texts, data_dir=options.data_dir),
         "command": shlex.join(["sentemb", *command_line()[1:]]),
-        "calibration": {"texts": len(parts.calibration), "priced": parts.shared},
+        "calibration": {"texts": len(parts.calibration), "evaluated": parts.shared},
         "seed": options.seed,
         "versions": library_versions(),
         "terms": base_terms(model),

@@ -1,4 +1,4 @@
-"""`sentemb encode`: the vectors of a corpus of any size, in files."""
+"""`sentemb encode`: encode a corpus of any size into files."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _pool(options: _Options) -> Pool | None:
 
 
 def _rows(documents: Iterator[Document]) -> Iterator[Row]:
-    """Documents as rows, with their positions as ids where they have none."""
+    """Yield documents as rows. A document without an id gets its position."""
     from sentemb.encoding.shards import Row
 
     for position, document in enumerate(documents):
@@ -124,7 +124,7 @@ def _rows(documents: Iterator[Document]) -> Iterator[Row]:
 
 
 def _estimated(path: Path) -> int:
-    """How many rows there are, by the ends of lines; 0 where lines tell nothing of it."""
+    """Return the number of lines of text files; 0 for other formats."""
     files = [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]
     if not files or any(one.suffix not in _LINES for one in files):
         return 0

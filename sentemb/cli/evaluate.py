@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -15,7 +15,7 @@ from sentemb.cli.options import (
     EvaluationOptions,
     Markdown,
     Models,
-    Systems,
+    bundled_models,
     grouped,
     split_names,
     split_seeds,
@@ -115,12 +115,14 @@ def transfer(options: _Transfer) -> None:
 
     groups = {"transfer": TRANSFER_TASKS, "probing": PROBING_TASKS}
     tasks = [name for given in split_names(options.tasks) for name in groups.get(given, (given,))]
-    settings = {"tasks": tasks, "preset": options.preset, "seeds": split_seeds(options.seeds)}
-    _run(options.models, ["transfer"], options, **settings)
+    seeds = split_seeds(options.seeds)
+    _run(options.models, ["transfer"], options, tasks=tasks, preset=options.preset, seeds=seeds)
 
 
 class _Retrieval(EvaluationOptions):
-    models: Systems
+    models: Annotated[list[str], typer.Argument(autocompletion=bundled_models)]
+    """Model: folder, hub id, bundled model or word-vector file in GloVe format. Also bm25, hybrid:MODEL, a
+    TREC run file (.trec), or a folder with runs SET.trec."""
     sets: str | None = None
     """Data sets such as scifact, cisi, xquad-r/de, or your own folders in BEIR layout, separated by commas.
     The default is all sets of the suite that are in the data folder."""

@@ -14,7 +14,6 @@ from sentemb.cli.console import next_command, say
 from sentemb.cli.options import (
     AllowCountMismatch,
     DataDir,
-    Jobs,
     Options,
     Seeds,
     Settings,
@@ -59,7 +58,8 @@ class _Options(Options):
     """Method with which the others are compared."""
     best: int | None = Field(None, ge=1)
     """Report only the N best runs by validation score."""
-    jobs: Jobs = 1
+    jobs: int = Field(1, ge=1)
+    """Number of runs in parallel, each in its own process."""
     models: Path | None = None
     """Folder in which models are trained. The default is OUTPUT/models."""
     keep_models: bool = False
@@ -145,7 +145,7 @@ def _listing() -> str:
 
 
 def _explained(chosen: Experiment) -> str:
-    """The experiment as a TOML file holds it, and the options of its table `data`."""
+    """Return the experiment as TOML, and the options of its table `data`."""
     from sentemb.experiments.run import data_fields
 
     values = chosen.model_dump(mode="json")

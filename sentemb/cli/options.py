@@ -53,25 +53,27 @@ class Fields:
     names of the fields.
 
     Args:
-        config: The configuration.
-        names: Names of fields, or pairs of a name and the option's. A field with a tuple takes one value.
+        config: The configuration: a model or a dataclass of pydantic.
+        names: Names of fields, or pairs of a name and the option's.
+        repeated: Whether options of fields with a tuple are repeated. By default they take one value.
     """
 
-    def __init__(self, config: type[BaseModel], *names: str | tuple[str, str]) -> None:
+    def __init__(self, config: Any, *names: str | tuple[str, str], repeated: bool = False) -> None:
+        self.repeated = repeated
         pairs = [(name, name) if isinstance(name, str) else name for name in names]
-        self.options = {option: (field, config.model_fields[field]) for field, option in pairs}
+        self.options = {option: (field, config.__pydantic_fields__[field]) for field, option in pairs}
 
     def parameters(self) -> Iterator[inspect.Parameter]:
         """Return a parameter for each option."""
         for option, (_, field) in self.options.items():
-            yield _parameter(option, field, single=True)
+            yield _parameter(option, field, of_config=True, repeated=self.repeated)
 
     def take(self, given: dict[str, Any]) -> dict[str, Any]:
         """Take the values of the fields out of those of all options."""
         values = {}
         for option, (name, field) in self.options.items():
             if (value := given.pop(option)) is not None:
-                values[name] = (value,) if get_origin(field.annotation) is tuple else value
+                values[name] = value if get_origin(field.annotation) is not tuple else _as_tuple(value)
         return values
 
 
@@ -84,6 +86,7 @@ def grouped(verb: Callable[..., None]) -> Callable[..., None]:
     hints = get_type_hints(verb, include_extras=True)
     takers: dict[str, Callable[[dict[str, Any]], Any]] = {}
     parameters: list[inspect.Parameter] = []
+    shared: list[inspect.Parameter] = []  # with other verbs: they come last
     for name, one in inspect.signature(verb).parameters.items():
         hint = hints[name]
         marks = [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Fields)]
@@ -91,10 +94,12 @@ def grouped(verb: Callable[..., None]) -> Callable[..., None]:
             parameters += marks[0].parameters()
             takers[name] = marks[0].take
         elif isinstance(hint, type) and issubclass(hint, Options):
-            parameters += [_parameter(option, hint.model_fields[option]) for option in _in_order(hint)]
+            shared += [_parameter(option, hint.model_fields[option]) for option in _in_order(hint)]
             takers[name] = functools.partial(_take, hint)
         else:
             parameters.append(one.replace(kind=one.KEYWORD_ONLY, annotation=hint))
+
+    parameters += shared
 
     @functools.wraps(verb)
     def run(**given: Any) -> None:
@@ -116,12 +121,19 @@ def _take(options: type[Options], given: dict[str, Any]) -> Options:
     return options(**{name: given.pop(name) for name in options.model_fields})
 
 
-def _parameter(name: str, field: FieldInfo, *, single: bool = False) -> inspect.Parameter:
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, list) else (value,)
+
+
+def _parameter(
+    name: str, field: FieldInfo, *, of_config: bool = False, repeated: bool = False
+) -> inspect.Parameter:
     kind: Any = field.annotation
     marks = list(field.metadata)
-    if single and get_origin(kind) is tuple:
-        kind, *more = get_args(get_args(kind)[0])
+    if of_config and get_origin(kind) is tuple:
+        kind, *more = get_args(get_args(kind)[0]) or get_args(kind)[:1]
         marks += [mark for one in more for mark in getattr(one, "metadata", [one])]
+        kind = list[kind] if repeated else kind
     info = next((copy.copy(mark) for mark in marks if isinstance(mark, ParameterInfo)), typer.Option())
     info.help = field.description or info.help
     for mark in marks:
@@ -130,10 +142,10 @@ def _parameter(name: str, field: FieldInfo, *, single: bool = False) -> inspect.
     if kind is bool and info.default is ...:  # without names of its own
         info.param_decls = (f"--{name.replace('_', '-')}",)
     default = inspect.Parameter.empty if field.is_required() else field.default
-    if single:  # of a configuration, which has the default
-        (shown,) = default if isinstance(default, tuple) else (default,)
-        info.show_default = False if field.is_required() or shown is None else str(shown)
-        kind, default = kind | None, None
+    if of_config:  # which has the default
+        shown = next(iter(default), None) if isinstance(default, tuple) else default
+        info.show_default = False if field.is_required() or not shown else str(shown)
+        kind, default = (kind, False) if kind is bool else (kind | None, None)
         info.envvar = VARIABLE if name == "data_dir" else None
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info]
@@ -141,45 +153,25 @@ def _parameter(name: str, field: FieldInfo, *, single: bool = False) -> inspect.
 
 
 def bundled_models(incomplete: str) -> list[str]:
-    """Bundled models, for the shell's completion; it offers files where none of them fits."""
+    """Return bundled models for the shell's completion, which offers files if none of them fits."""
     from sentemb.modules.bundled import bundled_names
 
     return [name for name in bundled_names() if name.startswith(incomplete)]
 
 
 def local_output(path: Path | None) -> Path | None:
-    """An output as it was given, unless it is a URI."""
+    """Return a local output; raise InputError if it is a URI."""
     if path is not None:
         refuse_uri(path)
     return path
 
 
 # Models
-_MODEL = "Model: folder, hub id, bundled model or word-vector file in GloVe format."
-MaybeModels = Annotated[list[str] | None, typer.Argument(help=_MODEL, autocompletion=bundled_models)]
-Models = Annotated[list[str], typer.Argument(help=_MODEL, autocompletion=bundled_models)]
-Systems = Annotated[
-    list[str],
-    typer.Argument(
-        help=f"{_MODEL} Also bm25, hybrid:MODEL, a TREC run file (.trec), or a folder with runs SET.trec.",
-        autocompletion=bundled_models,
-    ),
-]
-Candidates = Annotated[
-    list[str],
-    typer.Argument(
-        help=f"{_MODEL} Also bm25, hybrid:MODEL, hybrid-rrf:MODEL, and with --judged hybrid-fitted:MODEL. "
-        "With --pairs only encoders.",
-        autocompletion=bundled_models,
-    ),
-]
-Model = Annotated[str, typer.Argument(help=_MODEL, autocompletion=bundled_models)]
-Named = Annotated[str, typer.Option("--model", "-m", help=_MODEL, autocompletion=bundled_models)]
+MODEL = "Model: folder, hub id, bundled model or word-vector file in GloVe format."
+Models = Annotated[list[str], typer.Argument(help=MODEL, autocompletion=bundled_models)]
+Model = Annotated[str, typer.Argument(help=MODEL, autocompletion=bundled_models)]
+Named = Annotated[str, typer.Option("--model", "-m", help=MODEL, autocompletion=bundled_models)]
 DEFAULT_ENCODER = "static-mini"  # bundled; what a command takes that needs an encoder and is told none
-Base = Annotated[
-    str | None,
-    typer.Option(help="Base model: folder, hub id or bundled model.", autocompletion=bundled_models),
-]
 Pooling = Annotated[
     str | None,
     typer.Option(
@@ -187,17 +179,12 @@ Pooling = Annotated[
         "first-last, last-2, ..."
     ),
 ]
-Precision = Annotated[
-    Literal["float32", "reduced"],
-    typer.Option(help="reduced: use fewer bits (bfloat16) where that is faster."),
-]
 MaxLength = Annotated[
     int | None, typer.Option(min=1, help="Maximum length of a text in tokens. Longer texts are truncated.")
 ]
 Device = Annotated[
     str | None, typer.Option(help="Device, such as cpu or cuda:0. The default is a GPU if there is one.")
 ]
-CacheDir = Annotated[Path | None, typer.Option(help="Cache folder for vectors, shared by commands.")]
 
 # Data
 DOCUMENTS = "Your documents: file, folder, URI, hub id, catalogue name, or folder in BEIR layout."
@@ -221,12 +208,6 @@ IdColumn = Annotated[
     typer.Option(
         help="Column with unique ids. `none`: number the documents.",
         show_default="id, _id, doc_id, ..., if it exists",
-    ),
-]
-Sets = Annotated[
-    str | None,
-    typer.Option(
-        help="Data sets or your own files, separated by commas. The default is the sets of the suite."
     ),
 ]
 Columns = Annotated[
@@ -254,9 +235,6 @@ Output = Annotated[
 ]
 OutputFolder = Annotated[Path, typer.Option("--output", "-o", help="Output folder.", callback=local_output)]
 OutputFile = Annotated[Path, typer.Option("--output", "-o", help="Output file.", callback=local_output)]
-OutputPicture = Annotated[
-    Path, typer.Option("--output", "-o", help="Output file of the figure (.png).", callback=local_output)
-]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace the output of an earlier run of this command.")
 ]
@@ -275,7 +253,6 @@ Settings = Annotated[
         "--set", help="Change any setting: KEY=VALUE or loss_options.KEY=VALUE. Repeat for several settings."
     ),
 ]
-Jobs = Annotated[int, typer.Option(min=1, help="Number of runs in parallel, each in its own process.")]
 
 
 def split_names(listed: str) -> list[str]:
@@ -334,13 +311,15 @@ def split_seeds(listed: str) -> tuple[int, ...]:
 
 
 class EncoderOptions(Options):
-    """How a verb loads encoders."""
+    """Options with which a verb loads encoders."""
 
     pooling: Pooling = None
-    precision: Precision = "float32"
+    precision: Literal["float32", "reduced"] = "float32"
+    """reduced: use fewer bits (bfloat16) where that is faster."""
     max_length: MaxLength = None
     device: Device = None
-    cache_dir: CacheDir = None
+    cache_dir: Path | None = None
+    """Cache folder for vectors, shared by commands."""
     data_dir: DataDir = None
 
     def load(self, model: str) -> TextEncoder:
@@ -355,7 +334,7 @@ class EncoderOptions(Options):
 
 
 class EvaluationOptions(EncoderOptions):
-    """What the verbs that evaluate encoders share."""
+    """Options of the verbs that evaluate encoders."""
 
     output: Output = None
     overwrite: Overwrite = False

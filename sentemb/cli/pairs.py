@@ -12,7 +12,6 @@ from pydantic import Field
 from sentemb.cli.console import next_command
 from sentemb.cli.options import (
     DEFAULT_ENCODER,
-    CacheDir,
     Columns,
     DataDir,
     Named,
@@ -123,7 +122,8 @@ class _Negatives(Options):
     skip: int = Field(0, ge=0)
     """Number of nearest candidates to skip."""
     pooling: Pooling = None
-    cache_dir: CacheDir = None
+    cache_dir: Path | None = None
+    """Cache folder for vectors, shared by commands."""
     data_dir: DataDir = None
     overwrite: Overwrite = False
 

@@ -13,7 +13,7 @@ from pydantic import Field
 from sentemb._files import write_text
 from sentemb.cli.console import next_command, say
 from sentemb.cli.experiment import assigned
-from sentemb.cli.options import Base, DataDir, Options, Seeds, Settings, grouped, local_output, split_seeds
+from sentemb.cli.options import DataDir, Options, Seeds, Settings, grouped, local_output, split_seeds
 from sentemb.errors import InputError
 from sentemb.training.values import to_toml
 
@@ -32,7 +32,8 @@ class _Options(Options):
     grid: list[str]
     """Values to try for an option: KEY=A,B,..., such as learning_rate=2e-5,1e-4. Repeat for several
     options."""
-    base: Base = None
+    base: str | None = None
+    """Base model: folder, hub id or bundled model."""
     rows: int | None = Field(None, ge=2, le=10**9)
     """Train on a stratified subset of N rows."""
     data: list[str] | None = None
