@@ -115,7 +115,7 @@ def add_copies(
 
     Args:
         data: The training split.
-        rows: The labelled rows to train on, such as one of `few_shot_sets`; SCL has 100.
+        rows: The labelled rows to train on, such as those of `stratified_sample`; SCL has 100.
         copies: Copies of rows of the training split; those of other rows are skipped.
         seed: Chooses among the copies where a row has more.
         temperature: Take only copies of this temperature; all by default.

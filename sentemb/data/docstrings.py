@@ -12,9 +12,10 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from sentemb.data.bundled_text import bundled_uses
+from sentemb.data.documents import Document
 
 Kind = Literal["module", "class", "function", "method", "data"]
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -42,19 +43,11 @@ _LEFT_OUT = frozenset(
 )
 
 
-class LibraryDocument(NamedTuple):
-    """A documentation string as `SearchIndex.build` takes it, with its module and kind (such as `method`)."""
-
-    id: str
-    text: str
-    metadata: dict[str, str]
-
-
 # Module, path inside the module (empty for the module itself), kind, documentation.
 _Found = tuple[str, str, Kind, str]
 
 
-def stdlib_documents() -> Iterator[LibraryDocument]:
+def stdlib_documents() -> Iterator[Document]:
     """What the running Python's standard library says of itself, about five thousand documents.
 
     A document is a qualified name in words, the first sentence of its documentation, that of its module,
@@ -68,11 +61,11 @@ def stdlib_documents() -> Iterator[LibraryDocument]:
     about: dict[str, str] = {}
     uses = bundled_uses()
 
-    def document(identifier: str, text: str, module: str, kind: Kind) -> LibraryDocument:
+    def document(identifier: str, text: str, module: str, kind: Kind) -> Document:
         of_module = about.get(module, "") if identifier.startswith(f"{module}.") else ""
         whole = _joined(text, of_module, uses.get(identifier, ""))
         named = f"{name_in_words(identifier)}: {whole}"
-        return LibraryDocument(identifier, named, {"module": module, "kind": kind})
+        return Document(named, identifier, {"module": module, "kind": kind})
 
     for module, path, kind, documentation in _everything():
         text = clean_documentation(documentation)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from sentemb.data.folder import VARIABLE, resolve_data_dir
 from sentemb.data.labelled import LabelledTexts
 from sentemb.data.lines import read_lines
+from sentemb.data.locate import VARIABLE, resolve_data_dir
 from sentemb.errors import InputError
 
 SPLITS = {"tr": "train", "va": "dev", "te": "test"}

@@ -8,10 +8,11 @@ import math
 import re
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sentemb.data.documents import Document as Document
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,29 +26,6 @@ _NEAR = 2**32  # more documents than one call adds
 _SPELLED = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal)
 _TIMES = ("m", "M")  # kinds of NumPy's durations and moments
 _HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """One thing to be found.
-
-    Args:
-        text: What is encoded. A document whose text is empty or blank is left out of the index and counted.
-        id: The user's name for it, a string or a 64-bit integer, unique in the index; without one it is the
-            document's position, counted from 0.
-        metadata: Values of JSON. Numbers of NumPy become numbers, tuples and arrays lists, dates and decimals
-            text, and what is not finite null.
-        location: Where it came from (`file:line`), for error messages.
-
-    Example:
-        >>> Document("a cat sat", id="note-1", metadata={"year": 2020}).metadata["year"]
-        2020
-    """
-
-    text: str
-    id: str | int | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    location: str | None = None
 
 
 def as_documents(items: Iterable[Any], *, first: int | None = 0) -> Iterator[Document]:

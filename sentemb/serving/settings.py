@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
 
 from sentemb._network import is_loopback
 from sentemb.encoding.encoder import Precision
@@ -16,48 +18,44 @@ KEYS_VARIABLE = "SENTEMB_API_KEYS"
 _MIN_KEY = 16
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(use_attribute_docstrings=True))
 class Settings:
-    """Settings of a server.
-
-    Args:
-        models: Encoders: names, folders or hub ids.
-        indexes: Index folders.
-        rerankers: Folders of cross-encoders.
-        classifiers: Folders of classifiers.
-        host: Address to listen on.
-        port: Port to listen on; 0 chooses a free one.
-        keys: API keys, of which a request must send one; None accepts every request.
-        no_auth: Serve without keys on an address that other machines reach; they cannot change an index.
-        read_only: Do not allow changes of an index.
-        precision: As for `load_encoder`.
-        device: As for `load_encoder`.
-        truncate: What happens to long texts if a request does not say.
-        workers: Model threads, each on one core; None takes as many as torch does. One more thread computes
-            interactive requests only.
-        max_body: Bytes in the body of a request.
-        max_waiting: Tokens (estimated) that may wait for a model thread; further requests get status 429.
-        max_requests: Requests that may be open; further ones get status 429.
-        stop_seconds: How long accepted requests may take after a signal to stop.
-    """
+    """Settings of a server, of which the options of `sentemb serve` are made."""
 
     models: tuple[str, ...] = ()
+    """Encoders: names, folders or hub ids."""
     indexes: tuple[Path, ...] = ()
+    """Index folder to serve. Repeat for several."""
     rerankers: tuple[str, ...] = ()
+    """Cross-encoder to serve for reranking: a folder. Repeat for several."""
     classifiers: tuple[Path, ...] = ()
+    """Classifier folder to serve. Repeat for several."""
     host: str = "127.0.0.1"
-    port: int = 8000
+    """Address to listen on. The default accepts requests from this machine only."""
+    port: int = Field(8000, ge=0, le=65535)
+    """Port to listen on. 0 chooses a free one."""
     keys: frozenset[str] | None = None
+    """API keys, of which a request must send one; None accepts every request."""
     no_auth: bool = False
+    """Accept requests from other machines without a key. They cannot change an index."""
     read_only: bool = False
-    precision: Precision = "float32"
-    device: str | None = None
+    """Do not allow changes of an index."""
     truncate: Truncate = "error"
-    workers: int | None = None
+    """Texts longer than the model's maximum length: answer with an error, or truncate and count them."""
+    workers: int | None = Field(None, ge=1)
+    """Number of model threads, each on one core. The default is all cores."""
+    precision: Precision = "float32"
+    """reduced: use fewer bits (bfloat16) where that is faster."""
+    device: str | None = None
+    """Device, such as cpu or cuda:0. The default is a GPU if there is one."""
     max_body: int = 32 * 1024 * 1024
+    """Bytes in the body of a request."""
     max_waiting: int = 2_000_000
+    """Tokens (estimated) that may wait for a model thread; further requests get status 429."""
     max_requests: int = 512
+    """Requests that may be open; further ones get status 429."""
     stop_seconds: float = 30.0
+    """How long accepted requests may take after a signal to stop."""
 
     @property
     def is_loopback(self) -> bool:
