@@ -83,19 +83,15 @@ def _find_model(request: Request, wanted: EmbeddingsRequest) -> tuple[ServedEnco
     roles = {_ROLES[value] for value in named.values()}
     if len(roles) > 1:
         listed = " and ".join(f"{field} is {value}" for field, value in named.items())
-        raise Problem(
-            409, f"{listed}, which are different roles; send one of them", field=next(reversed(named))
-        )
+        reason = f"{listed}, which are different roles; send one of them"
+        raise Problem(409, reason, field=next(reversed(named)))
     role = next(iter(roles), None)
     stem, _, suffix = wanted.model.rpartition(":")
     if wanted.model in encoders or stem not in encoders or suffix not in ("query", "document"):
         return find(encoders, wanted.model, "model"), role
     if role not in (None, suffix):
-        raise Problem(
-            409,
-            f"the model name sets the role {suffix}, but the role is {role}; send one of them",
-            field="role",
-        )
+        reason = f"the model name sets the role {suffix}, but the role is {role}; send one of them"
+        raise Problem(409, reason, field="role")
     return encoders[stem], _ROLES[suffix]
 
 

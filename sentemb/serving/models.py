@@ -120,12 +120,8 @@ class ServedModel:
 
     def _too_long(self, field: str) -> Problem:
         room = "maximum length" if self.max_tokens is None else f"{self.max_tokens:,} tokens"
-        return Problem(
-            409,
-            f"{field} is longer than the {room} of {self.name}; shorten it, or send "
-            '"truncate": "truncate" to truncate it',
-            field=field,
-        )
+        remedy = 'shorten it, or send "truncate": "truncate" to truncate it'
+        return Problem(409, f"{field} is longer than the {room} of {self.name}; {remedy}", field=field)
 
 
 class ServedEncoder(ServedModel):

@@ -19,7 +19,7 @@ from fastapi import Path as PathParameter
 from sentemb.encoding import for_role
 from sentemb.encoding.tokens import tokens_of
 from sentemb.errors import InputError
-from sentemb.search import Document, Field, Hit, SearchIndex
+from sentemb.search import Changed, Document, Field, Hit, SearchIndex
 from sentemb.search.snippets import snippets_of
 from sentemb.serving import schemas
 from sentemb.serving.http import JsonRoute, Problem, find
@@ -89,13 +89,10 @@ def _find(request: Request, name: _Name) -> ServedIndex:
 def _find_writable(request: Request, name: _Name) -> ServedIndex:
     settings: Settings = request.app.state.settings
     if settings.read_only:
-        raise Problem(
-            403, "the server was started with --read-only; change the index with `sentemb index` instead"
-        )
+        raise Problem(403, "the server was started with --read-only; change the index with `sentemb index`")
     if not settings.is_writable:
-        raise Problem(
-            403, "other machines cannot change an index without an API key; start the server with --keys FILE"
-        )
+        reason = "other machines cannot change an index without an API key"
+        raise Problem(403, f"{reason}; start the server with --keys FILE")
     return _find(request, name)
 
 
@@ -107,8 +104,7 @@ _Ids = Annotated[
     Query(
         min_length=1,
         max_length=schemas.MAX_INPUTS,
-        description="Id of a document. Quote a string that looks like a number: id=3 is a number, "
-        'id="3" a string.',
+        description='Ids. Quote a string that looks like a number: id=3 is a number, id="3" a string.',
     ),
 ]
 router = APIRouter(prefix="/v1/indexes", route_class=JsonRoute, tags=["search"])
@@ -195,11 +191,7 @@ async def stats(request: Request, served: _Served) -> Any:
     return await served.read(partial(_stats, request, served, fields))
 
 
-def _answer(
-    index: SearchIndex,
-    wanted: schemas.SearchRequest | schemas.SimilarRequest,
-    run: Callable[[], list[Hit]],
-) -> Response:
+def _answer(index: SearchIndex, wanted: schemas.SearchOptions, run: Callable[[], list[Hit]]) -> Response:
     query = wanted.query if isinstance(wanted, schemas.SearchRequest) else ""
     is_encoded = isinstance(wanted, schemas.SearchRequest) and wanted.mode != "keyword"
     # Explained first, because a search would log the client's field names.
@@ -237,9 +229,7 @@ def _is_truncated(index: SearchIndex, query: str) -> bool:
     return tokens is not None and bool(tokens.lengths([query])[0] > tokens.room)
 
 
-async def _write(
-    served: ServedIndex, write: Callable[..., tuple[int, ...]], given: schemas.WriteRequest
-) -> dict[str, int]:
+async def _write(served: ServedIndex, write: Callable[..., Changed], given: schemas.WriteRequest) -> Any:
     documents = [
         Document(one.text, one.id, one.metadata, location=f"documents.{place}")
         for place, one in enumerate(given.documents)

@@ -168,6 +168,7 @@ def test_a_bad_request_is_a_problem_that_says_what_to_do(
         ({"max_body": 100}, {}, 200, 413),
         ({}, {"Content-Type": "text/plain"}, 9, 415),
         ({"keys": frozenset([KEY])}, {}, 9, 401),
+        ({"keys": frozenset()}, {}, 9, 401),
         ({"keys": frozenset([KEY])}, {"Authorization": f"Bearer {KEY}x"}, 9, 401),
     ],
 )
