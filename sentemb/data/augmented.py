@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sentemb.data.catalogue import get
-from sentemb.data.files import read_file
+from sentemb.data.files import Row, read_file
 from sentemb.data.labelled import LabelledTexts
 from sentemb.data.remote import source_at
 from sentemb.data.sources import kind_of, read_rows
@@ -27,7 +27,7 @@ RATIO = 3
 
 
 class Copy(NamedTuple):
-    """A noisy copy of the row with a number, from 0, or of those with a text, or with two texts."""
+    """A noisy copy of the row with a number, from 0, or of the rows with a text, or with two texts."""
 
     original: int | tuple[str, ...]
     text: str
@@ -48,8 +48,8 @@ def read_copies(
 
     Args:
         path: A `.tsv`, `.csv`, `.jsonl` or `.parquet` file, also with `.gz` or `.xz`.
-        original: Column with the number of the original row, from 0, or with its text (two for a pair). A
-            single column is taken for numbers where all of it are whole numbers.
+        original: Column of the number of the original row, from 0, or of its text (two for a pair). A single
+            column has numbers if all values are whole numbers.
         text: Column of the copy, or of the first of two.
         pair: Column of the second of two.
         temperature: Column of the sampling temperature.
@@ -63,22 +63,25 @@ def read_copies(
     Example:
         >>> copies = read_copies("copies.csv")  # doctest: +SKIP
     """
-    source = source_at(path)
     originals = [original] if isinstance(original, str) else list(original)
-    columns = [*originals, text, *(name for name in (pair, temperature) if name)]
-    records = list(read_file(source, columns=list(dict.fromkeys(columns))))
-    numbered = len(originals) == 1 and all(_is_number(record.values[originals[0]]) for record in records)
+    columns = dict.fromkeys([*originals, text, *(name for name in (pair, temperature) if name)])
+    rows = list(read_file(source_at(path), columns=list(columns)))
+    numbered = len(originals) == 1 and all(_is_number(row.values[originals[0]]) for row in rows)
+
+    def original_of(row: Row) -> int | tuple[str, ...]:
+        return (
+            int(row.number(originals[0])) if numbered else tuple(row.text(name).strip() for name in originals)
+        )
+
     return [
         Copy(
-            original=int(record.number(originals[0]))
-            if numbered
-            else tuple(record.text(name).strip() for name in originals),
-            text=record.text(text),
-            pair=record.text(pair) if pair else None,
-            temperature=record.number(temperature) if temperature else None,
-            location=record.location,
+            original_of(row),
+            row.text(text),
+            row.text(pair) if pair else None,
+            row.number(temperature) if temperature else None,
+            row.location,
         )
-        for record in records
+        for row in rows
     ]
 
 
@@ -111,22 +114,22 @@ def add_copies(
     temperature: float | None = None,
     ratio: int = RATIO,
 ) -> LabelledTexts:
-    """Make a noisy training set: the chosen rows, then so many copies of each, with their labels.
+    """Make a noisy training set: the chosen rows, then `ratio` copies of each, with their labels.
 
     Args:
         data: The training split.
         rows: The labelled rows to train on, such as those of `stratified_sample`; SCL has 100.
         copies: Copies of rows of the training split; those of other rows are skipped.
-        seed: Chooses among the copies where a row has more.
-        temperature: Take only copies of this temperature; all by default.
-        ratio: Copies of each row, 3 by default.
+        seed: Seed of the choice if a row has more copies.
+        temperature: Use only copies of this temperature; all by default.
+        ratio: Copies of each row.
 
     Returns:
         (1 + ratio) times as many rows.
 
     Raises:
-        InputError: A copy is of no row of the split, is a pair where the split has none or the other way
-            round, or a chosen row has too few.
+        InputError: A copy does not belong to a row of the split, only one of both has pairs, or a chosen row
+            has too few copies.
 
     Example:
         >>> noisy = add_copies(data, rows, read_copies("copies.csv"), seed=1)  # doctest: +SKIP
@@ -155,7 +158,7 @@ def add_copies(
 
 
 def _by_row(data: LabelledTexts, copies: Iterable[Copy]) -> defaultdict[int, list[Copy]]:
-    """The copies of each row."""
+    """Return the copies of each row."""
     rows_of: defaultdict[int | tuple[str, ...], list[int]] = defaultdict(list)
     for row, texts in enumerate(data.rows()):
         rows_of[row].append(row)
