@@ -34,7 +34,6 @@ def load_columns(
     data_dir: str | os.PathLike[str] | None = None,
     label: str | None = None,
     limit: int | None = None,
-    check_rows: bool = True,
 ) -> Dataset:
     """Load text columns for training; their order determines their roles, not their names.
 
@@ -48,7 +47,6 @@ def load_columns(
         data_dir: The data folder; `SENTEMB_DATA` by default.
         label: Column of numbers to add as `label`.
         limit: Number of rows to use; all by default.
-        check_rows: Raise InputError if a catalogue's set has another row count.
 
     Returns:
         A data set with the text columns in the given order and, if requested, `label` (float64).
@@ -73,7 +71,7 @@ def load_columns(
         names = get(str(source)).text_columns
     # The label first: if pairs are expected for its sake alone, the error should name it.
     wanted = [label, *names] if names and label else names
-    rows = read_rows(source, columns=wanted, data_dir=data_dir, check_rows=check_rows and limit is None)
+    rows = read_rows(source, columns=wanted, data_dir=data_dir, check_rows=limit is None)
     first, name = next(rows, None), without_secrets(str(source))
     if first is None:
         raise InputError(f"{name} does not contain rows")

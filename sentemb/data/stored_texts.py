@@ -6,6 +6,7 @@ import os
 import tempfile
 from array import array
 from collections.abc import Container, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import overload
 
 import numpy as np
@@ -65,7 +66,7 @@ class StoredTexts(Sequence[str]):
     def _read(self, start: int, stop: int) -> list[str]:
         data, first = self._bytes(start, stop), self._ends[start]
         edges = [end - first for end in self._ends[start : stop + 1]]
-        return [data[a:b].decode("utf-8", "surrogatepass") for a, b in zip(edges, edges[1:], strict=False)]
+        return [data[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(edges)]
 
     def _bytes(self, start: int, stop: int) -> bytes:
         self._file.seek(self._ends[start])
