@@ -44,8 +44,7 @@ def read_copies(
 
     Args:
         path: A `.tsv`, `.csv`, `.jsonl` or `.parquet` file, also compressed, with the number of the original
-        row
-            in column `index`, from 0, and the copy, or the first text of a pair, in column `augmented`.
+            row in column `index`, from 0, and the copy, or the first text of a pair, in column `augmented`.
         pair: Column of the second text of a pair.
         temperature: Column of the sampling temperature.
 

@@ -228,10 +228,10 @@ def read_labelled(
         path: A `.csv`, `.tsv`, `.jsonl` or `.parquet` file, also compressed.
         text: Column of the texts, or of the first of each pair; by default `text`, `sentence`, or the first
             of one of `PAIR_COLUMNS`, whose second is then `pair`.
-        pair: Column of the second of each pair. label: Column of the labels: strings, whole numbers, or true
-        and false; `label` or `class` by default. label_names: The classes in the order of their numbers, such
-        as those of the training split for its dev
-            split. By default the labels of this file, sorted: as numbers if all are whole numbers.
+        pair: Column of the second of each pair.
+        label: Column of the labels: strings, whole numbers, true or false; `label` or `class` by default.
+        label_names: The classes in the order of their numbers, such as those of the training split for its
+            dev split. By default the labels of this file, sorted: as numbers if all are whole numbers.
         scores: Labels are numbers to predict, not classes.
         split: What results call the split; by default what the file's name mentions, else `all`.
 

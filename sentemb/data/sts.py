@@ -43,11 +43,14 @@ class ScoredPairs:
     """Sentence pairs with their gold scores.
 
     Attributes:
-        name: The set. split: `train`, `dev` or `test`; any name for a user's own pairs. first: First
-        sentences; empty ones count. second: Second sentences, as many. gold: Gold scores, float64 (n,),
-        finite. subsets: Parts that cover all pairs in order; a single one if the set has no parts. undivided:
-        True for a copy of a set with parts that does not say which pair belongs to which part, such
-            as MTEB's: the protocols `mean` and `wmean` are not defined on it.
+        name: The set.
+        split: `train`, `dev` or `test`; any name for a user's own pairs.
+        first: First sentences; empty ones count.
+        second: Second sentences, as many.
+        gold: Gold scores, float64 (n,), finite.
+        subsets: Parts that cover all pairs in order; a single one if the set has no parts.
+        undivided: True for a copy of a set with parts that does not say which pair belongs to which part,
+            such as MTEB's: the protocols `mean` and `wmean` are not defined on it.
         source: Where the pairs were read, for records.
 
     Example:
