@@ -247,10 +247,10 @@ def _resident(pid: int) -> tuple[int, int]:
 def _page(results: list[Result], plan: Result | None, options: argparse.Namespace) -> str:
     said = ""
     if plan:
-        most, forecast = results[-1], plan["forecast"]
+        most, times = results[-1], [line["forecast"] for line in plan["forecast"]["time"]]
         steps = {
-            "encoding": (forecast["encoding"]["forecast"], most["encode"]["seconds"]),
-            "building": (sum(one["forecast"] for one in forecast["building"]), most["index"]["seconds"]),
+            "encoding": (times[0], most["encode"]["seconds"]),
+            "building": (sum(times[1:]), most["index"]["seconds"]),
         }
         steps["both"] = tuple(map(sum, zip(*steps.values(), strict=True)))
         told = "; ".join(

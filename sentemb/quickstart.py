@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from sentemb._commands import format_command
 from sentemb._files import write_text
 from sentemb.adaptation import Adapted, adapt
-from sentemb.data.bundled_text import bundled_pairs, bundled_pairs_file, bundled_sentences_file
+from sentemb.data.bundled_text import BUNDLED_PAIRS, bundled_pairs, bundled_sentences_file
 from sentemb.data.docstrings import stdlib_documents
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.evaluation import evaluate_pairs
@@ -160,7 +160,7 @@ def _configuration(
             "base": base,
             "data": str(bundled_sentences_file()) if data is None else data,
             "columns": None if column is None else (column,),
-            "dev": str(bundled_pairs_file()),
+            "dev": BUNDLED_PAIRS,
             "output": str(output / "model"),
             "eval_steps": 25,
             "stopping": "none",
@@ -172,4 +172,4 @@ def _configuration(
 
 
 def _spearman(encoder: TextEncoder | Path) -> float:
-    return evaluate_pairs(encoder, [bundled_pairs()]).score("sentemb-pairs")
+    return evaluate_pairs(encoder, [bundled_pairs()]).score(BUNDLED_PAIRS)

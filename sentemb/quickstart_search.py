@@ -182,7 +182,7 @@ def _answerable(documents: Sequence[Document]) -> list[Question]:
 
 def _judged(split: str, questions: Sequence[Question], documents: Sequence[Document]) -> RetrievalSet:
     return retrieval_set(
-        {document.id: document.text for document in documents},
+        {str(document.id): document.text for document in documents},
         {one.text: one.text for one in questions},
         {one.text: dict.fromkeys(one.answers, 1) for one in questions},
         name=_SET,

@@ -181,7 +181,7 @@ class AdaptSession(EncoderSession):
             kinds=kinds_of(before, shown.scores),
             share=0.0 if chosen is None else chosen.share,
             step=kept.step,
-            reliability=calibration().reliability,
+            reliability=calibration().reliability[self.kind],
             general={name: (known[name], score) for name, score in chosen.general.items()}
             if chosen is not None and known
             else None,

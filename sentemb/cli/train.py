@@ -138,7 +138,7 @@ def _classifier(config: Any, resume: bool, flags: dict[str, Any]) -> None:
 
 
 def _by_protocol(recipe: Recipe, flags: dict[str, Any]) -> dict[str, Any]:
-    """What the paper of a task says beside the recipe."""
+    """Return the settings that the paper has for a task."""
     from sentemb.classification.program import check_flags
 
     flags["protocol"] = flags["protocol"] or recipe.protocol

@@ -24,8 +24,6 @@ Progress = Callable[[str, int, int], None]
 
 SHORTEST, LONGEST = 20, 150
 """Characters of a sentence. Short texts teach most, since their vectors depend on few words."""
-MOST_TEXTS = 200_000
-"""Default for the maximum number of texts that a teacher encodes."""
 LEAST_TEXTS = 500
 _HELD_OUT = 0.05
 _MOST_HELD_OUT = 2000

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sentemb._files import check_new_folder, new_folder, shareable, write_json, write_text
+from sentemb.compression.config import StaticOptions
 from sentemb.compression.distillation import (
     Agreement,
     Progress,
@@ -17,7 +18,7 @@ from sentemb.compression.distillation import (
     ignore_progress,
     measure_speed,
 )
-from sentemb.compression.static_learning import StaticOptions, learn_token_vectors
+from sentemb.compression.static_learning import learn_token_vectors
 from sentemb.compression.static_model import write_static
 from sentemb.data.documents import read_unique_documents
 from sentemb.data.sources import describe_source, name_files

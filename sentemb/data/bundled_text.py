@@ -15,11 +15,13 @@ from sentemb.data.files import TEXT_COLUMN, read_file
 from sentemb.data.sts import ScoredPairs, Subset, read_scored_pairs
 
 _FOLDER = Path(__file__).with_name("bundled")
+BUNDLED_PAIRS = "sentemb-pairs"
+"""Name of the bundled pairs, as in `train --dev sentemb-pairs`."""
 
 
 def bundled_pairs() -> ScoredPairs:
     """Sentence pairs of thirteen domains, graded from 0 (unrelated) to 5 (the same meaning)."""
-    pairs = read_scored_pairs(bundled_pairs_file(), name="sentemb-pairs", split="test")
+    pairs = read_scored_pairs(bundled_pairs_file(), name=BUNDLED_PAIRS, split="test")
     domains = (row.values["domain"] for row in read_file(bundled_pairs_file()))
     subsets: list[Subset] = []
     for domain, members in groupby(domains):

@@ -27,7 +27,7 @@ from sentemb.adaptation.limit import MinutesCallback
 from sentemb.adaptation.run import configured
 from sentemb.adaptation.session import AdaptSession
 from sentemb.compression import write_static
-from sentemb.compression.static_model import Storage
+from sentemb.compression.config import Storage
 from sentemb.data.bundled_text import bundled_sentences
 from sentemb.data.documents import Document
 from sentemb.errors import InputError

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sentence_transformers import SentenceTransformer
 
-from sentemb.cli.compress import _say_next
+from sentemb.cli.compress import _Options, _say_next
 from sentemb.compression.report import VariantReport, VariantReports
 from sentemb.compression.variants import draw_calibration_texts
 from sentemb.compression.write import Compressed
@@ -98,11 +98,11 @@ def test_nothing_slower_than_the_model_is_called_fastest(
         VariantReport("quick", 300, 64, speed, None, None),
         VariantReport("small", 100, 64, 50.0, None, None),
     )
-    _say_next(Compressed(VariantReports(rows, (), (), 9), {}, []), ["compress", "mine"], None, 1.0)
+    _say_next(Compressed(VariantReports(rows, (), (), 9), {}, []), _Options(model="mine", texts="docs"))
     said = " ".join(capsys.readouterr().err.split())
     assert ("fastest variant that loses" in said) == (taken == "quick")
     assert ("is faster than the model" in said) == (taken == "small")
-    assert f"next: sentemb compress mine --only {taken} --write {taken} -o FOLDER" in said
+    assert f"next: sentemb compress mine --texts docs --only {taken} --write {taken} -o FOLDER" in said
 
 
 def test_the_next_command_has_the_options_that_were_given(

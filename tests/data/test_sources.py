@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from sentemb.data.sources import kind_of, read_rows
 from sentemb.errors import InputError
-from sentemb.limits import VARIABLE
+from sentemb.limits import LIMITS
 
 WriteFile = Callable[[str, str | bytes], Path]
 
@@ -117,12 +117,12 @@ def test_a_quoted_separator_in_a_header_is_text(write_file: WriteFile) -> None:
 
 
 def test_a_line_without_end_is_no_text(write_file: WriteFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "line=1")
+    monkeypatch.setitem(LIMITS, "line", (1, "MiB in a line of text"))
     with pytest.raises(
-        InputError, match=r"long\.txt, line 2: more than 1 MiB .*; split it into several lines, or"
+        InputError, match=r"long\.txt, line 2: more than 1 MiB .*; split it into several lines"
     ):
         texts(write_file("long.txt", "a\n" + "b" * (1 << 20) + "\n"))
-    monkeypatch.setenv(VARIABLE, "line=2")
+    monkeypatch.setitem(LIMITS, "line", (2, "MiB in a line of text"))
     assert len(texts(write_file("long.txt", "a\n" + "b" * (1 << 20)))) == 2
 
 
