@@ -1,4 +1,4 @@
-"""Back-translation: every unique text once, there and back, with what is done kept on disk."""
+"""Back-translation of every unique text once, with a cache on disk."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
-from sentemb.augmentation.store import TranslationStore
-from sentemb.augmentation.translator import Progress, Translator
+from sentemb.augmentation.translator import Progress, TranslationStore, Translator
 from sentemb.errors import InputError
 
 PAIR_COLUMNS = ("text", "back_translation")
@@ -18,15 +17,7 @@ _WINDOW = 64
 
 
 class BackTranslationCounts(NamedTuple):
-    """What became of texts.
-
-    Attributes:
-        texts: All of them.
-        unique: How many unique ones.
-        blank: Texts without a word, which are not translated.
-        empty: Other texts whose back-translation is empty.
-        identical: Texts that came back as they were.
-    """
+    """How many texts there were, how many unique, and how many were blank, came back empty or unchanged."""
 
     texts: int
     unique: int
@@ -62,17 +53,17 @@ def back_translate(
         texts: The texts.
         forward: To the other language.
         backward: From it.
-        cache: Folder for what is translated, in a file for each translator; None keeps nothing.
-        draw: Number of the sample, with translators that sample.
-        batch_size: Texts that are handed over together, and that a killed process loses.
+        cache: Folder of the cache, with a file for each translator; None for no cache.
+        draw: Number of the sample, for translators that sample.
+        batch_size: Texts that are translated together; a killed process loses one batch.
         progress: Called after every batch.
 
     Returns:
-        The back-translation of each text; empty where the text is blank or nothing came back.
+        The back-translation of each text; empty if the text is blank or the translation was empty.
 
     Raises:
-        InputError: The batch size is none, the cache cannot be used, or a translator does not answer text by
-            text.
+        InputError: The batch size is too small, the cache cannot be used, or a translator does not return one
+            translation per text.
 
     Example:
         >>> to_german, to_english = Seq2SeqTranslator("..."), Seq2SeqTranslator("...")  # doctest: +SKIP
@@ -89,14 +80,7 @@ def back_translate(
 
 
 def count_back_translations(texts: Sequence[str], translations: Sequence[str]) -> BackTranslationCounts:
-    """Count what became of texts, repeated ones as often as they are there.
-
-    Args:
-        texts: The texts.
-        translations: What `back_translate` made of them.
-
-    Returns:
-        The counts. White space does not make a translation another one.
+    """Count what `back_translate` made of texts, including duplicates; white space is not a change.
 
     Example:
         >>> count_back_translations(["a cat", "a dog", ""], ["one cat", "a dog", ""]).identical
@@ -121,33 +105,32 @@ def _translate(
     batch_size: int,
     progress: Progress | None,
 ) -> dict[str, str]:
-    """Translations of unique texts that are not blank, by text."""
+    """Return the translations of unique texts that are not blank, by text."""
     done: dict[str, str] = {}
     opened: AbstractContextManager[TranslationStore | None] = (
         nullcontext() if cache is None else TranslationStore(cache, translator).opened()
     )
     with opened as store:
         for batch in _batches(texts, batch_size):
-            known = {} if store is None else store.known(draw)
-            missing = [text for text in batch if text not in known]
-            new = _answers(translator, missing, draw) if missing else []
-            if store is not None and missing:
-                store.add(missing, new, draw=draw)
-            done.update({text: known[text] for text in batch if text in known})
-            done.update(zip(missing, new, strict=True))
+            done.update({} if store is None else store.find(batch, draw=draw))
+            if missing := [text for text in batch if text not in done]:
+                new = _translate_batch(translator, missing, draw)
+                if store is not None:
+                    store.add(missing, new, draw=draw)
+                done.update(zip(missing, new, strict=True))
             if progress is not None:
                 progress(translator.name, len(done), len(texts))
     return done
 
 
 def _batches(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    """Batches of similar length. The texts alone decide them, so that a batch is known as a whole or not."""
+    """Yield batches of similar length. They depend on the texts alone, so that a cache has whole batches."""
     for start in range(0, len(texts), _WINDOW * size):
         window = sorted(texts[start : start + _WINDOW * size], key=len)
         yield from (window[first : first + size] for first in range(0, len(window), size))
 
 
-def _answers(translator: Translator, texts: Sequence[str], draw: int) -> list[str]:
+def _translate_batch(translator: Translator, texts: Sequence[str], draw: int) -> list[str]:
     answers = translator(texts, draw=draw)
     if len(answers) != len(texts) or not all(isinstance(answer, str) for answer in answers):
         raise InputError(

@@ -17,14 +17,9 @@ from sentemb.errors import InputError
 
 
 class NoisyCopies(NamedTuple):
-    """Copies of rows at one temperature.
+    """Copies of rows at one temperature, in the columns that `sentemb.data.read_copies` takes.
 
-    Attributes:
-        temperature: At which they were sampled.
-        columns: `index`, `temperature`, `augmented` and for pairs `augmented_pair`, as
-            `sentemb.data.read_copies` takes them.
-        counts: What became of the texts.
-        incomplete: Rows that have fewer copies than were asked for, because a text of a copy came back empty.
+    `incomplete` rows have fewer copies than requested, because a text of a copy came back empty.
     """
 
     temperature: float
@@ -44,7 +39,7 @@ def noisy_copies(
     batch_size: int = 16,
     progress: Progress | None = None,
 ) -> NoisyCopies:
-    """Make copies of rows, each a sample of its own; both texts of a pair are translated.
+    """Make copies of rows, each a separate sample; both texts of a pair are translated.
 
     Args:
         rows: The text, or the two texts, of each row by its number in the training split.
@@ -57,10 +52,10 @@ def noisy_copies(
         progress: As for `back_translate`.
 
     Returns:
-        The copies, those of a row below each other.
+        The copies, those of a row together.
 
     Raises:
-        InputError: No copy is asked for, or as for `back_translate`.
+        InputError: `copies` is less than 1, or as for `back_translate`.
 
     Example:
         >>> copies = noisy_copies(rows, to_german, to_english, temperature=0.9)  # doctest: +SKIP

@@ -53,7 +53,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class SetOverlap:
-    """The overlap of training text with a test set: its unique texts, rows, and rows with every text found."""
+    """The overlap with one test set: its unique texts, rows, and rows of which every text was found."""
 
     name: str
     split: str
@@ -69,7 +69,7 @@ class SetOverlap:
 
 @dataclass(frozen=True)
 class Contamination:
-    """The overlap with each test set of training text: how many texts it has, and from where on one is near."""
+    """The overlap of `texts` training texts with each test set; texts are near from `nearness` on."""
 
     texts: int
     nearness: float

@@ -1,9 +1,9 @@
 """Texts that a stream repeats: exactly, nearly, or inside longer ones.
 
-Two texts of n and m words, of which L are in both in the same order, are as near as 2 L / (n + m). At nearness t
-they share at least t n / (2 - t) words, so that one of the n - t n / (2 - t) + 1 rarest words of the one is among
-those of the other (prefix filtering; Chaudhuri et al., ICDE 2006). Only texts that share a rare word are compared,
-and no near text is missed.
+Two texts of n and m words, of which L are in both in the same order, are as near as 2 L / (n + m). At
+nearness t they share at least t n / (2 - t) words, so that one of the n - t n / (2 - t) + 1 rarest words of
+the one is among those of the other (prefix filtering; Chaudhuri et al., ICDE 2006). Only texts that share a
+rare word are compared, and no near text is missed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Literal, NamedTuple
 How = Literal["exact", "inside", "near"]
 INSIDE_WORDS = 6
 """Texts of fewer words occur inside longer ones by chance."""
-# Chinese and Japanese are written without spaces: each character is a word. Elsewhere a run of letters and digits
-# is one, so that punctuation and tokenization do not matter.
+# Chinese and Japanese are written without spaces: each character is a word. Elsewhere a run of letters and
+# digits is one, so that punctuation and tokenization do not matter.
 _WORD = re.compile(
     r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]|[^\W_\u3040-\u30ff\u3400-\u9fff]+"
 )
@@ -110,6 +110,8 @@ class NearTexts:
 
 def _number_repeats(words: Sequence[str]) -> list[str]:
     """Return the words, with a number after the second, third, ... of each."""
+    if len({*words}) == len(words):
+        return list(words)
     seen: Counter[str] = Counter()
     numbered = []
     for word in words:

@@ -1,10 +1,9 @@
-"""What a server serves, where, to whom and how much of it."""
+"""What a server serves, where, and to whom."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Literal
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
@@ -12,15 +11,11 @@ from pydantic.dataclasses import dataclass
 from sentemb._network import is_loopback
 from sentemb.encoding.encoder import Precision
 from sentemb.errors import InputError
+from sentemb.serving.schemas import Truncate
 
-MIB = 1024 * 1024
 KEYS_VARIABLE = "SENTEMB_API_KEYS"
 """Environment variable with the keys, separated by commas."""
-_SHORTEST_KEY = 16
-
-Truncate = Literal["error", "truncate"]
-"""What becomes of a text that is longer than the model reads: it is refused, or its beginning is encoded and
-the answer says of how many texts that is so."""
+_MIN_KEY = 16
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(use_attribute_docstrings=True))
@@ -53,34 +48,30 @@ class Settings:
     """reduced: use fewer bits (bfloat16) where that is faster."""
     device: str | None = None
     """Device, such as cpu or cuda:0. The default is a GPU if there is one."""
-    max_body: int = 32 * MIB
+    max_body: int = 32 * 1024 * 1024
     """Bytes in the body of a request."""
     max_waiting: int = 2_000_000
     """Tokens (estimated) that may wait for a model thread; further requests get status 429."""
     max_requests: int = 512
     """Requests that may be open; further ones get status 429."""
-    header_seconds: float = 10.0
-    """How long the head of a request may take to arrive."""
-    body_seconds: float = 20.0
-    """How long its body may take, besides a second for every 64 KiB."""
     stop_seconds: float = 30.0
     """How long accepted requests may take after a signal to stop."""
 
     @property
-    def loopback(self) -> bool:
+    def is_loopback(self) -> bool:
         """Whether only this machine reaches the server."""
         return is_loopback(self.host)
 
     @property
-    def writable(self) -> bool:
-        """Whether indexes can be changed: never without a key by other machines."""
-        return not self.read_only and (self.keys is not None or self.loopback)
+    def is_writable(self) -> bool:
+        """Whether clients may change indexes; other machines never without a key."""
+        return not self.read_only and (self.keys is not None or self.is_loopback)
 
     def checked(self) -> Settings:
-        """The settings.
+        """Return the settings.
 
         Raises:
-            InputError: Nothing is to be served, or other machines would need no key and nobody said so.
+            InputError: There is nothing to serve, or other machines would not need a key by mistake.
         """
         if not (self.models or self.indexes or self.rerankers or self.classifiers):
             raise InputError("there is nothing to serve", "name a model, or an index with --index FOLDER")
@@ -89,7 +80,7 @@ class Settings:
             raise InputError(
                 f"--workers {self.workers}: this machine has {cores} cores", f"choose {cores} or fewer"
             )
-        if self.keys is None and not self.loopback and not self.no_auth:
+        if self.keys is None and not self.is_loopback and not self.no_auth:
             raise InputError(
                 f"--host {self.host} accepts requests from other machines, but no API key is set",
                 f"pass --keys FILE, set {KEYS_VARIABLE}, or pass --no-auth to let everyone read",
@@ -100,16 +91,16 @@ class Settings:
 
 
 def read_keys(file: Path | None) -> frozenset[str] | None:
-    """The keys of a file, one a line, or of the environment; None where there is neither.
+    """Read API keys.
 
     Args:
-        file: The file.
+        file: A file with one key per line; None reads the environment variable.
 
     Returns:
-        The keys.
+        The keys; None if there is neither a file nor a variable.
 
     Raises:
-        InputError: The file cannot be read, there is no key in it, or one is short enough to be guessed.
+        InputError: The file cannot be read, has no key, or one that is too short.
     """
     if file is not None:
         try:
@@ -128,9 +119,9 @@ def read_keys(file: Path | None) -> frozenset[str] | None:
     if not keys:
         raise InputError(f"{place} does not contain a key", "write one key per line")
     for number, key in enumerate(keys, start=1):
-        if len(key) < _SHORTEST_KEY or not key.isascii() or not key.isprintable() or " " in key:
+        if len(key) < _MIN_KEY or not key.isascii() or not key.isprintable() or " " in key:
             raise InputError(
-                f"key {number} of {place} is not {_SHORTEST_KEY} or more printable ASCII characters",
+                f"key {number} of {place} is not {_MIN_KEY} or more printable ASCII characters",
                 "make one with `openssl rand -hex 32`",
             )
     return frozenset(keys)
