@@ -140,8 +140,8 @@ class Guard:
         path = scope["path"].rstrip("/") or "/"
         scope = {**scope, "path": f"/v1{path}" if path in _WITHOUT_PREFIX else path}
         headers = Headers(scope=scope)
-        given = headers.get("x-request-id", "")
-        request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        proposed = headers.get("x-request-id", "")
+        request_id = proposed if _REQUEST_ID.fullmatch(proposed) else uuid.uuid4().hex
         start, status = time.monotonic(), 499  # the client has gone
 
         async def respond(message: Message) -> None:

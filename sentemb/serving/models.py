@@ -83,7 +83,7 @@ class ServedModel:
             token_ids: Whether the inputs are ids of the model's own tokenizer, with special tokens.
         """
         places: dict[Any, int] = {}
-        positions = [places.setdefault(one, len(places)) for one in inputs]
+        positions = [places.setdefault(value, len(places)) for value in inputs]
         unique = list(places)
         size = sum(map(_characters, unique))
         few = len(unique) <= _FEW_INPUTS and size <= _FEW_CHARACTERS
@@ -192,5 +192,5 @@ def _characters(value: Any) -> int:
     return (
         len(value)
         if isinstance(value, str)
-        else sum(len(one) if isinstance(one, str) else 4 for one in value)
+        else sum(len(part) if isinstance(part, str) else 4 for part in value)
     )

@@ -247,6 +247,12 @@ def test_openai_clients_show_the_reason(request_body: Any, reason: str, client: 
     assert refusal.value.type == "invalid_request_error"
 
 
+def test_the_command_reads_the_settings_without_the_extra() -> None:
+    modules = {architecture.module_name(path): path for path in architecture.PACKAGE.rglob("*.py")}
+    imported = {*architecture.imported_modules(modules["sentemb.serving.settings"], modules)}
+    assert not any(name.startswith("sentemb.serving") for name in imported)
+
+
 def test_a_request_for_embeddings_passes_through_few_files() -> None:
     modules = {architecture.module_name(path): path for path in architecture.PACKAGE.rglob("*.py")}
     room = {name for name in modules if name.startswith("sentemb.serving.")}
