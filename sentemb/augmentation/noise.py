@@ -47,15 +47,9 @@ def noisy_copies(
         backward: From it, the same.
         temperature: What the copies are marked with.
         copies: Of each row; 3 in the paper. They may be equal to each other or to the row.
-        cache: As for `back_translate`.
-        batch_size: As for `back_translate`.
-        progress: As for `back_translate`.
-
-    Returns:
-        The copies, those of a row together.
-
-    Raises:
-        InputError: `copies` is less than 1, or as for `back_translate`.
+        cache: As for `back_translate`, like the other arguments.
+        batch_size: Texts that are translated together.
+        progress: Called after every batch.
 
     Example:
         >>> copies = noisy_copies(rows, to_german, to_english, temperature=0.9)  # doctest: +SKIP

@@ -62,11 +62,11 @@ def generate_queries(
     kinds: Sequence[str] = KINDS,
     beside: Sequence[Document] = (),
 ) -> list[RetrievalSet]:
-    """Generate queries of each kind from documents.
+    """Generate up to `count` queries of each of some `kinds` from documents.
 
     Args:
         documents: The documents.
-        count: Queries of each kind; fewer where fewer documents allow one.
+        count: Queries of each kind; fewer if fewer documents allow one.
         most: Documents to search, drawn from all.
         seed: Seed of the draws.
         language: Code of the documents' language; detected by default.
@@ -75,7 +75,7 @@ def generate_queries(
 
     Returns:
         A set, named by its kind, for each kind with at least 20 queries. All sets search the same documents,
-        except for the words that were taken out of those with a query. In the set `neighbors` a query has the
+        except for the words that were removed from those with a query. In the set `neighbors` a query has the
         id of its document, which `exclude_same_ids` then leaves out of the results.
     """
     generator = np.random.default_rng(seed)
