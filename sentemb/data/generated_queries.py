@@ -16,9 +16,8 @@ import numpy as np
 
 from sentemb.data.bm25 import count_query_terms
 from sentemb.data.documents import Document
-from sentemb.data.function_words import without_function_words
 from sentemb.data.keywords import bm25_idf
-from sentemb.data.language import language_of
+from sentemb.data.language import language_of, without_function_words
 from sentemb.data.neighborhoods import Neighborhood, Neighborhoods
 from sentemb.data.pseudo_queries import FEWEST, MOST_DOCUMENTS, cut_queries
 from sentemb.data.retrieval import RetrievalSet
