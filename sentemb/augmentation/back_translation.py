@@ -1,4 +1,4 @@
-"""Back-translation of every unique text once, with a cache on disk; noisy copies of rows (SCL, section 4.2)."""
+"""Back-translation of every unique text once, with a cache on disk, and noisy copies (SCL, section 4.2)."""
 
 from __future__ import annotations
 
