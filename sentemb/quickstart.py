@@ -108,7 +108,7 @@ def run_quickstart(
     seed: int = 1,
     progress: ConsoleProgress | None = None,
 ) -> Quickstart:
-    """Adapt a search to the standard library's documentation; train SG-OPT from a raw encoder, evaluate both.
+    """Adapt a search to the documentation of the standard library, train SG-OPT, and evaluate both.
 
     The documents lie in `documents.jsonl`, to try other commands with. The model has the weights that were
     best on the bundled pairs, of which its table is made too.

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import faiss
 import numpy as np
@@ -45,12 +45,19 @@ _ROUNDS = 10  # of k-means, in which the training vectors are compared with all 
 _COPIES = 2  # of the index in memory while it is written
 
 
-@dataclass(frozen=True)
-class Line:
-    """One figure of a forecast: what it was in the two runs, its formula, and what it is for all texts."""
+class Line(NamedTuple):
+    """One figure of a forecast: `time` in seconds, `disk` or `memory` in bytes.
 
+    Attributes:
+        kind: What it is of.
+        name: The command, or what takes space.
+        measured: The figure in each of the two runs, if it was measured.
+        formula: How it depends on the number of texts n.
+        forecast: The figure for all texts.
+    """
+
+    kind: Literal["time", "disk", "memory"]
     name: str
-    unit: Literal["s", "bytes"]
     measured: tuple[float, ...]
     formula: str
     forecast: float
@@ -58,19 +65,17 @@ class Line:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What many texts take on one of the machines.
+    """What many texts take.
 
     Attributes:
-        count: Number of texts of a machine.
+        count: Number of texts of one machine, of which all figures are.
         machines: Number of machines, so that the index of each fits the memory budget.
         machines_by_default: The same for the default budget, if the index of a machine exceeds it.
         sizes: Numbers of texts of the two runs.
         dimension: Dimensions of a vector.
         plan: The index of a machine.
         recall: recall@10 of such an index of the sample; None if it was not measured.
-        time: Seconds of `sentemb encode` and of the parts of `sentemb index build`.
-        disk: Bytes of the folder of vectors and of the index.
-        memory: Bytes of memory of each command.
+        lines: The figures.
     """
 
     count: int
@@ -80,13 +85,16 @@ class Forecast:
     dimension: int
     plan: IndexPlan
     recall: float | None
-    time: tuple[Line, ...]
-    disk: tuple[Line, ...]
-    memory: tuple[Line, ...]
+    lines: tuple[Line, ...]
+
+    def all_of(self, kind: str) -> list[float]:
+        """Return the forecasts of one kind."""
+        return [line.forecast for line in self.lines if line.kind == kind]
 
     def to_json(self) -> dict[str, Any]:
         """Return all figures."""
-        return {**asdict(self), "seconds": sum(line.forecast for line in self.time)}
+        lines = [line._asdict() for line in self.lines]
+        return {**asdict(self), "lines": lines, "seconds": sum(self.all_of("time"))}
 
 
 def forecast(
@@ -132,53 +140,34 @@ def forecast(
     options = {"workers": workers, "dtype": dtype}
     first, last = (_measure(sample[:some], model, plan, encoder.dimension, **options) for some in sizes)
 
-    def line(name: str, unit: Literal["s", "bytes"], kind: str = "") -> Line:
+    def line(kind: Literal["time", "disk"], name: str, index: str = "") -> Line:
         # A graph grows by n·log n, all else by n.
-        small, large, all_texts = (n * math.log(n + 1) if kind == "hnsw" else n for n in (*sizes, share))
+        small, large, whole = (n * math.log(n + 1) if index == "hnsw" else n for n in (*sizes, share))
         slope = (last[name] - first[name]) / (large - small)
         if slope <= 0:  # the machine was busy with something else during the smaller run
             slope = last[name] / large
         start = max(0.0, last[name] - slope * large)
-        law = f"{start:.3g} + {slope:.3g}·n{'·log n' if kind == 'hnsw' else ''}"
-        return Line(name, unit, (first[name], last[name]), law, start + slope * all_texts)
+        formula = f"{start:.3g} + {slope:.3g}·n{'·log n' if index == 'hnsw' else ''}"
+        return Line(kind, name, (first[name], last[name]), formula, start + slope * whole)
 
-    def known(name: str, unit: Literal["s", "bytes"], formula: str, value: float) -> Line:
-        return Line(name, unit, (), formula, value)
-
-    times = [line("encode", "s"), line("index build", "s", plan.kind)]
-    if lists := re.match(r"IVF(\d+)", plan.factory):
-        each = int(lists[1]) * _comparison(encoder.dimension)
-        points = training_points(share, int(lists[1]))
-        compared = each * (share + _ROUNDS * points)
-        times.append(known("index build, lists", "s", f"{each:.3g}·(n + {_ROUNDS * points:,})", compared))
+    lines = [line("time", "encode"), line("time", "index build", plan.kind)]
+    if found := re.match(r"IVF(\d+)", plan.factory):
+        lists = int(found[1])
+        each, points = lists * _comparison(encoder.dimension), _ROUNDS * training_points(share, lists)
+        compared, formula = each * (share + points), f"{each:.3g}·(n + {points:,})"
         codes = last["train"] * min(share, _CODE_POINTS) / min(size, _CODE_POINTS)
-        times.append(known("index build, codes", "s", f"measured, up to {_CODE_POINTS:,} texts", codes))
-    program, building = first["memory"], last["build memory"]
-    return Forecast(
-        share,
-        machines,
-        by_default,
-        sizes,
-        encoder.dimension,
-        plan,
-        last["recall"] if size <= len(texts) else None,
-        tuple(times),
-        (
-            line("vectors", "bytes"),
-            line("documents of the index", "bytes"),
-            known("vectors of the index", "bytes", plan.factory, plan.bytes),
-        ),
-        (
-            known("encode", "bytes", "measured", program),
-            known(
-                "index build",
-                "bytes",
-                f"{building:.3g} + {_COPIES}·index",
-                building + _COPIES * plan.bytes,
-            ),
-            known("index search", "bytes", f"{program:.3g} + index", program + plan.bytes),
-        ),
-    )
+        lines.append(Line("time", "index build, lists", (), formula, compared))
+        lines.append(Line("time", "index build, codes", (), f"measured, up to {_CODE_POINTS:,} texts", codes))
+    program, building, index = first["memory"], last["build memory"], plan.bytes
+    lines += [line("disk", "vectors"), line("disk", "documents of the index")]
+    lines.append(Line("disk", "vectors of the index", (), plan.factory, index))
+    lines.append(Line("memory", "encode", (), "measured", program))
+    formula = f"{building:.3g} + {_COPIES}·vectors of the index"
+    lines.append(Line("memory", "index build", (), formula, building + _COPIES * index))
+    formula = f"{program:.3g} + vectors of the index"
+    lines.append(Line("memory", "index search", (), formula, program + index))
+    recall = last["recall"] if size <= len(texts) else None
+    return Forecast(share, machines, by_default, sizes, encoder.dimension, plan, recall, tuple(lines))
 
 
 def _plan(

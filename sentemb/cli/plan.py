@@ -119,16 +119,21 @@ def _table(found: Forecast) -> Table:
     from sentemb.report.table import Table
     from sentemb.search.plan import format_bytes
 
-    def row(what: str, line: Line) -> tuple[str, ...]:
-        write = format_bytes if line.unit == "bytes" else _seconds
+    def row(line: Line) -> tuple[str, ...]:
+        write = _seconds if line.kind == "time" else format_bytes
         cells = [*map(write, line.measured)]
-        return f"{what}: {line.name}", *[""] * (2 - len(cells)), *cells, write(line.forecast), line.formula
+        return (
+            f"{line.kind}: {line.name}",
+            *[""] * (2 - len(cells)),
+            *cells,
+            write(line.forecast),
+            line.formula,
+        )
 
-    groups = {"time": found.time, "disk": found.disk, "memory": found.memory}
     return Table(
         title=f"{found.count:,} texts, {found.plan.factory} of {found.dimension} dimensions",
         header=("step", *(f"{size:,}" for size in found.sizes), f"{found.count:,}", "formula for n texts"),
-        rows=tuple(row(what, line) for what, lines in groups.items() for line in lines),
+        rows=tuple(map(row, found.lines)),
     )
 
 
@@ -136,12 +141,11 @@ def _verdict(found: Forecast, workers: int, wanted: float | None) -> str:
     """Say the whole in a few sentences."""
     from sentemb.search.plan import DEFAULT_MEMORY_BUDGET, format_bytes
 
-    seconds, disk = (sum(line.forecast for line in lines) for lines in (found.time, found.disk))
-    memory = max(line.forecast for line in found.memory)
+    times, disk, memory = (found.all_of(kind) for kind in ("time", "disk", "memory"))
     sentences = [
-        f"Verdict: {_seconds(seconds)} in total, of which {_seconds(found.time[0].forecast)} for "
+        f"Verdict: {_seconds(sum(times))} in total, of which {_seconds(times[0])} for "
         f"encoding with {workers} {'process' if workers == 1 else 'processes'}; "
-        f"{format_bytes(disk)} of disk, {format_bytes(memory)} of memory; {found.plan.reason}."
+        f"{format_bytes(sum(disk))} of disk, {format_bytes(max(memory))} of memory; {found.plan.reason}."
     ]
     if found.machines > 1:
         sentences.append(

@@ -27,26 +27,27 @@ def codes() -> Forecast:
 
 def test_both_runs_are_those_of_the_commands(codes: Forecast) -> None:
     assert codes.sizes == (750, 3_000)
-    assert [line.name for line in codes.time] == [
+    times = [line for line in codes.lines if line.kind == "time"]
+    assert [line.name for line in times] == [
         *("encode", "index build", "index build, lists", "index build, codes")
     ]
     assert codes.plan.factory.startswith("IVF1000,")
     assert codes.recall is not None and codes.recall > 0.5
     # A text takes microseconds, not the seconds in which a command starts.
-    encoding = codes.time[0]
+    encoding = times[0]
     assert encoding.forecast < 10**6 * 1e-3 and " + " in encoding.formula and encoding.formula.endswith("·n")
     written = codes.to_json()
-    assert written["seconds"] == sum(line["forecast"] for line in written["time"])
+    assert written["seconds"] == sum(line.forecast for line in times)
 
 
 def test_room_is_what_the_folders_take(codes: Forecast) -> None:
-    vectors, documents, index = codes.disk
+    vectors, documents, index = codes.all_of("disk")
     half = 2 * codes.dimension
-    assert half * 10**6 < vectors.forecast < (half + 200) * 10**6
-    assert 30 * 10**6 < documents.forecast < 2_000 * 10**6
-    assert index.forecast == codes.plan.bytes == estimate_bytes(codes.plan.factory, 10**6, codes.dimension)
-    _, building, searching = codes.memory
-    assert building.forecast > searching.forecast > codes.plan.bytes
+    assert half * 10**6 < vectors < (half + 200) * 10**6
+    assert 30 * 10**6 < documents < 2_000 * 10**6
+    assert index == codes.plan.bytes == estimate_bytes(codes.plan.factory, 10**6, codes.dimension)
+    _, building, searching = codes.all_of("memory")
+    assert building > searching > codes.plan.bytes
 
 
 @pytest.fixture
@@ -89,8 +90,8 @@ def test_a_budget_divides_the_texts_among_the_fewest_machines(budget: int) -> No
 def test_every_size_is_answered(count: int) -> None:
     found = forecast(count, texts(100), MODEL)
     assert found.count == count
-    assert found.time[0].forecast == pytest.approx(2 + count)  # what the runs took to start is not followed
-    assert found.time[0].formula == "2 + 1·n"
+    assert found.lines[0].forecast == pytest.approx(2 + count)  # what the runs took to start is not followed
+    assert found.lines[0].formula == "2 + 1·n"
 
 
 @pytest.mark.usefixtures("unmeasured")
@@ -104,5 +105,5 @@ def test_what_fits_no_number_of_machines_is_refused() -> None:
 @pytest.mark.usefixtures("unmeasured")
 def test_a_graph_grows_faster_than_its_texts() -> None:
     found = forecast(10**6, texts(100), MODEL, kind="hnsw")
-    assert found.time[1].formula.endswith("·n·log n")
-    assert found.time[1].forecast > 10**6
+    assert found.lines[1].formula.endswith("·n·log n")
+    assert found.lines[1].forecast > 10**6

@@ -26,7 +26,7 @@ def test_prints_formulas_verdict_and_commands(texts: Path, tmp_path: Path, sente
     written = json.loads(output.read_text())
     assert written["count"] == 10**7
     assert written["plan"]["kind"] == "ivfpq"
-    for line in written["time"]:
+    for line in written["lines"]:
         assert line["formula"].replace("|", "\\|") in out
     assert "Verdict: " in out
     assert "This is below --recall 1: raise --memory-budget" in out
