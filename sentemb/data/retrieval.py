@@ -20,7 +20,7 @@ from sentemb.data.language import UNKNOWN, language_of
 from sentemb.data.lines import format_of, read_lines
 from sentemb.data.locate import Place, locate, resolve_data_dir
 from sentemb.data.remote import Source
-from sentemb.data.stored_texts import first_places, kept_pairs, places_of
+from sentemb.data.stored_texts import first_places, places_of, spill_pairs_to_disk
 from sentemb.data.tables import ID_COLUMNS, id_column_of, parse_tsv, titled
 from sentemb.errors import InputError
 
@@ -300,7 +300,7 @@ def read_unique(paths: Iterable[Path], text_of: Callable[[Row], str]) -> dict[st
 
 def read_corpus(paths: Sequence[Path]) -> tuple[Sequence[str], Sequence[str]]:
     """Return the ids and the texts of any number of documents in one or several files."""
-    ids, documents = kept_pairs((_id_of(row), document_text(row)) for row in _rows(paths))
+    ids, documents = spill_pairs_to_disk((_id_of(row), document_text(row)) for row in _rows(paths))
     repeated = np.flatnonzero(first_places(ids) != np.arange(len(ids)))
     if len(repeated):
         raise _repeated(next(islice(_rows(paths), int(repeated[0]), None)), ids[repeated[0]])
