@@ -94,8 +94,8 @@ def forecast(
     The difference of the two runs does not contain what a command takes to start. A fast encoder gets so many
     texts that they take seconds; if there are not enough, they are repeated with a number.
 
-    Arguments are the options of `sentemb plan`; `model` are the arguments of `load_encoder`, and `most` is the
-    maximum number of texts to measure with.
+    Arguments are the options of `sentemb plan`. `model` are the arguments of `load_encoder`, and `most` is
+    the maximum number of texts to measure with.
 
     Raises:
         InputError: The texts are blank, or no number of machines fits the budget.
