@@ -36,6 +36,10 @@ _MAX_ADDRESS = 4000  # characters of the ids in an address
 _MAX_WAIT = 60.0
 
 
+def _path(index: str, what: str) -> str:
+    return f"v1/indexes/{quote(index, safe='')}/{what}"
+
+
 @dataclass(frozen=True, slots=True)
 class Ranked:
     """A document of `Client.rerank`: its position among the documents, and its score; larger is better."""
@@ -230,11 +234,11 @@ class AsyncClient:
             total = Changed(*map(sum, zip(total, counts, strict=True)))
         return total
 
-    async def _call(self, method: str, path: str, **body: Any) -> Any:
-        """Send a request with those values that are not None, and return the answer."""
-        values = {name: value for name, value in body.items() if value is not None}
+    async def _call(self, method: str, path: str, **fields: Any) -> Any:
+        """Send a request with those fields that are not None, and return the answer."""
+        values = {name: value for name, value in fields.items() if value is not None}
         try:
-            content = json.dumps(values, ensure_ascii=False, allow_nan=False).encode() if body else None
+            content = json.dumps(values, ensure_ascii=False, allow_nan=False).encode() if fields else None
         except (TypeError, ValueError) as error:
             raise InputError(
                 f"the request cannot be sent as JSON: {error}", "pass only strings, numbers, lists and dicts"
@@ -255,19 +259,16 @@ class AsyncClient:
                     time.sleep(seconds)
                 else:
                     await asyncio.sleep(seconds)
-        return self._result(response.status_code, response.content)
-
-    def _result(self, status: int, content: bytes) -> Any:
-        """Return an answer; raise RuntimeError if the server failed or is not one of sentemb."""
         try:
-            answer = json.loads(content)
+            answer = response.json()
         except ValueError:
             answer = None
-        if 200 <= status < 300 and answer is not None:
+        if response.is_success and answer is not None:
             return answer
         detail = answer.get("detail") if isinstance(answer, dict) else None
-        if detail is None or status == 500:
-            raise RuntimeError(f"{self._server} answered with status {status}: {detail or content[:200]!r}")
+        if detail is None or response.status_code == 500:  # it has failed, or it is not a server of sentemb
+            body = detail or response.content[:200]
+            raise RuntimeError(f"{self._server} answered with status {response.status_code}: {body!r}")
         raise InputError(f"{self._server} rejected the request: {detail}")
 
 
@@ -296,13 +297,7 @@ def _blocking(
 
 
 class Client:
-    """The same as `AsyncClient`, with methods that are not awaited.
-
-    Args:
-        url: URL of the server.
-        key: The API key, if the server has keys.
-        timeout: Seconds that a request may take.
-        retries: How often a request is retried.
+    """The same as `AsyncClient`, with the same arguments, and with methods that are not awaited.
 
     Example:
         >>> with Client("http://127.0.0.1:8000") as client:  # doctest: +SKIP
@@ -331,10 +326,6 @@ class Client:
     delete = _blocking(AsyncClient.delete)
     get = _blocking(AsyncClient.get)
     stats = _blocking(AsyncClient.stats)
-
-
-def _path(index: str, what: str) -> str:
-    return f"v1/indexes/{quote(index, safe='')}/{what}"
 
 
 def _parts(

@@ -17,19 +17,13 @@ if TYPE_CHECKING:
 class PairBatches:
     """Batches of pairs without known positives among the negatives: a sampler for `torch`'s data loader.
 
-    Two rows are kept apart where one has a text that the other has too, or that is another positive of the
-    other's anchor. Hard negatives may repeat each other. Texts are equal that differ in letter case and white
-    space alone.
+    Two rows are kept apart if one has a text that the other has too, or that is another positive of the
+    other's anchor. Hard negatives may repeat each other. Texts that differ in letter case and white space
+    only are equal.
 
-    The order of an epoch is random. A row goes into the first batch that has room and takes it; one that no
-    batch takes, as when its positive is in more rows than there are batches, waits for another epoch.
-
-    Args:
-        anchors: The anchor of each row.
-        positives: The positive of each row.
-        negatives: The hard negatives of each row.
-        batch_size: Rows of a batch.
-        seed: Together with the epoch it decides the order.
+    The order of an epoch is random and depends on the seed and the epoch. A row goes into the first batch
+    that has room and takes it; one that no batch takes, as when its positive is in more rows than there are
+    batches, waits for another epoch.
 
     Example:
         >>> batches = PairBatches(["a", "b", "a", "c"], ["p", "q", "r", "q"], [(), (), (), ()], 2)
@@ -100,18 +94,9 @@ def pair_batches(
     generator: Any = None,
     seed: int = 0,
 ) -> PairBatches:
-    """Make the sampler from a data set, as sentence-transformers' trainer asks for it (`batch_sampler=`).
+    """Make the sampler from a data set, as sentence-transformers' trainer calls it (`batch_sampler=`).
 
-    Args:
-        dataset: Columns of the anchor, the positive and any hard negatives, in this order.
-        batch_size: Rows of a batch.
-        drop_last: Not used: small batches are kept.
-        valid_label_columns: Not used: pairs have no labels.
-        generator: Not used: the seed and the epoch decide the order.
-        seed: Seed of the run.
-
-    Returns:
-        The sampler.
+    The columns are the anchor, the positive and any hard negatives. The other arguments are not used.
     """
     anchors, positives, *rest = (list(dataset[name]) for name in dataset.column_names)
     negatives = list(zip(*rest, strict=True)) if rest else [()] * len(anchors)

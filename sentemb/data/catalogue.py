@@ -33,38 +33,24 @@ class _Frozen(BaseModel):
 class Published(_Frozen):
     """The files of a set as its authors published them, which differ from those on the hub.
 
-    Attributes:
-        format: Tab-separated values, unquoted or quoted; comma-separated values; JSON lines; `json-member`,
-            one JSON object whose member of that name is a list of rows; `label-first`, a label, a space and
-            the text; `file-per-label`, a text a line and all lines of a file of one label; `semeval`, the
-            pairs `STS.input.X.txt` and their scores `STS.gs.X.txt`.
-        files: The file of each split, `a+b` for one after the other; for `file-per-label` of each label, in
-            SentEval's order of reading; for `semeval` the pairs of the test split, or of each of its parts.
-        columns: The entry's columns as these files call them; `a+b` are two columns joined by a space.
-        headers: The columns of the files that have no header line, by split.
-        optional: How many of the last columns are missing in some rows.
-        spellings: How these files spell the labels, if neither as their names nor as their numbers.
-        no_label: The spelling that marks a row without an agreed label; such rows are skipped.
-        member: The member of a `json-member` file.
-        encoding: Text encoding.
-        gold: The folder next to a `semeval` set's that holds the scores if these are a second download.
-        scored_first: More pairs were published than scored, and the scored ones are first.
-        broken_lines: Some texts are known to be broken over two lines: skip lines with fewer fields than the
-            header, as the hub's copy does; the expected rows count without them.
+    Of the formats, `json-member` is one JSON object whose `member` is a list of rows; `label-first` lines of
+    a label, a space and a text; `file-per-label` a text a line, all of one label; `semeval` pairs in
+    `STS.input.X.txt` with their scores in `STS.gs.X.txt`.
     """
 
     format: TableFormat
+    # By split, `a+b` for one after the other; by label in SentEval's order; by part of a `semeval` set.
     files: Mapping[str, str]
-    columns: tuple[str, ...] = ()
-    headers: Mapping[str, tuple[str, ...]] = {}
-    optional: int = 0
-    spellings: tuple[str, ...] = ()
-    no_label: str | None = None
+    columns: tuple[str, ...] = ()  # the entry's columns as these files call them; `a+b` joined by a space
+    headers: Mapping[str, tuple[str, ...]] = {}  # by split, of files without a header line
+    optional: int = 0  # how many of the last columns are missing in some rows
+    spellings: tuple[str, ...] = ()  # of the labels, if neither their names nor their numbers
+    no_label: str | None = None  # marks a row without an agreed label, which is skipped
     member: str = ""
     encoding: str = "utf-8"
-    gold: str = ""
-    scored_first: bool = False
-    broken_lines: bool = False
+    gold: str = ""  # the folder of a `semeval` set's scores next to its own, if they are a second download
+    scored_first: bool = False  # more pairs were published than scored; the scored ones are first
+    broken_lines: bool = False  # lines with fewer fields than the header are skipped, as in the hub's copy
 
     @property
     def file_names(self) -> list[str]:

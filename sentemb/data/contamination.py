@@ -97,12 +97,6 @@ def load_held_out(
         data_dir: As for `read_rows`.
         check_rows: As for `read_rows`.
 
-    Returns:
-        The sets, without duplicates.
-
-    Raises:
-        InputError: A set or file does not exist, is broken, or is not a test set.
-
     Example:
         >>> (held_out,) = load_held_out(["pairs.csv"])
         >>> held_out.name

@@ -130,9 +130,9 @@ def name_and_split(path: Source, *, name: str | None = None, split: str | None =
     return name or stem, split or next(mentioned, "all")
 
 
-def usual_columns(path: Source, options: Sequence[tuple[str, ...]], *, encoding: str = "utf-8") -> list[str]:
+def usual_columns(path: Source, options: Sequence[tuple[str, ...]]) -> list[str]:
     """Find columns by their usual names, in any letter case: the first of the options that the file has."""
-    names = list(next(read_file(path, encoding=encoding)).values)
+    names = list(next(read_file(path)).values)
     present = {name.lower(): name for name in names}
     for option in options:
         if present.keys() >= {*option}:

@@ -220,30 +220,26 @@ def read_labelled(
     label: str | None = None,
     label_names: Sequence[str] | None = None,
     scores: bool = False,
-    name: str | None = None,
     split: str | None = None,
-    encoding: str = "utf-8",
 ) -> LabelledTexts:
-    """Read labelled texts of one's own from a table.
+    """Read a table of labelled texts.
 
     Args:
-        path: A `.csv`, `.tsv`, `.jsonl` or `.parquet` file, also with `.gz` or `.xz`.
+        path: A `.csv`, `.tsv`, `.jsonl` or `.parquet` file, also compressed.
         text: Column of the texts, or of the first of each pair; by default `text`, `sentence`, or the first
             of one of `PAIR_COLUMNS`, whose second is then `pair`.
         pair: Column of the second of each pair.
-        label: Column of the labels: strings, whole numbers, or true and false; `label` or `class` by default.
-        label_names: The classes in the order of their numbers, as those of the training split for its dev
-            split. By default the labels of this file, sorted: as numbers where all are whole numbers.
+        label: Column of the labels: strings, whole numbers, true or false; `label` or `class` by default.
+        label_names: The classes in the order of their numbers, such as those of the training split for its
+            dev split. By default the labels of this file, sorted: as numbers if all are whole numbers.
         scores: Labels are numbers to predict, not classes.
-        name: What results call the set; the file's name without suffixes by default.
         split: What results call the split; by default what the file's name mentions, else `all`.
-        encoding: Text encoding.
 
     Returns:
         The rows in the order of the file.
 
     Raises:
-        InputError: The file, a column, a text or a label is missing or broken, or a label is none of
+        InputError: The file, a column, a text or a label is missing or broken, or a label is not one of
             `label_names`; with the line.
 
     Example:
@@ -255,12 +251,12 @@ def read_labelled(
         raise InputError("label_names cannot be combined with scores=True", "remove one of the two")
     source = source_at(path)
     if text is None:
-        text, *second = usual_columns(source, TEXT_COLUMNS, encoding=encoding)
+        text, *second = usual_columns(source, TEXT_COLUMNS)
         pair = pair or next(iter(second), None)
-    label = label or usual_columns(source, LABEL_COLUMNS, encoding=encoding)[0]
+    label = label or usual_columns(source, LABEL_COLUMNS)[0]
     columns = [column for column in (text, pair, label) if column is not None]
-    rows = list(read_file(source, columns=columns, encoding=encoding))
-    title, split = name_and_split(source, name=name, split=split)
+    rows = list(read_file(source, columns=columns))
+    title, split = name_and_split(source, split=split)
     labels: Labels
     names: tuple[str, ...] = ()
     if scores:
@@ -283,19 +279,7 @@ def read_labelled(
 def load_unlabelled(
     name: str, *, split: str, data_dir: str | os.PathLike[str] | None = None, check_rows: bool = True
 ) -> Texts:
-    """Load the texts of a split without labels, for predictions or for training without labels.
-
-    Args:
-        name: The set.
-        split: A split without labels, such as `test` of GLUE's sets or `unlabelled` of FewCLUE's.
-        data_dir: As for `load_labelled`.
-        check_rows: As for `load_labelled`.
-
-    Returns:
-        The texts in the order of the file.
-
-    Raises:
-        InputError: The split has labels, or as for `load_labelled`.
+    """Load the texts of a split without labels, such as `test` of GLUE's sets; see `load_labelled`.
 
     Example:
         >>> texts = load_unlabelled("rte", split="test", data_dir="data")  # doctest: +SKIP
@@ -378,13 +362,8 @@ def in_order(labels: Iterable[str]) -> tuple[str, ...]:
 def score_classes(scores: npt.NDArray[np.floating], *, decimals: int | None = 1) -> npt.NDArray[np.int64]:
     """Turn scores into classes for a supervised contrastive loss, as SupCL-Seq does for STS-B.
 
-    Args:
-        scores: (n,) scores.
-        decimals: Scores that are equal when rounded to this number of decimals are one class: 1 in the paper
-            (footnote 3). None does not round, as its released code.
-
-    Returns:
-        (n,) class numbers in the order of the scores.
+    Scores that are equal when rounded to `decimals` are one class: 1 in the paper (footnote 3), None (no
+    rounding) in its released code.
 
     Example:
         >>> score_classes(np.array([0.0, 2.5, 5.0]))

@@ -74,8 +74,7 @@ def load_pairs(
     """Load labelled pairs without changing them.
 
     Args:
-        source: A set of the catalogue, such as `cs224n-quora`, `quora` or `qqp`; or a file, a folder or a hub
-            id, as for `read_rows`.
+        source: A set of the catalogue, such as `cs224n-quora`, `quora` or `qqp`; or what `read_rows` takes.
         columns: The two text columns of such a source; `sentence1` and `sentence2` by default.
         label: Its column of 1 (paraphrase) and 0.
         split: Split of a catalogue's set.
@@ -83,9 +82,6 @@ def load_pairs(
 
     Returns:
         The pairs; the second class is that of the paraphrases.
-
-    Raises:
-        InputError: The source, a column or a row is missing or broken, or there are not pairs of two classes.
 
     Example:
         >>> data = load_pairs("labelled-pairs.csv")
@@ -170,20 +166,11 @@ def paraphrase_components(data: LabelledTexts) -> Components:
 
 
 def split_pairs(data: LabelledTexts, *, seed: int, dev: float = 0.1, test: float = 0.1) -> PairSplit:
-    """Split pairs so that no text is in two parts, nor a paraphrase of it.
+    """Split pairs by shares so that no text is in two parts, nor a paraphrase of it.
 
     Rows that share a text, directly or through others, stay together, whatever their labels. Such groups are
     drawn at random into the test part until it is full, then into the dev part; a group that would make a
     part too large is skipped.
-
-    Args:
-        data: Labelled pairs.
-        seed: Seed of the draw.
-        dev: Share of the rows for selection.
-        test: Share of the rows to report.
-
-    Returns:
-        The rows of each part.
 
     Raises:
         InputError: The shares leave a part empty, or these are not pairs of two classes.

@@ -1,7 +1,8 @@
 """Subsets and splits of labelled rows as the papers draw them.
 
-Every function returns row numbers in ascending order, int64. The same seed gives the same rows, no row is
-drawn twice, and parts do not share rows.
+Every function takes class numbers, shape (n,), or how many rows there are, and returns row numbers in
+ascending order, int64. The same seed gives the same rows, no row is drawn twice, and parts do not share rows.
+InputError is raised for scores in place of class numbers, and if there are not enough rows.
 """
 
 from __future__ import annotations
@@ -54,17 +55,6 @@ def stratified_sample(labels: Labels, size: int, *, seed: Seed) -> Rows:
     scikit-learn's splitters do the same but refuse classes of one row and samples smaller than the number of
     classes.
 
-    Args:
-        labels: (n,) class numbers.
-        size: How many rows, up to n.
-        seed: Seed.
-
-    Returns:
-        (size,) rows.
-
-    Raises:
-        InputError: The labels are scores, or there are not enough rows.
-
     Example:
         >>> labels = np.array([0] * 80 + [1] * 20)
         >>> np.bincount(labels[stratified_sample(labels, 10, seed=1)])
@@ -83,18 +73,7 @@ def stratified_sample(labels: Labels, size: int, *, seed: Seed) -> Rows:
 
 
 def cap_per_class(labels: Labels, *, seed: Seed, limit: int | None = None) -> Rows:
-    """Draw at most `limit` rows of each class (LaCon, section 3.1).
-
-    Args:
-        labels: (n,) class numbers.
-        seed: Seed of the run.
-        limit: Rows of a class; by default the paper's 5,000 for two classes and 1,000 for more.
-
-    Returns:
-        The rows.
-
-    Raises:
-        InputError: The labels are scores, or the limit is less than one.
+    """Draw at most `limit` rows of each class; by default 5,000 of two, 1,000 of more (LaCon, section 3.1).
 
     Example:
         >>> labels = np.array([0] * 80 + [1] * 20)
@@ -113,16 +92,7 @@ def cap_per_class(labels: Labels, *, seed: Seed, limit: int | None = None) -> Ro
 def few_shot_per_class(labels: Labels, *, seed: Seed, shots: int = 20) -> TrainSplit:
     """Draw as many rows of each class to train on as for validation (LaCon, section 4.1).
 
-    Args:
-        labels: (n,) class numbers.
-        seed: Seed of the run.
-        shots: Rows of each class; the paper's figure 2 has 10, 20, 50 and 100.
-
-    Returns:
-        The two parts.
-
-    Raises:
-        InputError: The labels are scores, or a class has too few rows for both parts.
+    The paper has 20 `shots`, and 10, 20, 50 and 100 in its figure 2.
 
     Example:
         >>> labels = np.array([0] * 80 + [1] * 40)
@@ -155,12 +125,6 @@ def imbalanced(
         minority: Its class number, which the paper does not state; by default the rarer class, or of equals
             the lower number.
 
-    Returns:
-        The rows.
-
-    Raises:
-        InputError: The labels are scores, the minority is not a class, or a class has too few rows.
-
     Example:
         >>> labels = np.array([0] * 400 + [1] * 400)
         >>> np.bincount(labels[imbalanced(labels, ratio=4, seed=1)])
@@ -186,17 +150,6 @@ def scl_dev_split(labels: Labels, *, seed: int = 0, validation: int = 500) -> De
     In both parts the classes keep their shares. If the other half is smaller, as of RTE, MRPC and SST-2, all
     of it is for validation. All models share one test set, so the seed is not that of a run.
 
-    Args:
-        labels: (n,) class numbers of the dev split.
-        seed: Seed of the split.
-        validation: Rows for selection.
-
-    Returns:
-        The two parts.
-
-    Raises:
-        InputError: The labels are scores, or there are fewer than two rows.
-
     Example:
         >>> split = scl_dev_split(np.array([0] * 800 + [1] * 800), seed=1)
         >>> len(split.validation), len(split.test)
@@ -215,9 +168,6 @@ def sg_bert_dev_split(size: int) -> DevSplit:
 
     The paper splits by order and does not say how it rounds; the tenth is rounded down.
 
-    Raises:
-        InputError: There are fewer than ten rows.
-
     Example:
         >>> split = sg_bert_dev_split(1000)
         >>> len(split.validation), len(split.test)
@@ -233,9 +183,6 @@ def lacon_train_split(labels: Labels, *, seed: int) -> TrainSplit:
 
     The dev split is the test set there. The paper does not say how the rows are drawn; here the classes keep
     their shares.
-
-    Raises:
-        InputError: The labels are scores, or a part would be empty.
 
     Example:
         >>> split = lacon_train_split(np.array([0] * 80 + [1] * 20), seed=1)
@@ -253,21 +200,10 @@ def lacon_train_split(labels: Labels, *, seed: int) -> TrainSplit:
 
 
 def draw_extremes(gold: npt.NDArray[np.floating], *, count: int = 20, seed: int = 0) -> Extremes:
-    """Draw pairs of the highest and of the lowest scores (SG-BERT, section 5.4).
+    """Draw `count` pairs each of the highest and of the lowest scores (SG-BERT, section 5.4).
 
     The paper draws 20 pairs scored 5 and 20 scored 0 from STS-B dev. If a set has fewer pairs of its highest
-    or lowest score, those of the next score follow.
-
-    Args:
-        gold: Scores on any scale, shape (pairs,).
-        count: Pairs of each kind.
-        seed: Of the draw among pairs of equal score.
-
-    Returns:
-        Both kinds.
-
-    Raises:
-        InputError: There are too few pairs, or the two kinds would have a score in common.
+    or lowest score, those of the next score follow; both ends must not have a score in common.
 
     Example:
         >>> ends = draw_extremes(np.arange(100) / 20, count=3, seed=1)

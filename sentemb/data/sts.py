@@ -26,12 +26,7 @@ SCORE_COLUMNS = tuple(
 
 @dataclass(frozen=True)
 class Subset:
-    """A part of a set, as a range of its pairs.
-
-    Attributes:
-        name: The part's name, such as `headlines`.
-        start: Index of its first pair.
-        stop: Index after its last.
+    """A part of a set, such as `headlines`: the indices of its first pair and after its last.
 
     Example:
         >>> Subset("headlines", 0, 750).stop
@@ -49,17 +44,14 @@ class ScoredPairs:
 
     Attributes:
         name: The set.
-        split: `train`, `dev` or `test`; for a user's own pairs whatever they say.
+        split: `train`, `dev` or `test`; any name for a user's own pairs.
         first: First sentences; empty ones count.
         second: Second sentences, as many.
         gold: Gold scores, float64 (n,), finite.
-        subsets: Parts that cover all pairs in order; a single one where the set has no parts.
-        undivided: True for a copy of a set with parts that does not say which pair belongs to which part, as
-            MTEB's: the protocols `mean` and `wmean` are not defined on it.
+        subsets: Parts that cover all pairs in order; a single one if the set has no parts.
+        undivided: True for a copy of a set with parts that does not say which pair belongs to which part,
+            such as MTEB's: the protocols `mean` and `wmean` are not defined on it.
         source: Where the pairs were read, for records.
-
-    Raises:
-        InputError: The lengths differ, there is no pair, a score is not finite, or the parts leave gaps.
 
     Example:
         >>> ScoredPairs("own", "test", ["a cat sat"], ["a cat was sitting"], np.array([4.5])).gold
@@ -185,19 +177,17 @@ def read_scored_pairs(
     score: str | None = None,
     name: str | None = None,
     split: str | None = None,
-    encoding: str = "utf-8",
 ) -> ScoredPairs:
-    """Read scored pairs of one's own from a table.
+    """Read a table of scored pairs.
 
     Args:
-        path: A `.csv`, `.tsv`, `.jsonl` or `.parquet` file, also with `.gz` or `.xz`.
+        path: A `.csv`, `.tsv`, `.jsonl` or `.parquet` file, also compressed.
         first: Column of the first sentences; `sentence1` or another of `PAIR_COLUMNS` by default.
         second: Column of the second sentences, likewise.
         score: Column of the scores: finite numbers on any scale, higher for more similar; `score` or another
             of `SCORE_COLUMNS` by default.
-        name: What results call the set; the file's name without suffixes by default.
+        name: What results call the set; the file's name without extensions by default.
         split: What results call the split; by default what the file's name mentions, else `all`.
-        encoding: Text encoding.
 
     Returns:
         The pairs, in one part.
@@ -212,10 +202,10 @@ def read_scored_pairs(
     """
     source = source_at(path)
     if first is None or second is None:
-        usual = usual_columns(source, PAIR_COLUMNS, encoding=encoding)
+        usual = usual_columns(source, PAIR_COLUMNS)
         first, second = first or usual[0], second or usual[1]
-    columns = (first, second, score or usual_columns(source, SCORE_COLUMNS, encoding=encoding)[0])
-    rows = list(read_file(source, columns=columns, encoding=encoding))
+    columns = (first, second, score or usual_columns(source, SCORE_COLUMNS)[0])
+    rows = list(read_file(source, columns=columns))
     for row in rows:  # published sets have a few blank sentences, which count; in a user's file one is a slip
         row.filled(first), row.filled(second)
     name, split = name_and_split(source, name=name, split=split)

@@ -58,8 +58,7 @@ def create_app(settings: Settings) -> FastAPI:
     Raises:
         InputError: The settings do not fit together, or a model or index cannot be read.
     """
-    settings = settings.checked()
-    metrics = Metrics()
+    settings, metrics = settings.checked(), Metrics()
     registry = Registry(settings, metrics)
 
     @asynccontextmanager
@@ -102,36 +101,28 @@ async def _raise_again(request: Request, error: Exception) -> Response:
 _router = APIRouter(route_class=JsonRoute, tags=["server"])
 
 
-@_router.get("/health", summary="Report that the process is alive")
+@_router.get("/health")
 async def health() -> dict[str, str]:
     """Report that the process is alive."""
     return {"status": "ok", "version": __version__}
 
 
-@_router.get("/ready", summary="Report whether the server is ready for requests")
+@_router.get("/ready")
 async def ready(request: Request) -> dict[str, str]:
     """Report whether the server is ready for requests."""
     if not request.app.state.ready:
-        raise Problem(
-            503, "the server is starting or stopping; try again in 1 s", headers={"Retry-After": "1"}
-        )
+        raise Problem(503, "the server is starting or stopping; try again in 1 s", retry_after=1)
     return {"status": "ready"}
 
 
-@_router.get("/metrics", summary="Metrics for Prometheus", response_class=PlainTextResponse)
-async def prometheus(request: Request) -> Response:
-    """Return the metrics."""
+@_router.get("/metrics", response_class=PlainTextResponse)
+async def metrics(request: Request) -> Response:
+    """Return metrics for Prometheus."""
     return Response(request.app.state.metrics.text(), media_type=CONTENT_TYPE)
 
 
 class Guard:
-    """The outermost layer: API key, limits, errors, request ids, metrics and the log.
-
-    Args:
-        app: The layers inside.
-        settings: The server's settings.
-        metrics: Its metrics.
-    """
+    """The outermost layer: API key, limits, errors, request ids, metrics and the log."""
 
     def __init__(self, app: ASGIApp, *, settings: Settings, metrics: Metrics) -> None:
         self._app = app
@@ -201,7 +192,7 @@ class Guard:
                 remedy = "send the header `Authorization: Bearer KEY` with a key of this server"
                 raise Problem(401, f"{wrong}; {remedy}", headers={"WWW-Authenticate": "Bearer"})
         if self._open > self._settings.max_requests:
-            raise Problem(429, "too many open requests; try again in 1 s", headers={"Retry-After": "1"})
+            raise Problem(429, "too many open requests; try again in 1 s", retry_after=1)
 
     async def _read(self, headers: Headers, receive: Receive) -> bytes:
         """Read the body, up to the limit."""

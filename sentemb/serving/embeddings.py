@@ -26,7 +26,7 @@ _ROLES: dict[str, Role] = {
 router = APIRouter(route_class=JsonRoute, prefix="/v1", tags=["embeddings"])
 
 
-@router.post("/embeddings", response_model=EmbeddingsAnswer, summary="Encode texts")
+@router.post("/embeddings", response_model=EmbeddingsAnswer)
 async def embeddings(request: Request, wanted: EmbeddingsRequest) -> Response:
     """Encode texts, or token ids of the model's own tokenizer."""
     served, role = _find_model(request, wanted)
@@ -50,14 +50,14 @@ async def embeddings(request: Request, wanted: EmbeddingsRequest) -> Response:
     )
 
 
-@router.get("/models", response_model=ModelList, summary="List the models")
+@router.get("/models", response_model=ModelList)
 async def list_models(request: Request) -> Response:
     """List the encoders."""
     encoders = request.app.state.registry.encoders
     return json_response({"object": "list", "data": [_card(served) for served in encoders.values()]})
 
 
-@router.get("/models/{model:path}", response_model=ModelCard, summary="Describe a model")
+@router.get("/models/{model:path}", response_model=ModelCard)
 async def describe_model(request: Request, model: str) -> Response:
     """Describe an encoder."""
     return json_response(_card(find(request.app.state.registry.encoders, model, "model")))
@@ -119,11 +119,11 @@ async def _encode(served: ServedEncoder, wanted: EmbeddingsRequest, role: Role |
         inputs = [inputs]
     if isinstance(inputs[0], str):
         if wanted.token_ids is not None:
-            raise Problem(422, "the input is text; remove token_ids", field="token_ids")
+            raise Problem(409, "the input is text; remove token_ids", field="token_ids")
         return await served.compute(inputs, role=role, truncate=wanted.truncate)
     if wanted.token_ids is None:
         raise Problem(
-            400,
+            409,
             "token ids of another tokenizer would give wrong vectors: send texts (in LangChain "
             'check_embedding_ctx_length=False), or send "token_ids": "model" with ids of the model\'s own '
             "tokenizer",
@@ -131,7 +131,7 @@ async def _encode(served: ServedEncoder, wanted: EmbeddingsRequest, role: Role |
         )
     if role is not None:
         raise Problem(
-            422, "a role adds a prompt, which does not work with token ids; remove the role", field="role"
+            409, "a role adds a prompt, which does not work with token ids; remove it", field="role"
         )
     try:
         return await served.compute(list(map(tuple, inputs)), token_ids=True)

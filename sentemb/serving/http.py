@@ -85,14 +85,22 @@ class Problem(HTTPException):
         status: The HTTP status.
         detail: What is wrong, and the next step.
         field: The invalid field of the request.
-        headers: Headers of the response.
+        retry_after: Seconds until another attempt can succeed.
+        headers: Other headers of the response.
     """
 
     def __init__(
-        self, status: int, detail: str, *, field: str | None = None, headers: Mapping[str, str] | None = None
+        self,
+        status: int,
+        detail: str,
+        field: str | None = None,
+        *,
+        retry_after: int | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         # OpenAI's clients would retry a conflict.
         retry = {"X-Should-Retry": "false"} if status == 409 else {}
+        retry |= {} if retry_after is None else {"Retry-After": str(retry_after)}
         super().__init__(status, detail, {**retry, **(headers or {})})
         self.field = field
 
@@ -161,9 +169,10 @@ def _invalid(error: RequestValidationError) -> Problem:
     faults = [
         (one["type"] in ("too_long", "too_short"), _path(one, error.body), one["msg"]) for one in errors
     ]
-    _, path, message = max(faults, key=lambda fault: (fault[0], len(fault[1])))
+    is_length, path, _ = max(faults, key=lambda fault: (fault[0], len(fault[1])))
+    messages = dict.fromkeys(fault[2] for fault in faults if fault[:2] == (is_length, path))
     field = ".".join(path) or None
-    return Problem(422, f"{field or 'the body'}: {message}", field=field)
+    return Problem(422, f"{field or 'the body'}: {' or '.join(messages)}", field=field)
 
 
 def _path(error: Mapping[str, Any], body: Any) -> list[str]:

@@ -13,7 +13,6 @@ from sentemb.encoding import TextEncoder, for_role
 from sentemb.encoding.rows import ReadyTexts, RowEncoder, row_encoder
 from sentemb.encoding.tokens import Tokens, tokens_of
 from sentemb.serving.http import Problem
-from sentemb.serving.metrics import Metrics
 from sentemb.serving.scheduler import Matrix, Priority, Scheduler
 from sentemb.serving.schemas import Role, Truncate
 
@@ -45,7 +44,6 @@ class ServedModel:
         name: Its name in requests.
         rows: What computes it: for an encoder one for each role; for others that of None.
         scheduler: The model threads.
-        metrics: The server's metrics.
         truncate: What happens to long inputs if a request does not say.
     """
 
@@ -53,18 +51,12 @@ class ServedModel:
     """Tokens that the model reads of a text, if that is known."""
 
     def __init__(
-        self,
-        name: str,
-        rows: Mapping[Role | None, RowEncoder],
-        scheduler: Scheduler,
-        metrics: Metrics,
-        *,
-        truncate: Truncate,
+        self, name: str, rows: Mapping[Role | None, RowEncoder], scheduler: Scheduler, truncate: Truncate
     ) -> None:
         self.name = name
         self._rows = rows
         self._scheduler = scheduler
-        self._metrics = metrics
+        self._metrics = scheduler.metrics
         self._truncate: Truncate = truncate
         self._tokenizing = ThreadPoolExecutor(1, thread_name_prefix=f"tokenize-{name}")
 
@@ -89,10 +81,6 @@ class ServedModel:
             truncate: What happens to long inputs; the server's setting by default.
             field: The field of the inputs in the request, for messages.
             token_ids: Whether the inputs are ids of the model's own tokenizer, with special tokens.
-
-        Raises:
-            Problem: An input is too long, or too many tokens are waiting.
-            InputError: A token id is unknown, or a vector is not finite.
         """
         places: dict[Any, int] = {}
         positions = [places.setdefault(one, len(places)) for one in inputs]
@@ -145,20 +133,13 @@ class ServedEncoder(ServedModel):
 
     Args:
         encoder: The encoder.
-        scheduler: As for `ServedModel`, like the rest.
-        metrics: The server's metrics.
+        scheduler: The model threads.
         truncate: What happens to long texts if a request does not say.
         is_matryoshka: Whether the model was trained for shorter vectors.
     """
 
     def __init__(
-        self,
-        encoder: TextEncoder,
-        scheduler: Scheduler,
-        metrics: Metrics,
-        *,
-        truncate: Truncate,
-        is_matryoshka: bool = False,
+        self, encoder: TextEncoder, scheduler: Scheduler, truncate: Truncate, *, is_matryoshka: bool = False
     ) -> None:
         rows: dict[Role | None, RowEncoder] = {None: row_encoder(encoder)}
         for role in ("query", "document"):
@@ -167,7 +148,7 @@ class ServedEncoder(ServedModel):
         # A tokenizer sets its limits in the first call, which must not run in parallel to another.
         rows[None].prepare(["first"])
         tokens = tokens_of(encoder)
-        super().__init__(encoder.name, rows, scheduler, metrics, truncate=truncate)
+        super().__init__(encoder.name, rows, scheduler, truncate)
         self.max_tokens = tokens.room if tokens else None
         self.encoder = encoder
         self.dimension = encoder.dimension

@@ -29,14 +29,10 @@ class Registry:
         rerankers: The cross-encoders.
         classifiers: The classifiers behind the queues, and as they were loaded.
         indexes: The indexes.
-
-    Raises:
-        InputError: A model or an index cannot be read, or two have the same name.
     """
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
-        self._settings = settings
-        self._metrics = metrics
+        self._truncate = settings.truncate
         self._scheduler = Scheduler(
             workers=settings.workers, max_waiting=settings.max_waiting, metrics=metrics
         )
@@ -77,19 +73,13 @@ class Registry:
         self.indexes.clear()
 
     def _served(self, name: str, rows: RowEncoder) -> ServedModel:
-        truncate = self._settings.truncate
-        return ServedModel(name, {None: rows}, self._scheduler, self._metrics, truncate=truncate)
+        return ServedModel(name, {None: rows}, self._scheduler, self._truncate)
 
     def _add_encoder(self, encoder: TextEncoder, *, is_matryoshka: bool = False) -> ServedEncoder:
         name = _new_name(encoder.name, self.encoders)
-        self.encoders[name] = ServedEncoder(
-            encoder,
-            self._scheduler,
-            self._metrics,
-            truncate=self._settings.truncate,
-            is_matryoshka=is_matryoshka,
-        )
-        return self.encoders[name]
+        served = ServedEncoder(encoder, self._scheduler, self._truncate, is_matryoshka=is_matryoshka)
+        self.encoders[name] = served
+        return served
 
     def _encoder_of(self, path: Path) -> ServedEncoder:
         """Return the served encoder of an index; load it if no model is the same."""

@@ -48,10 +48,6 @@ def served(settings: Settings, *, address: str, replicas: int) -> Iterator[str]:
 
     Yields:
         The server's address.
-
-    Raises:
-        InputError: The settings do not work with replicas, the cluster cannot be joined or runs Ray Serve
-            already, or a model cannot be loaded there.
     """
     _check(settings)
     settings = replace(settings, workers=settings.workers or 1)

@@ -30,30 +30,19 @@ _SMOOTHING = 0.1  # of the speed that Retry-After is computed from
 
 @dataclass(eq=False)
 class Job:
-    """Prepared texts of one request.
-
-    Attributes:
-        source: The encoder that computes them.
-        ready: The texts.
-        priority: The queue.
-        since: When the job was queued, or when some of it was last computed.
-        loop: The event loop of the request.
-        future: The vectors, in that loop.
-    """
+    """Prepared texts of one request, which `source` computes."""
 
     source: RowEncoder
     ready: ReadyTexts
     priority: Priority
-    since: float
-    loop: asyncio.AbstractEventLoop
+    since: float  # when it was queued, or when some of it was last computed
     future: asyncio.Future[Matrix]
+    left: int  # rows that have no vectors yet
     dropped: bool = False
-    left: int = 0
     _vectors: Matrix | None = None
     _rows: dict[int, list[int]] = field(default_factory=dict)  # waiting rows by length
 
     def __post_init__(self) -> None:
-        self.left = len(self.ready.lengths)
         for row, length in enumerate(self.ready.lengths.tolist()):
             self._rows.setdefault(length, []).append(row)
 
@@ -85,7 +74,8 @@ class Job:
             self._settle(self.future.set_exception, error)
 
     def _settle(self, settle: Callable[[Any], None], result: Any) -> None:
-        self.loop.call_soon_threadsafe(lambda: None if self.future.done() else settle(result))
+        loop = self.future.get_loop()
+        loop.call_soon_threadsafe(lambda: None if self.future.done() else settle(result))
 
 
 class Batch(NamedTuple):
@@ -138,18 +128,12 @@ class Queues:
 
 
 class Scheduler:
-    """Computes what requests wait for.
-
-    Args:
-        workers: Model threads; None takes as many as torch has.
-        max_waiting: Tokens that may wait.
-        metrics: The server's metrics.
-    """
+    """Computes what requests wait for, with as many threads as torch has by default."""
 
     def __init__(self, *, workers: int | None, max_waiting: int, metrics: Metrics) -> None:
         self._workers = workers or torch.get_num_threads()
         self._max_waiting = max_waiting
-        self._metrics = metrics
+        self.metrics = metrics
         self._queues = Queues()
         self._changed = threading.Condition()
         self._threads: list[threading.Thread] = []
@@ -189,30 +173,27 @@ class Scheduler:
             # If nothing waits, a request of any size is accepted, because it would never fit better.
             if self._waiting and self._waiting + tokens > self._max_waiting:
                 seconds = math.ceil(min(60.0, max(1.0, self._waiting / (2 * self._speed))))
-                self._metrics.refused.inc()
-                raise Problem(
-                    429,
-                    f"{self._waiting:,} tokens are already waiting; try again in {seconds} s",
-                    headers={"Retry-After": str(seconds)},
-                )
+                self.metrics.refused.inc()
+                reason = f"{self._waiting:,} tokens are already waiting; try again in {seconds} s"
+                raise Problem(429, reason, retry_after=seconds)
             self._waiting += tokens
-            self._metrics.waiting.set(self._waiting)
+            self.metrics.waiting.set(self._waiting)
         try:
             yield
         finally:
             with self._changed:
                 self._waiting -= tokens
-                self._metrics.waiting.set(self._waiting)
+                self.metrics.waiting.set(self._waiting)
 
     async def compute(self, source: RowEncoder, ready: ReadyTexts, priority: Priority) -> Matrix:
         """Queue texts and wait for their vectors; after a cancellation, waiting rows are not computed."""
         if ready.vectors is not None:
             return ready.vectors
-        loop = asyncio.get_running_loop()
-        job = Job(source, ready, priority, time.monotonic(), loop, loop.create_future())
+        future: asyncio.Future[Matrix] = asyncio.get_running_loop().create_future()
+        job = Job(source, ready, priority, time.monotonic(), future, len(ready.lengths))
         with self._changed:
             if self._closing:
-                raise Problem(503, "the server is stopping; try again later", headers={"Retry-After": "5"})
+                raise Problem(503, "the server is stopping; try again later", retry_after=5)
             self._queues.add(job)
             self._changed.notify_all()
         try:
@@ -220,7 +201,7 @@ class Scheduler:
         except asyncio.CancelledError:
             with self._changed:
                 self._queues.drop(job)
-            self._metrics.dropped.inc(job.left)
+            self.metrics.dropped.inc(job.left)
             raise
 
     def _work(self, only_interactive: bool) -> None:
@@ -267,6 +248,6 @@ class Scheduler:
         with self._changed:
             speed = self._workers * batch.length * texts / max(seconds, 1e-6)
             self._speed += _SMOOTHING * (speed - self._speed)
-        self._metrics.batch_tokens.labels(batch.priority).observe(batch.length * texts)
-        self._metrics.batch_texts.labels(batch.priority).inc(texts)
-        self._metrics.busy.labels(batch.priority).inc(seconds)
+        self.metrics.batch_tokens.labels(batch.priority).observe(batch.length * texts)
+        self.metrics.batch_texts.labels(batch.priority).inc(texts)
+        self.metrics.busy.labels(batch.priority).inc(seconds)

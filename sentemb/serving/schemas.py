@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeVar
 
+import orjson
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -14,34 +14,16 @@ from pydantic import (
     StrictBool,
     StrictInt,
     StrictStr,
-    ValidationError,
-    WrapValidator,
 )
 from pydantic_core import PydanticCustomError
 
-from sentemb.errors import InputError
-from sentemb.search import Where
-
 MAX_INPUTS = 2048
 """Texts, documents or ids of one request, as in OpenAI's API."""
-_MAX_DEPTH = 100  # levels of metadata
 
 Role = Literal["query", "document"]
 Truncate = Literal["error", "truncate"]
 """What happens to a text longer than the model's maximum length."""
 Item = TypeVar("Item")
-
-
-def _in_one_sentence(message: str) -> WrapValidator:
-    """Replace the errors of a union, one for each of its members."""
-
-    def check(value: Any, validate: Callable[[Any], Any]) -> Any:
-        try:
-            return validate(value)
-        except ValidationError:
-            raise PydanticCustomError("not_valid", message) from None
-
-    return WrapValidator(check)
 
 
 # In JSON, 3.0 is the integer 3. This comes last, so that the schema has the bounds before it.
@@ -50,30 +32,19 @@ _INTEGRAL = BeforeValidator(
 )
 _Positive = Annotated[StrictInt, Field(ge=1), _INTEGRAL]
 _Number = StrictInt | Annotated[float, Field(strict=True, allow_inf_nan=False)]
-_Scalar = StrictBool | _Number | StrictStr
-_Ordered = _Number | StrictStr
-_Id = Annotated[
-    Annotated[StrictInt, _INTEGRAL] | StrictStr, _in_one_sentence("an id is a string or an integer")
-]
-_PERCENT = r"^(100(\.0{1,9})?|[0-9]{1,2}(\.[0-9]{1,9})?)%$"
-_Score = Annotated[
-    _Number | Annotated[StrictStr, Field(pattern=_PERCENT)],
-    _in_one_sentence("send a score such as 0.5, or a percentile such as 99%"),
-]
+_Id = Annotated[StrictInt, _INTEGRAL] | StrictStr
 _Inputs = Annotated[list[Item], Field(min_length=1, max_length=MAX_INPUTS)]
 _TokenIds = Annotated[list[Annotated[StrictInt, Field(ge=0, lt=2**31), _INTEGRAL]], Field(min_length=1)]
 _Pair = Annotated[list[StrictStr], Field(min_length=2, max_length=2)]
 
 
-class _Answer(BaseModel):
+class _Schema(BaseModel):
     model_config = ConfigDict(use_attribute_docstrings=True)
 
 
-class _Request(BaseModel):
-    model_config = ConfigDict(use_attribute_docstrings=True, strict=True)
+class _ModelRequest(_Schema):
+    model_config = ConfigDict(strict=True)
 
-
-class _ModelRequest(_Request):
     model: str
     """Name of the model."""
     truncate: Truncate | None = None
@@ -83,20 +54,6 @@ class _ModelRequest(_Request):
 
 class EmbeddingsRequest(_ModelRequest):
     """A request of OpenAI's API, with the fields of other APIs."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "if": {"properties": {"input": {"type": "array", "items": {"type": ["integer", "array"]}}}},
-            "then": {
-                "properties": {
-                    "token_ids": {"const": "model"},
-                    **{name: {"type": "null"} for name in ("role", "input_type", "prompt_name")},
-                },
-                "required": ["token_ids"],
-            },
-            "else": {"properties": {"token_ids": {"type": "null"}}},
-        }
-    )
 
     model: str
     """Name of the model. `MODEL:query` and `MODEL:document` also set the role."""
@@ -120,20 +77,20 @@ class EmbeddingsRequest(_ModelRequest):
     """Ignored."""
 
 
-class Embedding(_Answer):
+class Embedding(_Schema):
     object: Literal["embedding"]
     index: int
     embedding: list[float] | str
 
 
-class Usage(_Answer):
+class Usage(_Schema):
     """Number of tokens that the model processed, with prompts and special tokens."""
 
     total_tokens: int
     prompt_tokens: int | None = None
 
 
-class _ModelAnswer(_Answer):
+class _ModelAnswer(_Schema):
     model: str
     usage: Usage
     truncated: int
@@ -145,7 +102,7 @@ class EmbeddingsAnswer(_ModelAnswer):
     data: list[Embedding]
 
 
-class ModelCard(_Answer):
+class ModelCard(_Schema):
     id: str
     object: Literal["model"]
     created: int
@@ -156,13 +113,13 @@ class ModelCard(_Answer):
     fingerprint: str
 
 
-class ModelList(_Answer):
+class ModelList(_Schema):
     object: Literal["list"]
     data: list[ModelCard]
 
 
-class RerankDocument(_Request):
-    text: str
+class RerankDocument(BaseModel):
+    text: StrictStr
 
 
 class RerankRequest(_ModelRequest):
@@ -175,7 +132,7 @@ class RerankRequest(_ModelRequest):
     return_documents: bool = False
 
 
-class RankedDocument(_Answer):
+class RankedDocument(_Schema):
     index: int
     relevance_score: float
     document: RerankDocument | None = None
@@ -193,7 +150,7 @@ class ClassifyRequest(_ModelRequest):
     input: StrictStr | _Inputs[StrictStr] | _Inputs[_Pair]
 
 
-class ClassifiedInput(_Answer):
+class ClassifiedInput(_Schema):
     index: int
     label: str
     probabilities: dict[str, float]
@@ -203,94 +160,34 @@ class ClassifyAnswer(_ModelAnswer):
     data: list[ClassifiedInput]
 
 
-def _check_conditions(where: Any) -> Any:
-    """Raise the library's error for conditions that it cannot read."""
-    try:
-        Where(where)
-    except InputError as error:
-        reason = str(error).removeprefix("where, ").removeprefix("where: ")
-        raise PydanticCustomError("conditions", "{reason}", {"reason": reason}) from None
-    return where
-
-
-def _check_not_blank(query: str) -> str:
-    if not query.strip():
-        raise PydanticCustomError("blank", "the query is blank")
-    return query
-
-
 def _check_depth(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Refuse metadata whose reading would exceed the recursion limit."""
-    level: list[Any] = [metadata]
-    for _ in range(_MAX_DEPTH):
-        values = [one for outer in level for one in (outer.values() if isinstance(outer, dict) else outer)]
-        level = [one for one in values if isinstance(one, dict | list)]
-        if not level:
-            return metadata
-    raise PydanticCustomError("deep", "the metadata are nested too deeply")
+    """Refuse metadata that other readers of JSON cannot read, because they are nested too deeply."""
+    try:
+        orjson.dumps(metadata)  # up to 254 levels
+    except orjson.JSONEncodeError:
+        raise PydanticCustomError("deep", "the metadata are nested too deeply") from None
+    return metadata
 
 
-_ABSENT: Any = None  # the default of what may be absent, but not null
-
-
-class Operators(BaseModel):
-    """Comparisons of one field, which must all hold."""
-
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"minProperties": 1}, serialize_by_alias=True)
-
-    equal: _Scalar = Field(default="", alias="=")
-    not_equal: _Scalar = Field(default="", alias="!=")
-    less: _Ordered = Field(default="", alias="<")
-    less_or_equal: _Ordered = Field(default="", alias="<=")
-    greater: _Ordered = Field(default="", alias=">")
-    greater_or_equal: _Ordered = Field(default="", alias=">=")
-    is_in: list[_Scalar] = Field(default=[], alias="in")
-    is_not_in: list[_Scalar] = Field(default=[], alias="not in")
-    exists: StrictBool = True
-
-
-class Conditions(BaseModel):
-    """Conditions that must all hold: a value or operators per field, and `$and`, `$or`, `$not`."""
-
-    model_config = ConfigDict(extra="allow", json_schema_extra={"minProperties": 1}, serialize_by_alias=True)
-    __pydantic_extra__: dict[str, _Scalar | Operators]
-
-    all_of: list[Conditions] = Field(default=[], alias="$and", min_length=1)
-    any_of: list[Conditions] = Field(default=[], alias="$or", min_length=1)
-    none_of: Conditions = Field(default_factory=lambda: _ABSENT, alias="$not")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the conditions that `SearchIndex.search` takes."""
-        return self.model_dump(by_alias=True, exclude_unset=True)
-
-
-class _IndexRequest(BaseModel):
-    model_config = ConfigDict(use_attribute_docstrings=True, extra="forbid")
+class _IndexRequest(_Schema):
+    model_config = ConfigDict(extra="forbid")
 
 
 class _SearchOptions(_IndexRequest):
     k: Annotated[StrictInt, Field(ge=1, le=1000), _INTEGRAL] = 10
     """Number of hits."""
-    where: Annotated[Conditions, BeforeValidator(_check_conditions)] | None = None
-    """Conditions on the metadata of documents."""
+    where: dict[str, Any] | None = None
+    """Conditions on the metadata, which must all hold, such as `{"year": {">=": 2020}}`. Operators: `=`,
+    `!=`, `<`, `<=`, `>`, `>=`, `in`, `not in`, `exists`. `$and`, `$or` and `$not` combine conditions."""
     text: StrictBool = True
     """Whether to return the full text of each document."""
 
 
 class SearchRequest(_SearchOptions):
-    model_config = ConfigDict(
-        json_schema_extra={
-            "if": {"properties": {"mode": {"enum": ["keyword", "hybrid"]}}, "required": ["mode"]},
-            "then": {"properties": {"min_score": {"type": ["number", "null"]}}},
-        }
-    )
-
-    query: Annotated[StrictStr, AfterValidator(_check_not_blank)] = Field(
-        min_length=1, max_length=32_768, json_schema_extra={"pattern": r"\S"}
-    )
+    query: Annotated[StrictStr, Field(min_length=1, max_length=32_768)]
     mode: Literal["dense", "keyword", "hybrid"] = "dense"
     """Search by vectors (dense), by keywords (BM25) or by both (hybrid)."""
-    min_score: _Score | None = None
+    min_score: _Number | StrictStr | None = None
     """Minimum score of a hit. In dense mode also a percentile such as `99.2%`."""
 
 
@@ -318,7 +215,7 @@ class DeleteRequest(_IndexRequest):
     ids: _Inputs[_Id]
 
 
-class Snippet(_Answer):
+class Snippet(_Schema):
     """The part of a document with the most words of the query."""
 
     text: str
@@ -328,7 +225,7 @@ class Snippet(_Answer):
     """Offsets of the query's words in the snippet."""
 
 
-class SearchHit(_Answer):
+class SearchHit(_Schema):
     id: int | str
     score: float
     """Cosine or dot product (dense), BM25 (keyword), or the fused score (hybrid)."""
@@ -343,16 +240,15 @@ class SearchHit(_Answer):
     """`start` and `stop` of the chunk that matched, if the document was split into chunks."""
 
 
-class SearchAnswer(_Answer):
+class SearchAnswer(_Schema):
     hits: list[SearchHit]
     documents: int
-    """Number of documents in the index."""
     query_truncated: bool
     warnings: list[str]
     """Reasons why the conditions cannot match any document."""
 
 
-class WriteAnswer(_Answer):
+class WriteAnswer(_Schema):
     """Numbers of documents; those that were skipped are blank."""
 
     added: int
@@ -362,19 +258,19 @@ class WriteAnswer(_Answer):
     truncated: int
 
 
-class StoredDocument(_Answer):
+class StoredDocument(_Schema):
     id: int | str
     text: str
     metadata: dict[str, Any]
 
 
-class DocumentsAnswer(_Answer):
+class DocumentsAnswer(_Schema):
     """Documents in the order of the requested ids; null for an unknown id."""
 
     documents: list[StoredDocument | None]
 
 
-class IndexSummary(_Answer):
+class IndexSummary(_Schema):
     name: str
     model: str
     """Name of the model that encodes its queries, as in /v1/models."""
@@ -404,7 +300,7 @@ class StatsAnswer(IndexSummary):
     """Fields of the metadata; see `sentemb.search.Field`."""
 
 
-class ErrorObject(_Answer):
+class ErrorObject(_Schema):
     """The error in the format of OpenAI's API, because its clients show only this."""
 
     message: str
@@ -413,7 +309,7 @@ class ErrorObject(_Answer):
     code: str
 
 
-class ProblemDocument(_Answer):
+class ProblemDocument(_Schema):
     """The body of every error response (RFC 9457)."""
 
     type: Literal["about:blank"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -78,20 +77,25 @@ class ClassifierRows:
     by_length = False
 
     def __init__(self, classifier: Classifier) -> None:
-        self.classifier = classifier
-        classifier.encoder.eval()
-        classifier.head.eval()
-        self._tokenizing = Lock()  # a tokenizer's limits are those of the last call
+        self._classifier = classifier
+        self._encoder, self._head = classifier.encoder.eval(), classifier.head.eval()
+        self._tokenizer: Any = classifier.encoder.tokenizer
+        self._is_fast = bool(getattr(self._tokenizer, "is_fast", False))
+        if self._is_fast:
+            limit = classifier.max_length or classifier.encoder.max_seq_length
+            self._tokenizer.model_max_length = limit or self._tokenizer.model_max_length
+            self.prepare([("first", "second") if classifier.pairs else "first"])  # sets the limits, as above
 
     def prepare(self, texts: Sequence[Any]) -> ReadyTexts:
-        """Tokenize texts or pairs."""
-        classifier = self.classifier
-        limit = {} if classifier.max_length is None else {"max_length": classifier.max_length}
-        with self._tokenizing:
-            features = [dict(classifier.encoder.preprocess([text], **limit)) for text in texts]
-            cut = [row for row, text in enumerate(texts) if classifier.count_cut([text])]
-        lengths = np.array([one["input_ids"].numel() for one in features], dtype=np.int64)
-        return ReadyTexts(texts, lengths, cut, features)
+        """Tokenize texts or pairs, long ones no further than the model reads."""
+        if self._is_fast:
+            tokens = tokenise(self._tokenizer, texts)
+            rows = [tokens.batch(np.array([row])) for row in range(len(texts))]
+            return ReadyTexts(texts, tokens.lengths, tokens.cut, rows)
+        limit = {"max_length": self._classifier.max_length} if self._classifier.max_length else {}
+        rows = [dict(self._encoder.preprocess([text], **limit)) for text in texts]
+        cut = [row for row, text in enumerate(texts) if self._classifier.count_cut([text])]
+        return ReadyTexts(texts, np.array([row["input_ids"].numel() for row in rows]), cut, rows)
 
     def prepare_ids(self, ids: Sequence[Sequence[int]]) -> ReadyTexts:
         """Refuse token ids."""
@@ -102,13 +106,11 @@ class ClassifierRows:
         """Classify one input."""
         ((ready, places),) = rows
         (place,) = places
-        device = self.classifier.encoder.device
         features = {
-            name: value.to(device) if isinstance(value, torch.Tensor) else value
+            name: value.to(self._encoder.device) if isinstance(value, torch.Tensor) else value
             for name, value in ready.content[place].items()
         }
-        logits = self.classifier.head(self.classifier.encoder(features)).float()
-        probabilities: Matrix = logits.softmax(dim=1).cpu().numpy()
+        probabilities: Matrix = self._head(self._encoder(features)).float().softmax(dim=1).cpu().numpy()
         check_finite(probabilities, [str(ready.texts[place])], name="the classifier")
         return probabilities
 
@@ -139,7 +141,7 @@ def _load_cross_encoder(folder: str, *, device: str | None) -> CrossEncoder:
 router = APIRouter(route_class=JsonRoute, prefix="/v1")
 
 
-@router.post("/rerank", response_model=RerankAnswer, summary="Rerank documents for a query", tags=["rerank"])
+@router.post("/rerank", response_model=RerankAnswer, tags=["rerank"])
 async def rerank(request: Request, wanted: RerankRequest) -> Response:
     """Score the query with each document."""
     model = find(request.app.state.registry.rerankers, wanted.model, "reranker")
@@ -158,7 +160,7 @@ async def rerank(request: Request, wanted: RerankRequest) -> Response:
     )
 
 
-@router.post("/classify", response_model=ClassifyAnswer, summary="Classify texts", tags=["classify"])
+@router.post("/classify", response_model=ClassifyAnswer, tags=["classify"])
 async def classify(request: Request, wanted: ClassifyRequest) -> Response:
     """Classify texts or pairs of texts."""
     model, classifier = find(request.app.state.registry.classifiers, wanted.model, "classifier")

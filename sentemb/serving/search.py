@@ -21,20 +21,9 @@ from sentemb.encoding.tokens import tokens_of
 from sentemb.errors import InputError
 from sentemb.search import Document, Field, Hit, SearchIndex
 from sentemb.search.snippets import snippets_of
+from sentemb.serving import schemas
 from sentemb.serving.http import JsonRoute, Problem, find
 from sentemb.serving.models import QueuedEncoder, ServedEncoder
-from sentemb.serving.schemas import (
-    MAX_INPUTS,
-    DeleteRequest,
-    DocumentsAnswer,
-    IndexSummary,
-    SearchAnswer,
-    SearchRequest,
-    SimilarRequest,
-    StatsAnswer,
-    WriteAnswer,
-    WriteRequest,
-)
 from sentemb.serving.settings import Settings
 
 _MAX_WAITING = 32  # changes of one index
@@ -42,16 +31,7 @@ Result = TypeVar("Result")
 
 
 class ServedIndex:
-    """An index with one writer at a time.
-
-    Args:
-        name: Its name in requests: the name of its folder.
-        path: The folder.
-        encoder: The served model of the index, in whose queue queries and new documents wait.
-
-    Raises:
-        InputError: The folder does not contain an index, or it is damaged.
-    """
+    """An index with one writer at a time, whose queries and new documents wait in the queue of its model."""
 
     def __init__(self, name: str, path: Path, encoder: ServedEncoder) -> None:
         self.name = name
@@ -74,22 +54,17 @@ class ServedIndex:
             return await to_thread.run_sync(work)
         except InputError as error:
             reason = str(error).replace(str(self.path), self.name)
-            place = re.match(r"documents\.\d+", reason)
-            raise Problem(409, reason, field=place[0] if place else None) from None
+            field = re.match(r"documents\.\d+|where|min_score", reason)
+            raise Problem(409, reason, field=field[0] if field else None) from None
 
     async def change(self, work: Callable[[], Result]) -> Result:
         """Change the index after earlier changes; a change that has begun is always finished."""
         if not self.is_writable:
-            raise Problem(
-                403,
-                f"the folder of the index {self.name} is not writable by the server; change its permissions",
-            )
+            reason = f"the folder of the index {self.name} is not writable by the server"
+            raise Problem(403, f"{reason}; change its permissions")
         if self._waiting >= _MAX_WAITING:
-            raise Problem(
-                429,
-                f"{self._waiting} changes of {self.name} are already waiting; try again in 1 s",
-                headers={"Retry-After": "1"},
-            )
+            reason = f"{self._waiting} changes of {self.name} are already waiting; try again in 1 s"
+            raise Problem(429, reason, retry_after=1)
         self._waiting += 1
         try:
             async with self._writing:
@@ -131,7 +106,7 @@ _Ids = Annotated[
     list[str],
     Query(
         min_length=1,
-        max_length=MAX_INPUTS,
+        max_length=schemas.MAX_INPUTS,
         description="Id of a document. Quote a string that looks like a number: id=3 is a number, "
         'id="3" a string.',
     ),
@@ -139,52 +114,54 @@ _Ids = Annotated[
 router = APIRouter(prefix="/v1/indexes", route_class=JsonRoute, tags=["search"])
 
 
-@router.get("", response_model=dict[str, list[IndexSummary]], summary="List the indexes")
+@router.get("", response_model=dict[str, list[schemas.IndexSummary]])
 async def list_indexes(request: Request) -> Any:
     """List the indexes."""
     indexes = request.app.state.registry.indexes.values()
     return {"indexes": [await one.read(partial(_summary, request, one)) for one in indexes]}
 
 
-@router.post("/{name}/search", response_model=SearchAnswer, summary="Search by vectors, keywords or both")
-async def search(served: _Served, wanted: SearchRequest) -> Response:
+@router.post(
+    "/{name}/search", response_model=schemas.SearchAnswer, summary="Search by vectors, keywords or both"
+)
+async def search(served: _Served, wanted: schemas.SearchRequest) -> Response:
     """Search an index, as `SearchIndex.search` does."""
     if isinstance(wanted.min_score, str) and wanted.mode != "dense":
-        raise Problem(422, "min_score in percent works only in dense mode; send a score", field="min_score")
+        raise Problem(409, "min_score in percent works only in dense mode; send a score", field="min_score")
 
-    def run(where: dict[str, Any] | None) -> list[Hit]:
+    def run() -> list[Hit]:
         return served.index.search(
-            wanted.query, wanted.k, mode=wanted.mode, min_score=wanted.min_score, where=where
+            wanted.query, wanted.k, mode=wanted.mode, min_score=wanted.min_score, where=wanted.where
         )
 
     return await served.read(partial(_answer, served.index, wanted, run))
 
 
-@router.post("/{name}/similar", response_model=SearchAnswer, summary="Search for documents similar to one")
-async def similar(served: _Served, wanted: SimilarRequest) -> Response:
+@router.post(
+    "/{name}/similar", response_model=schemas.SearchAnswer, summary="Search for documents similar to one"
+)
+async def similar(served: _Served, wanted: schemas.SimilarRequest) -> Response:
     """Search for documents similar to a document of the index, which is not among the hits."""
     index = served.index
     (document,) = await served.read(partial(index.get, [wanted.id])) if _fits(wanted.id) else (None,)
     if document is None:
-        raise Problem(
-            404, f"the index {served.name} does not have a document with the id {wanted.id!r}", field="id"
-        )
+        reason = f"the index {served.name} does not have a document with the id {wanted.id!r}"
+        raise Problem(404, reason, field="id")
 
-    def run(where: dict[str, Any] | None) -> list[Hit]:
-        manifest = index.manifest
-        if manifest.adapter is not None:
+    def run() -> list[Hit]:
+        if index.manifest.adapter is not None:
             vectors = None  # its text is encoded as a query
-        elif manifest.kind == "ivfpq":  # its vectors are rounded
+        elif index.manifest.kind == "ivfpq":  # its vectors are rounded
             vectors = for_role(index.encoder, "document").encode([document.text])
         else:
             vectors = index.vectors([wanted.id])
-        hits = index.search(document.text, wanted.k + 1, where=where, vectors=vectors)
+        hits = index.search(document.text, wanted.k + 1, where=wanted.where, vectors=vectors)
         return [hit for hit in hits if hit.id != wanted.id][: wanted.k]
 
     return await served.read(partial(_answer, index, wanted, run))
 
 
-@router.get("/{name}/documents", response_model=DocumentsAnswer, summary="Get documents by their ids")
+@router.get("/{name}/documents", response_model=schemas.DocumentsAnswer)
 async def get_documents(served: _Served, id: _Ids) -> Response:
     """Return documents in the order of the ids; null for an unknown id."""
     stored = await served.read(partial(served.index.get, list(map(_parse_id, id))))
@@ -192,26 +169,26 @@ async def get_documents(served: _Served, id: _Ids) -> Response:
     return _json({"documents": list(found)})
 
 
-@router.post("/{name}/documents", response_model=WriteAnswer, summary="Add documents, all or none")
-async def add_documents(served: _Writable, given: WriteRequest) -> Any:
+@router.post("/{name}/documents", response_model=schemas.WriteAnswer)
+async def add_documents(served: _Writable, given: schemas.WriteRequest) -> Any:
     """Add documents whose ids are new."""
     return await _write(served, served.index.add, given)
 
 
-@router.put("/{name}/documents", response_model=WriteAnswer, summary="Replace documents, all or none")
-async def update_documents(served: _Writable, given: WriteRequest) -> Any:
+@router.put("/{name}/documents", response_model=schemas.WriteAnswer)
+async def update_documents(served: _Writable, given: schemas.WriteRequest) -> Any:
     """Replace the documents with these ids, and add the others."""
     return await _write(served, served.index.update, given)
 
 
-@router.delete("/{name}/documents", response_model=dict[str, int], summary="Delete documents by their ids")
-async def delete_documents(served: _Writable, given: DeleteRequest) -> Any:
+@router.delete("/{name}/documents", response_model=dict[str, int])
+async def delete_documents(served: _Writable, given: schemas.DeleteRequest) -> Any:
     """Delete documents in one step; unknown ids are skipped."""
     ids = list(filter(_fits, given.ids))
     return {"deleted": await served.change(partial(served.index.delete, ids))}
 
 
-@router.get("/{name}/stats", response_model=StatsAnswer, summary="Describe an index")
+@router.get("/{name}/stats", response_model=schemas.StatsAnswer)
 async def stats(request: Request, served: _Served) -> Any:
     """Describe an index and the fields of its metadata."""
     fields = await served.fields()
@@ -220,15 +197,14 @@ async def stats(request: Request, served: _Served) -> Any:
 
 def _answer(
     index: SearchIndex,
-    wanted: SearchRequest | SimilarRequest,
-    run: Callable[[dict[str, Any] | None], list[Hit]],
+    wanted: schemas.SearchRequest | schemas.SimilarRequest,
+    run: Callable[[], list[Hit]],
 ) -> Response:
-    query = wanted.query if isinstance(wanted, SearchRequest) else ""
-    is_encoded = isinstance(wanted, SearchRequest) and wanted.mode != "keyword"
-    where = None if wanted.where is None else wanted.where.to_dict()
+    query = wanted.query if isinstance(wanted, schemas.SearchRequest) else ""
+    is_encoded = isinstance(wanted, schemas.SearchRequest) and wanted.mode != "keyword"
     # Explained first, because a search would log the client's field names.
-    reason = None if where is None else index.explain_no_match(where)
-    hits = [] if reason else run(where)
+    reason = None if wanted.where is None else index.explain_no_match(wanted.where)
+    hits = [] if reason else run()
     # Hits of dense search do not have snippets yet.
     bare = [hit for hit in hits if hit.snippet is None]
     starts = [hit.passage.start if hit.passage else 0 for hit in bare]
@@ -262,14 +238,14 @@ def _is_truncated(index: SearchIndex, query: str) -> bool:
 
 
 async def _write(
-    served: ServedIndex, write: Callable[..., tuple[int, ...]], given: WriteRequest
+    served: ServedIndex, write: Callable[..., tuple[int, ...]], given: schemas.WriteRequest
 ) -> dict[str, int]:
     documents = [
         Document(one.text, one.id, one.metadata, location=f"documents.{place}")
         for place, one in enumerate(given.documents)
     ]
     changed = await served.change(partial(write, documents, truncate=given.truncate))
-    return dict(zip(WriteAnswer.model_fields, changed, strict=True))
+    return dict(zip(schemas.WriteAnswer.model_fields, changed, strict=True))
 
 
 def _fits(id: int | str) -> bool:

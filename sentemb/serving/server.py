@@ -30,9 +30,6 @@ def serve(settings: Settings, *, announce: Callable[[str], None]) -> None:
     Args:
         settings: What to serve, and to whom.
         announce: Called with the server's address once it listens.
-
-    Raises:
-        InputError: As for `create_app`, or the server cannot listen on the address.
     """
     settings = settings.checked()
     limit_memory()
