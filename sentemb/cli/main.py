@@ -50,6 +50,16 @@ class LazyGroup(TyperGroup):
             with formatter.section(heading):
                 formatter.write_dl([(name, self.commands[name].get_short_help_str(100)) for name in names])
 
+    def invoke(self, ctx: Any) -> Any:
+        """Say how an interrupted run resumes, and leave with the exit code of its signal."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stopped:
+            if (folder := getattr(stopped, "folder", None)) is None:
+                raise
+            say(f"{folder}: {stopped}")
+            raise typer.Exit(128 + getattr(stopped, "number", signal.SIGINT)) from None
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Put the real command in the place of its stand-in."""
         name, command, rest = super().resolve_command(ctx, args)
