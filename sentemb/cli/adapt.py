@@ -8,7 +8,7 @@ import typer
 
 from sentemb._files import refuse_unusable_output
 from sentemb.adaptation.config import AdaptConfig
-from sentemb.cli.console import leave_interrupted, next_command
+from sentemb.cli.console import next_command
 from sentemb.cli.options import DEFAULT_ENCODER, DOCUMENTS, Fields, Resume, Values, flags, grouped
 
 _FIELDS = Fields(
@@ -35,13 +35,9 @@ def adapt(
     """Adapt an encoder to your documents: no labels, minutes on two cores."""
     refuse_unusable_output(output, [documents, base, settings.get("teacher")])
     from sentemb.adaptation import adapt as run
-    from sentemb.training.outcome import Interrupted
     from sentemb.training.progress import ConsoleProgress
 
-    try:
-        found = run(documents, base, output, resume=resume, progress=ConsoleProgress(), **settings)
-    except Interrupted as stopped:
-        leave_interrupted(stopped)
+    found = run(documents, base, output, resume=resume, progress=ConsoleProgress(), **settings)
     for kind in found.kinds:
         ndcg, recall = (f"{before:.1f} -> {after:.1f}" for before, after in (kind.ndcg, kind.recall))
         typer.echo(f"{kind.name}: NDCG@10 {ndcg}, recall@100 {recall} ({kind.queries} generated queries)")

@@ -118,7 +118,8 @@ def _in_order(options: type[Options]) -> list[str]:
 
 
 def _take(options: type[Options], given: dict[str, Any]) -> Options:
-    return options(**{name: given.pop(name) for name in options.model_fields})
+    # The values are checked already. Checked again, a file name that is not UTF-8 would be refused.
+    return options.model_construct(**{name: given.pop(name) for name in options.model_fields})
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:

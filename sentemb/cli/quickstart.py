@@ -60,7 +60,7 @@ def quickstart(options: _Options) -> None:
         made = run_quickstart(**settings, seed=options.seed, progress=ConsoleProgress(Console(stderr=True)))
     except KeyboardInterrupt:
         say(f"{output}: stopped; run the command again with --overwrite to start from scratch")
-        raise
+        raise KeyboardInterrupt from None
     _print(made)
 
 
