@@ -25,7 +25,7 @@ from sentence_transformers import SentenceTransformer
 from sentemb._files import read_json, write_json
 from sentemb.adaptation.config import FINISHED, RAW, SETTINGS
 from sentemb.compression import draw_texts
-from sentemb.data.own_documents import read_own_documents
+from sentemb.data.documents import read_unique_documents
 from sentemb.data.retrieval import RetrievalSet, load_retrieval
 from sentemb.encoding import load_encoder
 from sentemb.evaluation.comparison import compare
@@ -76,7 +76,7 @@ def measure(name: str, way: str, arguments: argparse.Namespace) -> dict[str, Any
         name, split="dev" if name == "tldr" else None, data_dir=arguments.data_dir
     )  # of tldr the dev queries
     model = load(arguments.base, pooling="mean" if arguments.raw else None)
-    texts = draw_texts(read_own_documents(data.source), most=arguments.sentences).training
+    texts = draw_texts(read_unique_documents(data.source), most=arguments.sentences).training
     before = _system(model, data, "base", arguments.cache)
     with tempfile.TemporaryDirectory() as folder:
         changed = WAYS[way](model, texts, Path(folder), arguments)

@@ -1,13 +1,13 @@
 """Do the verdicts of `sentemb adapt` hold on collections that took no part in them?
 
-    python benchmarks/adapt_verdicts.py measure --data-dir DATA --model all-MiniLM-L6-v2 --cache CACHE
-    python benchmarks/adapt_verdicts.py fit --cache CACHE --output benchmarks/results/adapt_verdicts.json \
+    python benchmarks/adapt_verdicts.py measure --data-dir DATA --model all-MiniLM-L6-v2
+    python benchmarks/adapt_verdicts.py fit --output benchmarks/results/adapt_verdicts.json \
         --calibration sentemb/adaptation/calibration.json
 
 `measure` adapts static-mini, bert-mini and the model to every collection of `pool.py`, and scores each share
 of the trained weights on the generated queries, which `adapt` sees, and on the judged queries, which it does
-not see.
-Runs that CACHE holds are not repeated; several processes may share it. `fit` fits the model of
+not see. It appends each run to results/adapt_runs.jsonl, so that runs of several machines add up. Those in
+the file are not repeated, and several processes may write to it. `fit` fits the model of
 `sentemb.adaptation.gain` and reports how its rule holds leave-one-corpus-out: the runs of each collection are
 predicted by a model that was fitted on the others. Languages of one text are left out together, and count as
 one.
@@ -20,7 +20,7 @@ import json
 import logging
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 import pool
+import torch
 from numpy.typing import NDArray
 from scipy import optimize
 
@@ -38,15 +39,17 @@ from sentemb.adaptation.gain import Calibration, Change, Gain, Reliability, chan
 from sentemb.adaptation.held_out import MEASURES, NDCG, RECALL, Scores, scores_on
 from sentemb.adaptation.run import configured
 from sentemb.adaptation.session import AdaptSession
-from sentemb.data.own_documents import OwnDocument
+from sentemb.data.documents import Document
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.evaluation.environment import hardware, library_versions
 from sentemb.training.outcome import Run
 from sentemb.training.progress import without_upstream_bars
 
 Double = NDArray[np.float64]
+RUNS = Path(__file__).with_name("results") / "adapt_runs.jsonl"
+"""The runs that were measured so far."""
 REAL = "real"
-"""The judged queries, in the cache."""
+"""The judged queries, as a kind."""
 BASE = 0.0
 """The share that is the base."""
 
@@ -75,27 +78,35 @@ class MeasuringSession(AdaptSession):
 
 
 def measure(arguments: argparse.Namespace) -> None:
-    """Measure every run that is not in the cache."""
-    arguments.cache.mkdir(parents=True, exist_ok=True)
+    """Measure every run that the file does not have."""
     bases = arguments.bases or ["static-mini", "bert-mini", arguments.model]
     for seed in arguments.seeds:
         for name in arguments.sets or pool.NAMES:
-            places = {
-                base: arguments.cache / f"{name.replace('/', '_')}--{Path(base).name}--{seed}.npz"
-                for base in bases
-            }
-            if all(place.exists() for place in places.values()):
-                continue
-            data, documents = pool.load(name, arguments.data_dir, arguments.documents, arguments.judged)
-            for base, place in places.items():
-                if not place.exists():
-                    _measure(name, data, documents, base, seed, place)
+            known = {(run["set"], run["base"], run["seed"]) for run in read(arguments.runs)}
+            missing = [base for base in bases if (name, Path(base).name, seed) not in known]
+            if missing:
+                data, documents = pool.load(name, arguments.data_dir, arguments.documents, arguments.judged)
+            for base in missing:
+                began = time.perf_counter()
+                run = measured(name, data, documents, base, seed)
+                with arguments.runs.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(run) + "\n")
+                changes = {share: values["change"][NDCG] for share, values in run["shares"].items()}
+                print(
+                    f"{name} {run['base']} seed {seed}: {changes} ({time.perf_counter() - began:.0f} s)",
+                    flush=True,
+                )
 
 
-def _measure(
-    name: str, data: RetrievalSet, documents: Sequence[OwnDocument], base: str, seed: int, place: Path
-) -> None:
-    began = time.perf_counter()
+def read(path: Path) -> list[dict[str, Any]]:
+    """Return the runs of a file; none if it does not exist."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+
+
+def measured(
+    name: str, data: RetrievalSet, documents: Sequence[Document], base: str, seed: int
+) -> dict[str, Any]:
+    """Adapt a base to a collection, and score each share of the trained weights."""
     with tempfile.TemporaryDirectory() as folder, without_upstream_bars():
         config, kind = configured(documents, base, Path(folder, "out"), {"seeds": (seed,)})
         session = MeasuringSession(config, documents, kind=kind, progress=None)
@@ -103,16 +114,33 @@ def _measure(
         with suppress(_Measured):
             session.run(resume=False)
     about = {"set": name, "base": Path(base).name, "kind": kind, "seed": seed, "documents": len(documents)}
-    arrays = {
-        f"{share:g}|{queries}|{measure}": own.astype(np.float32)
-        for share, scores in session.found.items()
-        for (queries, measure), own in scores.items()
-    }
-    temporary = place.with_suffix(".part.npz")
-    np.savez_compressed(temporary, about=json.dumps(about), **arrays)  # type: ignore[arg-type]
-    temporary.replace(place)
-    means = {share: round(float(scores[REAL, NDCG].mean()), 1) for share, scores in session.found.items()}
-    print(f"{name} {about['base']} seed {seed}: {means} ({time.perf_counter() - began:.0f} s)", flush=True)
+    return {**about, "processor": processor(), **run_of(session.found, kind)}
+
+
+def processor() -> str:
+    """Return what computed."""
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else str(hardware()["processor"])
+
+
+def run_of(found: Mapping[float, Scores], kind: str) -> dict[str, Any]:
+    """Return what `fit` reads, and the means of all other queries for whoever tries other features."""
+    base = found[BASE]
+    shares = {}
+    for share in SHARES[kind]:
+        apart = {measure: found[share][REAL, measure] - base[REAL, measure] for measure in MEASURES}
+        change = change_of(base, found[share], share=share, kind=kind)
+        shares[f"{share:g}"] = {
+            "features": None if change is None else change.features.round(4).tolist(),
+            "noise": None if change is None else change.noise.round(5).tolist(),
+            "change": {measure: round(float(own.mean()), 3) for measure, own in apart.items()},
+            "error": round(float(apart[NDCG].std(ddof=1)) / len(apart[NDCG]) ** 0.5, 3),
+            "scores": _means(found[share]),
+        }
+    return {"base_scores": _means(base), "shares": shares}
+
+
+def _means(scores: Scores) -> dict[str, float]:
+    return {f"{queries} {measure}": round(float(own.mean()), 2) for (queries, measure), own in scores.items()}
 
 
 @dataclass(frozen=True)
@@ -141,31 +169,17 @@ class Trial:
         return self.set, self.base, self.seed
 
 
-def trials(cache: Path) -> list[Trial]:
-    """Return all trials of the cache, each corpus of a base with the same weight in all."""
+def trials(runs: Sequence[dict[str, Any]]) -> list[Trial]:
+    """Return all trials of some runs, each corpus of a base with the same weight in all."""
     found: list[Trial] = []
-    for place in sorted(cache.glob("*.npz")):
-        with np.load(place) as data:
-            about = json.loads(str(data["about"]))
-            scores: dict[float, dict[tuple[str, str], Double]] = {}
-            for key in data.files:
-                if key != "about":
-                    share, queries, measure = key.split("|")
-                    scores.setdefault(float(share), {})[queries, measure] = data[key].astype(np.float64)
-        real = {
-            share: {measure: own.pop((REAL, measure)) for measure in MEASURES}
-            for share, own in scores.items()
-        }
-        for share in SHARES[about["kind"]]:
-            change = change_of(scores[BASE], scores[share], share=share, kind=about["kind"])
-            if change is None:
-                continue
-            apart = real[share][NDCG] - real[BASE][NDCG]
-            recall = float((real[share][RECALL] - real[BASE][RECALL]).mean())
-            error = float(apart.std(ddof=1)) / len(apart) ** 0.5
-            names = (about["set"], about["base"], about["kind"], about["seed"])
-            before = float(real[BASE][NDCG].mean())
-            found.append(Trial(*names, change, float(apart.mean()), recall, error, before))
+    for run in runs:
+        names = (run["set"], run["base"], run["kind"], run["seed"])
+        before = run["base_scores"][f"{REAL} {NDCG}"]
+        for share, values in run["shares"].items():
+            if values["features"] is not None:
+                change = Change(np.array(values["features"]), float(share), np.array(values["noise"]))
+                real = values["change"]
+                found.append(Trial(*names, change, real[NDCG], real[RECALL], values["error"], before))
     counts: dict[tuple[str, str, float], int] = {}
     for one in found:
         key = (one.corpus, one.base, one.change.share)
@@ -221,21 +235,18 @@ def left_out(some: Sequence[Trial]) -> Double:
     return found
 
 
-def fitted(some: Sequence[Trial], reliability: Reliability) -> Calibration:
+def fitted(some: Sequence[Trial], reliability: Mapping[str, Reliability]) -> Calibration:
     """Fit the whole model."""
     return Calibration(
         coefficients(some, "ndcg"), coefficients(some, "recall"), spread(some, left_out(some)), reliability
     )
 
 
-NOTHING = Reliability(0, 0, 0, 0.0, 0.0, 0.0, 0.0)
-
-
 def predictions(some: Sequence[Trial]) -> dict[tuple[str, str, int], list[tuple[Trial, Gain]]]:
     """Predict all runs, those of each corpus by a model that was fitted on the others."""
     runs: dict[tuple[str, str, int], list[tuple[Trial, Gain]]] = {}
     for corpus in dict.fromkeys(one.corpus for one in some):
-        model = fitted([one for one in some if one.corpus != corpus], NOTHING)
+        model = fitted([one for one in some if one.corpus != corpus], {})
         for one in some:
             if one.corpus == corpus:
                 runs.setdefault(one.run, []).append((one, model.predict(one.change)))
@@ -320,24 +331,24 @@ def _shown(one: Verdict) -> list[Any]:
 
 def report(arguments: argparse.Namespace) -> None:
     """Fit, and write the model with its reliability."""
-    some = trials(arguments.cache)
+    some = trials(read(arguments.runs))
     runs = predictions(some)
     found = verdicts(runs)
-    bases = sorted({one.base for one in found})
-    whole = {
-        base or "all": summary(
-            [one for one in found if base in ("", one.base)],
-            [pair for (_, other, _), pairs in runs.items() for pair in pairs if base in ("", other)],
-        )
-        for base in ("", *bases)
-    }
+    bases = {one.base: one.kind for one in some}
+    whole = {"all": summary(found, [pair for pairs in runs.values() for pair in pairs])}
+    for base in sorted(bases):
+        pairs = [pair for (_, other, _), pairs in runs.items() for pair in pairs if other == base]
+        whole[base] = summary([one for one in found if one.base == base], pairs)
     for base, values in whole.items():
         print(base, json.dumps(values), flush=True)
-    every = whole["all"]
-    reliability = Reliability(
-        corpora=len({one.corpus for one in some}),
-        **{name: every[name] for name in Reliability._fields if name in every},
-    )
+    reliability = {
+        kind: Reliability(
+            bases=(base,),
+            corpora=len({one.corpus for one in some if one.base == base}),
+            **{name: whole[base][name] for name in Reliability._fields if name in whole[base]},
+        )
+        for base, kind in bases.items()
+    }
     model = fitted(some, reliability)
     if arguments.calibration is not None:
         values = {
@@ -345,7 +356,7 @@ def report(arguments: argparse.Namespace) -> None:
             "ndcg": model.ndcg.round(3).tolist(),
             "recall": model.recall.round(3).tolist(),
             "spread": [round(value, 3) for value in model.spread],
-            "reliability": reliability._asdict(),
+            "reliability": {kind: one._asdict() for kind, one in reliability.items()},
         }
         write_text(arguments.calibration, json.dumps(values, indent=1) + "\n")
     if arguments.output is not None:
@@ -372,12 +383,12 @@ def main() -> None:
     first.add_argument("--seeds", nargs="*", type=int, default=[1, 2, 3])
     first.add_argument("--documents", type=int, default=5000, help="documents of a collection at most")
     first.add_argument("--judged", type=int, default=400, help="judged queries of a collection at most")
-    first.add_argument("--cache", type=Path, required=True)
     second = commands.add_parser("fit")
     second.set_defaults(run=report)
-    second.add_argument("--cache", type=Path, required=True)
     second.add_argument("--calibration", type=Path, default=None)
     second.add_argument("--output", type=Path, default=None)
+    for command in (first, second):
+        command.add_argument("--runs", type=Path, default=RUNS, help="file of all runs")
     arguments = parser.parse_args()
     logging.disable(logging.WARNING)
     arguments.run(arguments)

@@ -34,8 +34,8 @@ from sentemb.compression.variants import (
     variants_of,
 )
 from sentemb.compression.write import Division, divide_documents
+from sentemb.data.documents import read_unique_documents
 from sentemb.data.generated_queries import generate_queries
-from sentemb.data.own_documents import read_own_documents
 from sentemb.data.sources import describe_source
 from sentemb.data.sts import ScoredPairs, load_scored_pairs
 from sentemb.encoding import load_encoder
@@ -135,7 +135,7 @@ def measure(arguments: argparse.Namespace, run: dict[str, Any], keep: Callable[[
     seed, data_dir = arguments.seed, arguments.data_dir
     sets = load_sets(data_dir=data_dir)
     dev = load_scored_pairs("stsb", split="dev", data_dir=data_dir)
-    parts = divide_documents(read_own_documents(arguments.texts, data_dir=data_dir), seed=seed)
+    parts = divide_documents(read_unique_documents(arguments.texts, data_dir=data_dir), seed=seed)
     model = load(arguments.model, device="cpu")
     texts = draw_calibration_texts(parts.calibration, seed=seed)
     with tempfile.TemporaryDirectory() as place:

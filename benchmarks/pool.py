@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sentemb.data.own_documents import OwnDocument, read_own_documents
+from sentemb.data.documents import Document, read_unique_documents
 from sentemb.data.retrieval import RetrievalSet, load_retrieval, retrieval_set
 
 SHORT = ("quora", "captions", "headlines", "mrpc", "forums")
@@ -36,7 +36,7 @@ _ALIKE = 4.0  # grade of STS from which two sentences say the same
 _PAIRS = 800
 
 
-def load(name: str, folder: Path, most: int, judged: int) -> tuple[RetrievalSet, list[OwnDocument]]:
+def load(name: str, folder: Path, most: int, judged: int) -> tuple[RetrievalSet, list[Document]]:
     """Return a collection with at most so many documents and judged queries, and its documents.
 
     Documents that are relevant to a query are kept; the others are drawn.
@@ -45,12 +45,12 @@ def load(name: str, folder: Path, most: int, judged: int) -> tuple[RetrievalSet,
         data = _short(name, folder)
         data = reduced(data, most, judged)
         unique = dict.fromkeys(data.documents)
-        return data, [OwnDocument(str(place), "", text) for place, text in enumerate(unique)]
+        return data, [Document(text, str(place)) for place, text in enumerate(unique)]
     place = folder / "retrieval" / name
     data = load_retrieval(str(place), split="dev" if name == "tldr" else None)
     data = replace(reduced(data, most, judged), name=name)
     kept = {*data.documents}
-    return data, [document for document in read_own_documents(str(place)) if document.whole in kept]
+    return data, [document for document in read_unique_documents(str(place)) if document.whole in kept]
 
 
 def reduced(data: RetrievalSet, most: int, judged: int) -> RetrievalSet:

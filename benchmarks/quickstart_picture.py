@@ -15,7 +15,6 @@ from matplotlib.ticker import MaxNLocator
 
 from sentemb.adaptation import adapt
 from sentemb.data.docstrings import stdlib_documents
-from sentemb.data.own_documents import OwnDocument
 from sentemb.quickstart import SEARCH_ENCODER
 from sentemb.quickstart_search import TEST, Answers, ask_everything
 from sentemb.report.figures import COLOURS, panels, png_of
@@ -28,8 +27,7 @@ _METRICS = {"hit@10": "relevant document in the first ten, %", "mrr@10": "MRR@10
 def search(folder: Path) -> Answers:
     """Ask the quickstart's questions in its four ways."""
     documents = list(stdlib_documents())
-    own = [OwnDocument(one.id, title="", text=one.text) for one in documents]
-    adapt(own, SEARCH_ENCODER, folder / "adapted", seeds=(1,))
+    adapt(documents, SEARCH_ENCODER, folder / "adapted", seeds=(1,))
     index = SearchIndex.build(documents, SEARCH_ENCODER)
     return ask_everything(documents, index, adapted=SearchIndex.build(documents, folder / "adapted"))
 

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 from sentemb._commands import format_command
 from sentemb._files import write_text
 from sentemb.adaptation import Adapted, adapt
-from sentemb.data.bundled_text import bundled_pairs, bundled_pairs_file, bundled_sentences_file
+from sentemb.data.bundled_text import BUNDLED_PAIRS, bundled_pairs, bundled_sentences_file
 from sentemb.data.docstrings import stdlib_documents
-from sentemb.data.own_documents import OwnDocument
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.evaluation import evaluate_pairs
 from sentemb.modules import Poolings
@@ -109,7 +108,7 @@ def run_quickstart(
     seed: int = 1,
     progress: ConsoleProgress | None = None,
 ) -> Quickstart:
-    """Adapt a search to the standard library's documentation; train SG-OPT from a raw encoder, evaluate both.
+    """Adapt a search to the documentation of the standard library, train SG-OPT, and evaluate both.
 
     The documents lie in `documents.jsonl`, to try other commands with. The model has the weights that were
     best on the bundled pairs, of which its table is made too.
@@ -121,8 +120,7 @@ def run_quickstart(
     write_text(output / "documents.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
     index = SearchIndex.build(documents, model)
     announce(f"adapting {index.manifest.encoder.name} to the documentation, without labels")
-    own = [OwnDocument(one.id, title="", text=one.text) for one in documents]
-    adapted = adapt(own, model, output / "adapted", seeds=(seed,), progress=progress)
+    adapted = adapt(documents, model, output / "adapted", seeds=(seed,), progress=progress)
     better = SearchIndex.build(documents, output / "adapted") if adapted.helped else None
     announce("searching with the bundled questions")
     answers = ask_everything(documents, index, adapted=better)
@@ -162,7 +160,7 @@ def _configuration(
             "base": base,
             "data": str(bundled_sentences_file()) if data is None else data,
             "columns": None if column is None else (column,),
-            "dev": str(bundled_pairs_file()),
+            "dev": BUNDLED_PAIRS,
             "output": str(output / "model"),
             "eval_steps": 25,
             "stopping": "none",
@@ -174,4 +172,4 @@ def _configuration(
 
 
 def _spearman(encoder: TextEncoder | Path) -> float:
-    return evaluate_pairs(encoder, [bundled_pairs()]).score("sentemb-pairs")
+    return evaluate_pairs(encoder, [bundled_pairs()]).score(BUNDLED_PAIRS)

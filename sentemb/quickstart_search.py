@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sentemb.data.bundled_text import Question, bundled_questions
-from sentemb.data.docstrings import LibraryDocument
+from sentemb.data.documents import Document
 from sentemb.data.retrieval import RetrievalSet, retrieval_set
 from sentemb.evaluation import (
     Difference,
@@ -121,7 +121,7 @@ class IndexSearcher:
 
 
 def ask_everything(
-    documents: Sequence[LibraryDocument], index: SearchIndex, *, adapted: SearchIndex | None = None
+    documents: Sequence[Document], index: SearchIndex, *, adapted: SearchIndex | None = None
 ) -> Answers:
     """Ask all questions in every way.
 
@@ -170,7 +170,7 @@ def ask_everything(
     )
 
 
-def _answerable(documents: Sequence[LibraryDocument]) -> list[Question]:
+def _answerable(documents: Sequence[Document]) -> list[Question]:
     """The questions with the answers that this Python has, if any."""
     known = {document.id for document in documents}
     some = [
@@ -180,9 +180,9 @@ def _answerable(documents: Sequence[LibraryDocument]) -> list[Question]:
     return [one for one in some if one.answers]
 
 
-def _judged(split: str, questions: Sequence[Question], documents: Sequence[LibraryDocument]) -> RetrievalSet:
+def _judged(split: str, questions: Sequence[Question], documents: Sequence[Document]) -> RetrievalSet:
     return retrieval_set(
-        {document.id: document.text for document in documents},
+        {str(document.id): document.text for document in documents},
         {one.text: one.text for one in questions},
         {one.text: dict.fromkeys(one.answers, 1) for one in questions},
         name=_SET,

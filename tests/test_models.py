@@ -14,7 +14,7 @@ from sentence_transformers import SentenceTransformer
 
 from sentemb.adaptation import adapt
 from sentemb.compression import compress, distill_layers, distill_static
-from sentemb.data.own_documents import OwnDocument
+from sentemb.data.documents import Document
 from sentemb.data.sts import ScoredPairs, Subset
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
@@ -65,8 +65,8 @@ def sentences(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def documents() -> list[OwnDocument]:
-    return [OwnDocument(f"{row}", "", text) for row, text in enumerate(drawn(120, seed=4, shortest=8))]
+def documents() -> list[Document]:
+    return [Document(text, f"{row}") for row, text in enumerate(drawn(120, seed=4, shortest=8))]
 
 
 @pytest.mark.parametrize("model", MODELS, ids=NAMES)
@@ -136,7 +136,7 @@ def test_without_trainable_weights_training_is_refused(
 
 
 @pytest.mark.parametrize("name", TRAINED)
-def test_adapts(folders: dict[str, Path], documents: list[OwnDocument], tmp_path: Path, name: str) -> None:
+def test_adapts(folders: dict[str, Path], documents: list[Document], tmp_path: Path, name: str) -> None:
     outcome = adapt(documents, str(folders[name]), tmp_path / "mine", teacher="none", **STEP)
     kept = load_encoder(outcome.output, device="cpu").encode(TEXTS)
     base = load_encoder(folders[name], device="cpu").encode(TEXTS)
@@ -158,7 +158,7 @@ def test_a_recipe_that_pools_the_first_token_trains_a_decoder_by_its_own_pooling
 
 
 def test_a_decoder_is_adapted_by_its_last_token(
-    folders: dict[str, Path], documents: list[OwnDocument], tmp_path: Path
+    folders: dict[str, Path], documents: list[Document], tmp_path: Path
 ) -> None:
     outcome = adapt(documents, str(folders["llama-raw"]), tmp_path / "mine", teacher="none", **STEP)
     assert SentenceTransformer(str(outcome.output), device="cpu")[1].pooling_mode == "lasttoken"

@@ -67,7 +67,15 @@ def _imported() -> set[str]:
 def test_what_the_plain_installation_lacks_is_said_by_the_extra_that_brings_it() -> None:
     project = tomllib.loads((ROOT.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     plain = {re.split(r"[\[<>=]", requirement)[0] for requirement in project["dependencies"]}
-    come_with_those = {"aiohttp", "anyio", "h11", "markupsafe", "pydantic_core", "starlette"}
+    come_with_those = {
+        "aiohttp",
+        "annotated_types",
+        "anyio",
+        "h11",
+        "markupsafe",
+        "pydantic_core",
+        "starlette",
+    }
     integrations = {"haystack", "langchain_core"}  # rooms that only programs with these packages import
     distributions = packages_distributions()
     lacking = {

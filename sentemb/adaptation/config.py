@@ -38,21 +38,33 @@ class AdaptConfig(EncoderConfig):
 
     recipe: str = Field("adapt", description="Not a recipe of `train`: pairs are made of the documents.")
     documents: str = Field(description="The documents: a file, or a folder of files.")
-    text_column: str | None = Field(None, description="Column of the documents' text.")
-    title_column: str | None = Field(None, description="Column of their titles; `title` where there is one.")
-    data_dir: str | None = Field(None, description="Folder of local data sets; SENTEMB_DATA by default.")
-    minutes: float = Field(20.0, gt=0, description="Wall time after which training ends, whatever is left.")
-    teacher: str | None = Field(
-        None, description="Encoder whose similarities are learned, in place of the pairs alone."
+    text_column: str | None = Field(
+        None, description="Column with the text of the documents. Default: text, or the only text column."
     )
-    layers: int | None = Field(None, ge=1, description="Train only so many of the last layers.")
+    title_column: str | None = Field(
+        None,
+        description="Column with the title, which is put before the text. `none`: do not use a title. "
+        "Default: title, if it exists.",
+    )
+    data_dir: str | None = Field(None, description="Folder with data sets.")
+    minutes: float = Field(20.0, gt=0, description="Time limit for training, in minutes.")
+    teacher: str | None = Field(
+        None,
+        description="Stronger encoder whose similarity scores the model learns, or none. Default: "
+        "static-mini for English texts and a pretrained base, else none.",
+    )
+    layers: int | None = Field(None, ge=1, description="Train only the last N layers. Default: all.")
     max_forgetting: float | None = Field(
         None,
         ge=0,
-        description="Points that the model may lose on general sentence pairs and on questions on Python. "
+        description="Maximum loss in points on general sentence pairs and on bundled questions about Python. "
         "Not measured by default.",
     )
-    pooling: str | None = Field(None, description="For a pretrained base; a sentence encoder keeps its own.")
+    pooling: str | None = Field(
+        None,
+        description="Pooling of a pretrained transformer that does not define one: cls, mean, max, "
+        "last-token, first-last, last-2, ...",
+    )
     loss: str = Field("SimCSELoss", description="Contrast of pairs, negatives within the batch.")
     loss_options: Options = Field({"temperature": 0.05, "head": None}, description="Arguments of the loss.")
     weight_decay: float = Field(0.01, ge=0, description="Decoupled decay of matrices.")
@@ -62,10 +74,16 @@ class AdaptConfig(EncoderConfig):
     clip: float = Field(1.0, ge=0, description="Largest global gradient norm.")
     epochs: int = Field(1, ge=1, description="Pairs are drawn for the steps: each is seen once.")
     schedule: Literal["linear", "constant"] = Field("linear", description="Learning rate after the warm-up.")
-    max_length: int = Field(128, ge=1, description="Longest training input in tokens.")
-    max_steps: int = Field(ge=1, description="Optimizer steps.")
+    max_length: int = Field(
+        128,
+        ge=1,
+        description="Maximum length of a training text in tokens. Longer texts are truncated.",
+    )
+    batch_size: int = Field(ge=1, description="Number of pairs per step. The default depends on the base.")
+    learning_rate: float = Field(ge=0, description="Peak learning rate. The default depends on the base.")
+    max_steps: int = Field(ge=1, description="Number of optimizer steps. The default depends on the base.")
     save_steps: int = Field(ge=1, description="Steps between two checkpoints.")
     stopping: Literal["none"] = Field("none", description="Training is not stopped early.")
     stopping_limit: int = Field(1, ge=1, description="Not used without a stopping rule.")
     use_last: bool = Field(True, description="The last weights are the trained ones.")
-    seeds: Seeds = Field((1,), description="Of pairs, order and dropout.")
+    seeds: Seeds = Field((1,), description="Seed for the pairs, the splits and dropout.")

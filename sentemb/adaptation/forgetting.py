@@ -57,7 +57,7 @@ class ForgettingCheck:
 def _questions() -> RetrievalSet:
     """Return the questions, the documents that answer them, and others."""
     questions = {str(number): one for number, one in enumerate(bundled_questions())}
-    documents = {one.id: one.text for one in stdlib_documents()}
+    documents = {str(one.id): one.text for one in stdlib_documents()}
     answers = {name for one in questions.values() for name in one.answers if name in documents}
     others = [name for name in documents if name not in answers]
     chosen = {*answers, *others[:: max(1, len(others) // _MOST)]}

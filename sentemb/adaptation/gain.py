@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from statistics import NormalDist
@@ -45,13 +45,13 @@ class Change(NamedTuple):
     Attributes:
         features: What the coefficients belong to, shape (6,).
         share: Share of the trained weights.
-        by_query: Changes of recall@100 and NDCG@10 of each query, shape (2, queries), for each kind that
-            predicts.
+        noise: Covariance of the first two features for having fewer generated queries than the fit had,
+            shape (2, 2); the fit's errors hold the rest.
     """
 
     features: npt.NDArray[np.float64]
     share: float
-    by_query: tuple[npt.NDArray[np.float64], ...]
+    noise: npt.NDArray[np.float64]
 
 
 class Gain(NamedTuple):
@@ -69,9 +69,10 @@ class Gain(NamedTuple):
 
 
 class Reliability(NamedTuple):
-    """How the rule held on collections that took no part in the fit, one left out at a time.
+    """How the rule held for bases of one kind on collections that took no part in the fit, one at a time.
 
     Attributes:
+        bases: The bases.
         corpora: Number of collections; languages of one text count as one.
         runs: Number of adaptations.
         returned: Number of those that returned a model.
@@ -81,6 +82,7 @@ class Reliability(NamedTuple):
         coverage: Share of the measured changes in their 80 % interval.
     """
 
+    bases: tuple[str, ...]
     corpora: int
     runs: int
     returned: int
@@ -92,9 +94,10 @@ class Reliability(NamedTuple):
     def sentence(self) -> str:
         """Return the reliability in a sentence."""
         return (
-            f"on {self.corpora} other collections with relevance judgments, each left out of the fit in "
-            f"turn, {100 * self.positive:.0f} % of {self.returned} models called better were better on real "
-            f"queries, by {self.measured:+.1f} on average where {self.claimed:+.1f} was expected; "
+            f"of {self.runs} adaptations of {' and '.join(self.bases)} to {self.corpora} other collections "
+            f"with relevance judgments, each left out of the fit in turn, {self.returned} were called "
+            f"better, and {100 * self.positive:.0f} % of these were better on real queries, by "
+            f"{self.measured:+.1f} on average where {self.claimed:+.1f} was expected; "
             f"{100 * self.coverage:.0f} % of the changes lay in their 80 % interval"
         )
 
@@ -107,32 +110,25 @@ class Calibration(NamedTuple):
         recall: Coefficients of the change of recall@100.
         spread: Standard deviation of the error for the whole trained weights, and for a predicted change of
             one point.
-        reliability: Leave-one-corpus-out.
+        reliability: Leave-one-corpus-out, by kind of base.
     """
 
     ndcg: npt.NDArray[np.float64]
     recall: npt.NDArray[np.float64]
     spread: tuple[float, float]
-    reliability: Reliability
+    reliability: Mapping[str, Reliability]
 
     def predict(self, change: Change) -> Gain:
         """Predict the change on real queries."""
         mean = float(change.features @ self.ndcg)
         fixed, relative = self.spread
-        variance = (fixed * change.share) ** 2 + (relative * mean) ** 2 + self._sampling(change)
+        sampling = float(self.ndcg[:2] @ change.noise @ self.ndcg[:2])
+        variance = (fixed * change.share) ** 2 + (relative * mean) ** 2 + sampling
         estimate = Estimate(mean, math.sqrt(variance))
         reach = NormalDist().inv_cdf(CALLED)
         least = variance - (relative * mean) ** 2
         smallest = reach * math.sqrt(least / max(1 - (reach * relative) ** 2, 0.01))
         return Gain(estimate, float(change.features @ self.recall), smallest)
-
-    def _sampling(self, change: Change) -> float:
-        """Return the variance by fewer generated queries than the fit had, whose errors hold theirs."""
-        return math.fsum(
-            float(np.var(self.ndcg[:2] @ own / len(change.by_query)))
-            * max(0.0, 1 / own.shape[1] - 1 / FITTED_QUERIES)
-            for own in change.by_query
-        )
 
 
 def change_of(before: Scores, after: Scores, *, share: float, kind: str) -> Change | None:
@@ -154,7 +150,11 @@ def change_of(before: Scores, after: Scores, *, share: float, kind: str) -> Chan
     means = np.mean([own.mean(axis=1) for own in by_query], axis=0)
     single = (SENTENCE, NDCG) not in before and kind != RAW
     shares = [share * (kind == name) for name in (FINISHED, STATIC, RAW)]
-    return Change(np.array([*means, *shares, share * single]), share, by_query)
+    noise = sum(
+        np.cov(own, bias=True) / len(kinds) ** 2 * max(0.0, 1 / own.shape[1] - 1 / FITTED_QUERIES)
+        for own in by_query
+    )
+    return Change(np.array([*means, *shares, share * single]), share, np.asarray(noise))
 
 
 def select(gains: Sequence[Gain]) -> int | None:
@@ -177,5 +177,8 @@ def calibration() -> Calibration:
         np.array(found["ndcg"]),
         np.array(found["recall"]),
         tuple(found["spread"]),
-        Reliability(**found["reliability"]),
+        {
+            kind: Reliability(**{**values, "bases": tuple(values["bases"])})
+            for kind, values in found["reliability"].items()
+        },
     )

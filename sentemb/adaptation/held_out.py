@@ -10,8 +10,8 @@ import numpy.typing as npt
 from sentence_transformers import SentenceTransformer
 
 from sentemb.adaptation.pairs import allows_pair
+from sentemb.data.documents import Document, split_documents
 from sentemb.data.generated_queries import CHOOSING, generate_queries
-from sentemb.data.own_documents import OwnDocument, split_documents
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding import load_encoder
 from sentemb.encoding.encoder import Role, Vectors
@@ -41,11 +41,11 @@ class Parts(NamedTuple):
             searches the held-out documents and up to 2,000 documents in all.
     """
 
-    train: list[OwnDocument]
+    train: list[Document]
     queries: list[RetrievalSet]
 
 
-def hold_out(documents: Sequence[OwnDocument], *, language: str, seed: int) -> Parts:
+def hold_out(documents: Sequence[Document], *, language: str, seed: int) -> Parts:
     """Hold out 20 % of the documents, at least 30 and at most 500, and generate queries from them.
 
     Raises:
@@ -75,12 +75,12 @@ def hold_out(documents: Sequence[OwnDocument], *, language: str, seed: int) -> P
     return Parts(train, queries)
 
 
-def most_pairs_of_a_batch(documents: Sequence[OwnDocument], *, seed: int) -> int:
+def most_pairs_of_a_batch(documents: Sequence[Document], *, seed: int) -> int:
     """Return how many training documents allow a pair: a batch takes each document at most once."""
     return max(1, sum(map(allows_pair, _divide(documents, seed)[0])))
 
 
-def _divide(documents: Sequence[OwnDocument], seed: int) -> tuple[list[OwnDocument], list[OwnDocument]]:
+def _divide(documents: Sequence[Document], seed: int) -> tuple[list[Document], list[Document]]:
     """Return the documents to train on, and the held-out ones."""
     size = min(max(_LEAST, round(_SHARE * len(documents))), _MOST)
     return split_documents(documents, share=min(1.0, size / max(len(documents), 1)), seed=seed)

@@ -14,10 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sentemb.adaptation.neighbours import nearest_documents
-from sentemb.data.cutting import TellingWords, bare, without, word_spans
-from sentemb.data.own_documents import OwnDocument
-from sentemb.data.sentences import sentences_of
+from sentemb.data.documents import Document
+from sentemb.data.neighborhoods import similar_documents
+from sentemb.data.sentences import IdfWeights, remove_span, sentences_of, strip_punctuation, word_spans
 
 KINDS = {"title": 1, "sentence": 4, "crop": 1, "words": 2}
 """How often each is drawn, of those that a document allows; a sentence is the most like a question."""
@@ -46,13 +45,13 @@ class Pair(NamedTuple):
     document: str
 
 
-def allows_pair(document: OwnDocument) -> bool:
+def allows_pair(document: Document) -> bool:
     """Whether a pair can be cut out of a document: it has six words."""
     return len(word_spans(document.whole)) >= 2 * _SHORTEST
 
 
 def draw_pairs(
-    documents: Sequence[OwnDocument], count: int, *, language: str, seed: int, batch_size: int = 1
+    documents: Sequence[Document], count: int, *, language: str, seed: int, batch_size: int = 1
 ) -> list[Pair]:
     """Draw training pairs, one of each document before any has a second.
 
@@ -69,9 +68,9 @@ def draw_pairs(
         The pairs; none where no document has six words.
 
     Example:
-        >>> from sentemb.data.own_documents import OwnDocument
+        >>> from sentemb.data.documents import Document
         >>> texts = ["The cat sleeps. It dreams of mice.", "A dog barks loudly. It hears the postman."]
-        >>> documents = [OwnDocument(str(number), "", text) for number, text in enumerate(texts)]
+        >>> documents = [Document(text, str(number)) for number, text in enumerate(texts)]
         >>> len(draw_pairs(documents, 4, language="en", seed=0))
         4
     """
@@ -83,7 +82,7 @@ def draw_pairs(
     rows = [row for row, kinds in enumerate(able) if kinds]
     if not rows:
         return []
-    near = nearest_documents([documents[row].whole for row in rows], language=language)
+    near = similar_documents([documents[row].whole for row in rows], language=language)
     pairs: list[Pair] = []
     order: list[int] = []
     while len(pairs) < count:
@@ -119,11 +118,11 @@ def _grouped(near: Sequence[Sequence[int]], generator: np.random.Generator) -> I
 class _Cutter:
     """Cuts queries out of documents."""
 
-    def __init__(self, documents: Sequence[OwnDocument], generator: np.random.Generator) -> None:
+    def __init__(self, documents: Sequence[Document], generator: np.random.Generator) -> None:
         self.generator = generator
-        self._telling = TellingWords(document.whole for document in documents)
+        self._rarity = IdfWeights(document.whole for document in documents)
 
-    def kinds_of(self, document: OwnDocument) -> list[str]:
+    def kinds_of(self, document: Document) -> list[str]:
         """The kinds that a document allows."""
         if not allows_pair(document):
             return []
@@ -136,7 +135,7 @@ class _Cutter:
         shares = np.cumsum([KINDS[kind] for kind in kinds])
         return kinds[int(np.searchsorted(shares, self.generator.random() * shares[-1], side="right"))]
 
-    def cut(self, document: OwnDocument, kind: str) -> Pair:
+    def cut(self, document: Document, kind: str) -> Pair:
         """Cut a query of a kind out of a document."""
         if kind == "title":
             return Pair(document.title, self._part(document.text))
@@ -146,10 +145,10 @@ class _Cutter:
         spans = word_spans(whole)
         return self._crop(whole, spans) if kind == "crop" else self._words(whole, spans)
 
-    def _sentence(self, document: OwnDocument) -> Pair:
+    def _sentence(self, document: Document) -> Pair:
         spans = sentences_of(document.text)
         start, stop = spans[int(self.generator.integers(len(spans)))]
-        rest = without(document.text, start, stop)
+        rest = remove_span(document.text, start, stop)
         query = self._part(_head(document.text[start:stop]), _LONGEST_SENTENCE)
         return Pair(query, f"{document.title} {self._part(rest)}".strip())
 
@@ -158,15 +157,15 @@ class _Cutter:
         first = int(self.generator.integers(len(spans) - length + 1))
         start, stop = spans[first][0], spans[first + length - 1][1]
         stays = self.generator.random() < _WHOLE
-        rest = whole if stays else without(whole, start, stop)
+        rest = whole if stays else remove_span(whole, start, stop)
         return Pair(whole[start:stop], self._part(rest))
 
     def _words(self, whole: str, spans: Sequence[tuple[int, int]]) -> Pair:
         """Rare words of a stretch of the document, which stays whole, or is cut around them."""
         length = min(len(spans), int(self.generator.integers(_STRETCH[0], _STRETCH[1] + 1)))
         first = int(self.generator.integers(len(spans) - length + 1))
-        words = [bare(whole[start:stop]) for start, stop in spans[first : first + length]]
-        weights = np.array([self._telling.weight(word) for word in words])
+        words = [strip_punctuation(whole[start:stop]) for start, stop in spans[first : first + length]]
+        weights = np.array([self._rarity.weight(word) for word in words])
         if not weights.any():
             return self._crop(whole, spans)
         wanted = int(self.generator.integers(_WORDS[0], _WORDS[1] + 1))

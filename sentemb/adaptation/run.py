@@ -22,8 +22,8 @@ from sentemb.adaptation.config import (
 from sentemb.adaptation.held_out import most_pairs_of_a_batch
 from sentemb.adaptation.outcome import Adapted
 from sentemb.adaptation.session import AdaptSession
+from sentemb.data.documents import Document, read_unique_documents
 from sentemb.data.language import language_of
-from sentemb.data.own_documents import OwnDocument, read_own_documents
 from sentemb.modules import is_finished_encoder, load
 from sentemb.modules.loading import default_pooling
 from sentemb.modules.source import find_source
@@ -36,7 +36,7 @@ _READ = 1000  # documents from which the language is detected
 
 
 def adapt(
-    documents: str | Path | Sequence[OwnDocument],
+    documents: str | Path | Sequence[Document],
     base: str,
     output: str | Path,
     *,
@@ -56,7 +56,7 @@ def adapt(
     `teacher="none"` trains it on pairs alone.
 
     Args:
-        documents: What `read_own_documents` takes, or documents that are read already.
+        documents: What `read_unique_documents` takes, or documents that are read already.
         base: Encoder: a folder, a hub id or a bundled model; also a pretrained transformer or a static model.
         output: Folder for the model, its card, and all about the run in `run/`.
         resume: Resume the interrupted run in the folder, if there is one.
@@ -76,8 +76,8 @@ def adapt(
     """
     refuse_several("adaptation")
     given = {name: value for name, value in settings.items() if value is not None}
-    read: Sequence[OwnDocument] = (
-        read_own_documents(
+    read: Sequence[Document] = (
+        read_unique_documents(
             documents,
             text_column=given.get("text_column"),
             title_column=given.get("title_column"),
@@ -98,7 +98,7 @@ def adapt(
 
 
 def configured(
-    documents: Sequence[OwnDocument], base: str, output: str | Path, given: Mapping[str, Any]
+    documents: Sequence[Document], base: str, output: str | Path, given: Mapping[str, Any]
 ) -> tuple[AdaptConfig, str]:
     """Return the configuration of an adaptation with the defaults of its kind of base, and the kind.
 
@@ -123,7 +123,7 @@ def configured(
     return config, kind
 
 
-def _teacher(asked: str | None, kind: str, documents: Sequence[OwnDocument]) -> str | None:
+def _teacher(asked: str | None, kind: str, documents: Sequence[Document]) -> str | None:
     """Return the requested teacher; by default the bundled encoder for a pretrained base and English."""
     if asked is not None:
         return None if asked == NO_TEACHER else asked

@@ -24,8 +24,8 @@ from sentemb.adaptation.pairs import allows_pair, draw_pairs
 from sentemb.adaptation.teaching import taught
 from sentemb.compression.static_model import static_form
 from sentemb.compression.variants import write_copy
+from sentemb.data.documents import Document
 from sentemb.data.language import language_of
-from sentemb.data.own_documents import OwnDocument
 from sentemb.encoding import NonFiniteError, load_encoder
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.encoder import Role
@@ -77,7 +77,7 @@ class AdaptSession(EncoderSession):
     def __init__(
         self,
         config: AdaptConfig,
-        documents: Sequence[OwnDocument],
+        documents: Sequence[Document],
         *,
         kind: str,
         progress: ConsoleProgress | None,
@@ -181,7 +181,7 @@ class AdaptSession(EncoderSession):
             kinds=kinds_of(before, shown.scores),
             share=0.0 if chosen is None else chosen.share,
             step=kept.step,
-            reliability=calibration().reliability,
+            reliability=calibration().reliability[self.kind],
             general={name: (known[name], score) for name, score in chosen.general.items()}
             if chosen is not None and known
             else None,

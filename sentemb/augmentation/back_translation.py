@@ -1,14 +1,14 @@
-"""Back-translation: every unique text once, there and back, with what is done kept on disk."""
+"""Back-translation of every unique text once, with a cache on disk, and noisy copies (SCL, section 4.2)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
-from sentemb.augmentation.store import TranslationStore
-from sentemb.augmentation.translator import Progress, Translator
+from sentemb.augmentation.translator import Progress, TranslationStore, Translator
+from sentemb.data.augmented import RATIO
 from sentemb.errors import InputError
 
 PAIR_COLUMNS = ("text", "back_translation")
@@ -18,15 +18,7 @@ _WINDOW = 64
 
 
 class BackTranslationCounts(NamedTuple):
-    """What became of texts.
-
-    Attributes:
-        texts: All of them.
-        unique: How many unique ones.
-        blank: Texts without a word, which are not translated.
-        empty: Other texts whose back-translation is empty.
-        identical: Texts that came back as they were.
-    """
+    """How many texts there were, how many unique, and how many were blank, came back empty or unchanged."""
 
     texts: int
     unique: int
@@ -62,17 +54,17 @@ def back_translate(
         texts: The texts.
         forward: To the other language.
         backward: From it.
-        cache: Folder for what is translated, in a file for each translator; None keeps nothing.
-        draw: Number of the sample, with translators that sample.
-        batch_size: Texts that are handed over together, and that a killed process loses.
+        cache: Folder of the cache, with a file for each translator; None for no cache.
+        draw: Number of the sample, for translators that sample.
+        batch_size: Texts that are translated together; a killed process loses one batch.
         progress: Called after every batch.
 
     Returns:
-        The back-translation of each text; empty where the text is blank or nothing came back.
+        The back-translation of each text; empty if the text is blank or the translation was empty.
 
     Raises:
-        InputError: The batch size is none, the cache cannot be used, or a translator does not answer text by
-            text.
+        InputError: The batch size is too small, the cache cannot be used, or a translator does not return one
+            translation per text.
 
     Example:
         >>> to_german, to_english = Seq2SeqTranslator("..."), Seq2SeqTranslator("...")  # doctest: +SKIP
@@ -89,14 +81,7 @@ def back_translate(
 
 
 def count_back_translations(texts: Sequence[str], translations: Sequence[str]) -> BackTranslationCounts:
-    """Count what became of texts, repeated ones as often as they are there.
-
-    Args:
-        texts: The texts.
-        translations: What `back_translate` made of them.
-
-    Returns:
-        The counts. White space does not make a translation another one.
+    """Count what `back_translate` made of texts, including duplicates; white space is not a change.
 
     Example:
         >>> count_back_translations(["a cat", "a dog", ""], ["one cat", "a dog", ""]).identical
@@ -121,33 +106,32 @@ def _translate(
     batch_size: int,
     progress: Progress | None,
 ) -> dict[str, str]:
-    """Translations of unique texts that are not blank, by text."""
+    """Return the translations of unique texts that are not blank, by text."""
     done: dict[str, str] = {}
     opened: AbstractContextManager[TranslationStore | None] = (
         nullcontext() if cache is None else TranslationStore(cache, translator).opened()
     )
     with opened as store:
         for batch in _batches(texts, batch_size):
-            known = {} if store is None else store.known(draw)
-            missing = [text for text in batch if text not in known]
-            new = _answers(translator, missing, draw) if missing else []
-            if store is not None and missing:
-                store.add(missing, new, draw=draw)
-            done.update({text: known[text] for text in batch if text in known})
-            done.update(zip(missing, new, strict=True))
+            done.update({} if store is None else store.find(batch, draw=draw))
+            if missing := [text for text in batch if text not in done]:
+                new = _translate_batch(translator, missing, draw)
+                if store is not None:
+                    store.add(missing, new, draw=draw)
+                done.update(zip(missing, new, strict=True))
             if progress is not None:
                 progress(translator.name, len(done), len(texts))
     return done
 
 
 def _batches(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    """Batches of similar length. The texts alone decide them, so that a batch is known as a whole or not."""
+    """Yield batches of similar length. They depend on the texts alone, so that a cache has whole batches."""
     for start in range(0, len(texts), _WINDOW * size):
         window = sorted(texts[start : start + _WINDOW * size], key=len)
         yield from (window[first : first + size] for first in range(0, len(window), size))
 
 
-def _answers(translator: Translator, texts: Sequence[str], draw: int) -> list[str]:
+def _translate_batch(translator: Translator, texts: Sequence[str], draw: int) -> list[str]:
     answers = translator(texts, draw=draw)
     if len(answers) != len(texts) or not all(isinstance(answer, str) for answer in answers):
         raise InputError(
@@ -155,3 +139,69 @@ def _answers(translator: Translator, texts: Sequence[str], draw: int) -> list[st
             "a translator must return a list with one string per text",
         )
     return answers
+
+
+class NoisyCopies(NamedTuple):
+    """Copies of rows at one temperature, in the columns that `sentemb.data.read_copies` takes.
+
+    `incomplete` rows have fewer copies than requested, because a text of a copy came back empty.
+    """
+
+    temperature: float
+    columns: dict[str, list[int] | list[float] | list[str]]
+    counts: BackTranslationCounts
+    incomplete: int
+
+
+def noisy_copies(
+    rows: Mapping[int, Sequence[str]],
+    forward: Translator,
+    backward: Translator,
+    *,
+    temperature: float,
+    copies: int = RATIO,
+    cache: Path | None = None,
+    batch_size: int = 16,
+    progress: Progress | None = None,
+) -> NoisyCopies:
+    """Make copies of rows, each a separate sample; both texts of a pair are translated.
+
+    Args:
+        rows: The text, or the two texts, of each row by its number in the training split.
+        forward: To the other language, sampling at the temperature.
+        backward: From it, the same.
+        temperature: What the copies are marked with.
+        copies: Of each row; 3 in the paper. They may be equal to each other or to the row.
+        cache: As for `back_translate`, like the other arguments.
+        batch_size: Texts that are translated together.
+        progress: Called after every batch.
+
+    Example:
+        >>> copies = noisy_copies(rows, to_german, to_english, temperature=0.9)  # doctest: +SKIP
+    """
+    if copies < 1:
+        raise InputError(f"copies is {copies}", "use 1 or more")
+    texts = [text for row in rows.values() for text in row]
+    draws = [
+        back_translate(
+            texts, forward, backward, cache=cache, draw=draw, batch_size=batch_size, progress=progress
+        )
+        for draw in range(copies)
+    ]
+    found: list[tuple[int, list[str]]] = []
+    incomplete, place = 0, 0
+    for number, row in rows.items():
+        made = [translations[place : place + len(row)] for translations in draws]
+        kept = [texts_of_copy for texts_of_copy in made if all(texts_of_copy)]
+        incomplete += len(kept) < copies
+        found += [(number, texts_of_copy) for texts_of_copy in kept]
+        place += len(row)
+    columns: dict[str, list[int] | list[float] | list[str]] = {
+        "index": [number for number, _ in found],
+        "temperature": [temperature] * len(found),
+        "augmented": [texts_of_copy[0] for _, texts_of_copy in found],
+    }
+    if any(len(row) > 1 for row in rows.values()):
+        columns["augmented_pair"] = [texts_of_copy[1] for _, texts_of_copy in found]
+    counts = count_back_translations(texts * copies, [text for draw in draws for text in draw])
+    return NoisyCopies(temperature, columns, counts, incomplete)

@@ -8,8 +8,7 @@ import numpy as np
 
 from sentemb.classification.classifier import Classifier
 from sentemb.classification.evaluator import inputs_of
-from sentemb.data.label_values import score_classes
-from sentemb.data.labelled import LabelledTexts
+from sentemb.data.labelled import LabelledTexts, score_classes
 from sentemb.errors import InputError
 from sentemb.evaluation.classification import Task
 

@@ -1,11 +1,10 @@
-"""`sentemb data back-translate` and `noisy-copies`: other wordings of texts by way of another language."""
+"""`sentemb data back-translate` and `noisy-copies`: paraphrases of texts through another language."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +15,7 @@ from sentemb.cli.options import (
     Columns,
     DataDir,
     Device,
+    Options,
     OutputFile,
     Overwrite,
     Seed,
@@ -30,48 +30,30 @@ if TYPE_CHECKING:
     from sentemb.augmentation import Decoding, Seq2SeqTranslator
 
 
-@dataclass(frozen=True, kw_only=True)
-class Translation:
-    """The options of both verbs."""
+class Translation(Options):
+    """Options of both verbs."""
 
-    forward: Annotated[
-        str, typer.Option(help="Model that translates the texts into the pivot language: folder or hub id.")
-    ]
-    backward: Annotated[str, typer.Option(help="Model that translates them back: folder or hub id.")]
+    forward: str
+    """Model that translates the texts into the pivot language: folder or hub id."""
+    backward: str
+    """Model that translates them back: folder or hub id."""
     output: OutputFile
     overwrite: Overwrite = False
-    source_language: Annotated[
-        str | None,
-        typer.Option(
-            help="Language of the texts, for multilingual models: a code of the model, such as en or "
-            "eng_Latn."
-        ),
-    ] = None
-    pivot_language: Annotated[
-        str | None,
-        typer.Option(
-            help="Pivot language, for multilingual models: a code of the model, such as de or deu_Latn."
-        ),
-    ] = None
-    forward_prefix: Annotated[
-        str,
-        typer.Option(
-            help="Text to put before every input of --forward, such as T5's 'translate English to German: '."
-        ),
-    ] = ""
-    backward_prefix: Annotated[str, typer.Option(help="Text to put before every input of --backward.")] = ""
+    source_language: str | None = None
+    """Language of the texts, for multilingual models: a code of the model, such as en or eng_Latn."""
+    pivot_language: str | None = None
+    """Pivot language, for multilingual models: a code of the model, such as de or deu_Latn."""
+    forward_prefix: str = ""
+    """Text to put before every input of --forward, such as T5's 'translate English to German: '."""
+    backward_prefix: str = ""
+    """Text to put before every input of --backward."""
     seed: Seed = 0
-    max_new_tokens: Annotated[int, typer.Option(help="Maximum length of a translation in tokens.")] = 256
-    batch_size: Annotated[
-        int, typer.Option(help="Texts per batch. Finished batches survive if the command is killed.")
-    ] = 16
-    cache_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for finished translations. By default they lie next to the output until it is "
-            "complete."
-        ),
-    ] = None
+    max_new_tokens: int = 256
+    """Maximum length of a translation in tokens."""
+    batch_size: int = 16
+    """Texts per batch. Finished batches survive if the command is killed."""
+    cache_dir: Path | None = None
+    """Folder for finished translations. By default they lie next to the output until it is complete."""
     device: Device = None
     data_dir: DataDir = None
 
@@ -105,7 +87,7 @@ class Translation:
 
     @contextmanager
     def cache(self) -> Iterator[Path]:
-        """Where translations are kept: the user's folder, or one beside the output that a success removes."""
+        """Yield the folder of finished translations: the user's, or one next to the output."""
         own = self.output.absolute().parent / f".{self.output.name}.translating"
         try:
             yield self.cache_dir or own
@@ -116,18 +98,19 @@ class Translation:
             shutil.rmtree(own, ignore_errors=True)
 
 
+class _BackTranslation(Translation):
+    data: Annotated[str, typer.Argument()]
+    """Texts: catalogue name, file, folder or hub id."""
+    column: str | None = None
+    """Column with the texts. Required if there are several text columns."""
+    beams: int = 100
+    """Beam width. The default is the paper's."""
+    temperature: float | None = None
+    """Sample at this temperature instead of using beam search."""
+
+
 @grouped
-def back_translate(
-    data: Annotated[str, typer.Argument(help="Texts: catalogue name, file, folder or hub id.")],
-    options: Translation,
-    column: Annotated[
-        str | None, typer.Option(help="Column with the texts. Required if there are several text columns.")
-    ] = None,
-    beams: Annotated[int, typer.Option(help="Beam width. The default is the paper's.")] = 100,
-    temperature: Annotated[
-        float | None, typer.Option(help="Sample at this temperature instead of using beam search.")
-    ] = None,
-) -> None:
+def back_translate(options: _BackTranslation) -> None:
     """Back-translate texts, to get positives for `sentemb train bt`. Run it again to resume after Ctrl-C.
 
     Repeated texts are kept and translated once. Texts whose translation is empty are skipped.
@@ -136,14 +119,13 @@ def back_translate(
     from sentemb.data.writing import by_column, check_output, write_table
 
     # Before the models are loaded: a missing file or column must not cost a minute.
+    data, column = options.data, options.column
     check_output(options.output, [data], overwrite=options.overwrite, cache=options.cache_dir)
     rows = load_columns(data, [column] if column else None, data_dir=options.data_dir)
     texts = list(rows[rows.column_names[0]])
     from sentemb import augmentation
 
-    decoding = augmentation.Decoding(
-        beams=beams, temperature=temperature, seed=options.seed, max_new_tokens=options.max_new_tokens
-    )
+    decoding = augmentation.Decoding(**options.values("beams", "temperature", "seed", "max_new_tokens"))
     pair = options.translators(decoding, texts)
     with options.cache() as cache, progress_bar() as progress:
         translations = augmentation.back_translate(
@@ -166,24 +148,20 @@ def back_translate(
     next_command("train", "bt", "--data", options.output, "--output", "FOLDER")
 
 
+class _NoisyCopies(Translation):
+    data: Annotated[str, typer.Argument()]
+    """Labelled texts: catalogue name or file."""
+    columns: Columns = None
+    temperatures: str = "0.3,0.5,0.7,0.9"
+    """Sampling temperatures. The defaults are the paper's."""
+    copies: int = 3
+    """Copies of each row at each temperature. The default is the paper's."""
+    seeds: str | None = None
+    """Copy only the rows that the experiment `noise` samples with these seeds, such as 0,1,2."""
+
+
 @grouped
-def noisy_copies(
-    data: Annotated[str, typer.Argument(help="Labelled texts: catalogue name or file.")],
-    options: Translation,
-    columns: Columns = None,
-    temperatures: Annotated[
-        str, typer.Option(help="Sampling temperatures. The defaults are the paper's.")
-    ] = "0.3,0.5,0.7,0.9",
-    copies: Annotated[
-        int, typer.Option(help="Copies of each row at each temperature. The default is the paper's.")
-    ] = 3,
-    seeds: Annotated[
-        str | None,
-        typer.Option(
-            help="Copy only the rows that the experiment `noise` samples with these seeds, such as 0,1,2."
-        ),
-    ] = None,
-) -> None:
+def noisy_copies(options: _NoisyCopies) -> None:
     """Sample noisy copies of labelled rows by back-translation, for the experiment `noise` (SCL).
 
     Pass the result to `sentemb experiment noise --data copies.SET=FILE`. With --seeds 0,1,2,3,4,5,6,7,8,9
@@ -194,14 +172,15 @@ def noisy_copies(
     from sentemb.data.augmented import read_originals
     from sentemb.data.writing import check_output, write_table
 
+    data, copies = options.data, options.copies
     check_output(options.output, [data], overwrite=options.overwrite, cache=options.cache_dir)
-    levels = [float(level) for level in split_numbers("temperatures", temperatures)]
-    chosen = None if seeds is None else _drawn(data, split_seeds(seeds), options.data_dir)
-    rows = read_originals(data, split_columns(columns), only=chosen, data_dir=options.data_dir)
+    levels = [float(level) for level in split_numbers("temperatures", options.temperatures)]
+    chosen = None if options.seeds is None else _drawn(data, split_seeds(options.seeds), options.data_dir)
+    rows = read_originals(data, split_columns(options.columns), only=chosen, data_dir=options.data_dir)
     from sentemb import augmentation
 
     decodings = [
-        augmentation.Decoding(temperature=level, seed=options.seed, max_new_tokens=options.max_new_tokens)
+        augmentation.Decoding(temperature=level, **options.values("seed", "max_new_tokens"))
         for level in levels
     ]
     pair = options.translators(decodings[0], [text for row in rows.values() for text in row])

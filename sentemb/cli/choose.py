@@ -6,21 +6,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import Field
 
 from sentemb._commands import format_command
 from sentemb.cli.console import also_command, next_command, next_step, progress_bar, propose_fit, say, show
 from sentemb.cli.options import (
     DEFAULT_ENCODER,
     DOCUMENTS,
-    Candidates,
     EncoderOptions,
     Markdown,
     Overwrite,
     Seed,
     TextColumn,
     TitleColumn,
-    given_data_dir,
-    given_options,
+    bundled_models,
+    flags,
     grouped,
     split_names,
 )
@@ -31,78 +31,40 @@ if TYPE_CHECKING:
 _EXAMPLE_LENGTH = 100
 
 
+class _Options(EncoderOptions):
+    systems: Annotated[list[str], typer.Argument(autocompletion=bundled_models)]
+    """Model: folder, hub id, bundled model or word-vector file in GloVe format. Also bm25, hybrid:MODEL,
+    hybrid-rrf:MODEL, and with --judged hybrid-fitted:MODEL. With --pairs only encoders."""
+    texts: str | None = Field(None, description=DOCUMENTS)
+    query_log: str | None = None
+    """File with real queries of your users, one per line. Generated queries are weighted to resemble them."""
+    judged: str | None = None
+    """Folder in BEIR layout with queries and qrels. They update the prediction from --texts, or rank the
+    systems on their own."""
+    pairs: Path | None = None
+    """File of scored pairs (two texts and a score per row), to rank by similarity instead of search."""
+    text_column: TextColumn = None
+    title_column: TitleColumn = None
+    queries: int | None = Field(None, ge=20)
+    """Number of queries to generate of each kind. Default: 300."""
+    documents: int | None = Field(None, ge=20)
+    """Number of your documents to search: a random sample. Default: 5000."""
+    leaks: str = "sts,retrieval"
+    """Public test sets to check for overlap with your texts: names of sets, sts, transfer, retrieval or
+    none."""
+    draws: int = Field(2000, ge=100)
+    """Number of bootstrap resamples of queries or pairs, for tests and intervals."""
+    confidence: float | None = None
+    """Confidence level of the intervals. Default: 0.8 for predictions, 0.95 otherwise."""
+    seed: Seed = 0
+    output: Annotated[Path | None, typer.Option("--output", "-o")] = None
+    """JSON file with all numbers, including the comparison of every two systems."""
+    overwrite: Overwrite = False
+    markdown: Markdown = False
+
+
 @grouped
-def choose(
-    systems: Candidates,
-    options: EncoderOptions,
-    texts: Annotated[
-        str | None,
-        typer.Option(help=DOCUMENTS),
-    ] = None,
-    query_log: Annotated[
-        str | None,
-        typer.Option(
-            help="File with real queries of your users, one per line. Generated queries are weighted to "
-            "resemble them."
-        ),
-    ] = None,
-    judged: Annotated[
-        str | None,
-        typer.Option(
-            help="Folder in BEIR layout with queries and qrels. They update the prediction from --texts, or "
-            "rank the systems on their own."
-        ),
-    ] = None,
-    pairs: Annotated[
-        Path | None,
-        typer.Option(
-            help="File of scored pairs (two texts and a score per row), to rank by similarity instead of "
-            "search."
-        ),
-    ] = None,
-    text_column: TextColumn = None,
-    title_column: TitleColumn = None,
-    queries: Annotated[
-        int | None,
-        typer.Option(min=20, help="Number of queries to generate of each kind.", show_default="300"),
-    ] = None,
-    documents: Annotated[
-        int | None,
-        typer.Option(
-            min=20, help="Number of your documents to search: a random sample.", show_default="5000"
-        ),
-    ] = None,
-    leaks: Annotated[
-        str,
-        typer.Option(
-            help="Public test sets to check for overlap with your texts: names of sets, sts, transfer, "
-            "retrieval or none."
-        ),
-    ] = "sts,retrieval",
-    draws: Annotated[
-        int,
-        typer.Option(
-            min=100, help="Number of bootstrap resamples of queries or pairs, for tests and intervals."
-        ),
-    ] = 2000,
-    confidence: Annotated[
-        float | None,
-        typer.Option(
-            help="Confidence level of the intervals.", show_default="0.8 for predictions, 0.95 otherwise"
-        ),
-    ] = None,
-    seed: Seed = 0,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="JSON file with all numbers, including the comparison of every two systems.",
-        ),
-    ] = None,
-    overwrite: Overwrite = False,
-    markdown: Markdown = False,
-) -> None:
+def choose(options: _Options) -> None:
     """Rank encoders, bm25 and hybrid:MODEL for your documents, without labels.
 
     sentemb generates queries from your documents, scores every system on them, and predicts the differences
@@ -116,9 +78,11 @@ def choose(
     from sentemb.modules.loading import check_options
     from sentemb.report.choosing import choice_table
 
+    systems, texts, judged, output = options.systems, options.texts, options.judged, options.output
     if output is not None:
-        refuse_unusable_output(output, [texts, query_log, judged, pairs, *systems], cache=options.cache_dir)
-        refuse_existing(output, overwrite=overwrite)
+        inputs = [texts, options.query_log, judged, options.pairs, *systems]
+        refuse_unusable_output(output, inputs, cache=options.cache_dir)
+        refuse_existing(output, overwrite=options.overwrite)
     check_options(options.pooling, options.device)
     for model in filter(None, map(model_of, systems)):
         check_address(model, data_dir=options.data_dir)
@@ -126,23 +90,16 @@ def choose(
         choice = choose_among(
             systems,
             texts,
-            query_log=query_log,
-            judged=judged,
-            pairs=pairs,
-            text_column=text_column,
-            title_column=title_column,
-            count=queries,
-            most=documents,
-            seed=seed,
-            draws=draws,
-            confidence=confidence,
-            leaks=() if leaks == "none" else split_names(leaks),
+            **options.values("query_log", "judged", "pairs", "text_column", "title_column"),
+            **options.values("seed", "draws", "confidence", "data_dir"),
+            count=options.queries,
+            most=options.documents,
+            leaks=() if options.leaks == "none" else split_names(options.leaks),
             load=options.load,
-            data_dir=options.data_dir,
             command=command_line(),
             progress=bar,
         )
-    show(choice_table(choice), markdown=markdown)
+    show(choice_table(choice), markdown=options.markdown)
     typer.echo()
     if choice.leaks is not None:
         say(choice.leaks.sentence())
@@ -155,13 +112,10 @@ def choose(
     typer.echo(f"Verdict: {choice.verdict()}.")
     if output is not None:  # last: a disk that is full costs no verdict
         write_json(output, choice.to_json())
-    source = judged if texts is None and judged is not None and Path(judged).is_dir() else texts
-    _propose(choice, source, (text_column, title_column), options)
+    _propose(choice, judged if texts is None and judged and Path(judged).is_dir() else texts, options)
 
 
-def _propose(
-    choice: Choice, source: str | None, columns: tuple[str | None, str | None], options: EncoderOptions
-) -> None:
+def _propose(choice: Choice, source: str | None, options: _Options) -> None:
     """Print the commands that use the best system, and before them those that may find a better one."""
     from sentemb.adaptation.held_out import FEWEST_DOCUMENTS
     from sentemb.evaluation.retrieval.hybrid import PREFIXES
@@ -174,14 +128,7 @@ def _propose(
     if source is None:
         next_command("serve", model or DEFAULT_ENCODER)
         return
-    given = given_options(
-        {
-            "--text-column": (columns[0], None),
-            "--title-column": (columns[1], None),
-            "--data-dir": (given_data_dir(options.data_dir), None),
-            "--pooling": (options.pooling, None),
-        }
-    )
+    given = options.flags("text_column", "title_column", "data_dir", "pooling")
     # Word vectors, which are a file, are not adapted.
     if model is not None and not Path(model).is_file() and choice.documents >= FEWEST_DOCUMENTS:
         adapt = ("adapt", source, *given, "--base", model, "--output", "FOLDER")
@@ -190,9 +137,8 @@ def _propose(
     equal = [one for one in choice.candidates if one.place == choice.best.place]
     if mode == "hybrid" or len(equal) > 1:
         propose_fit("index")
-    length = {"--max-length": (options.max_length, None)}
-    named = [] if model is None or mode == "keyword" else [*given_options(length), "--model", model]
-    search = given_options({"--mode": (mode, "dense")})
+    named = [] if model is None or mode == "keyword" else [*options.flags("max_length"), "--model", model]
+    search = flags(mode=None if mode == "dense" else mode)
     next_step(
         f"{format_command('index', 'build', source, *given, *named, '--output', 'index')} && "
         f"{format_command('index', 'search', 'index', 'your question', *search)}"

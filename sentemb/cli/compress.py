@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import Field
 
 from sentemb.cli.console import next_command, progress_bar, say, show
 from sentemb.cli.options import (
@@ -15,14 +15,14 @@ from sentemb.cli.options import (
     DataDir,
     Markdown,
     MaxLength,
+    Options,
     Overwrite,
     Pooling,
     Seed,
     TextColumn,
     TitleColumn,
     bundled_models,
-    given_data_dir,
-    given_options,
+    grouped,
     split_names,
 )
 from sentemb.errors import InputError
@@ -37,45 +37,37 @@ _MEGA = 1e6
 _CALIBRATED = ("int8-", "layers-")  # prefixes of variants that depend on the calibration texts
 
 
-def compress(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="Model to compress: folder, hub id or bundled model.", autocompletion=bundled_models
-        ),
-    ],
-    texts: Annotated[str, typer.Option(help=DOCUMENTS)],
-    text_column: TextColumn = None,
-    title_column: TitleColumn = None,
-    sets: Annotated[
-        str | None,
-        typer.Option(
-            help="STS sets or your own files of scored pairs, separated by commas. The default is the dev "
-            "split of STS-B, if it is available."
-        ),
-    ] = None,
-    student: Annotated[
-        Path | None,
-        typer.Option(help="Student to compare with the variants: an output folder of `sentemb distill`."),
-    ] = None,
-    only: Annotated[
-        str | None, typer.Option(help="Variants to try, separated by commas. The default is all.")
-    ] = None,
-    write: Annotated[str | None, typer.Option(help="Variant to write to --output.")] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for the variant of --write.")
-    ] = None,
-    tolerance: Annotated[
-        float, typer.Option(min=0, help="Points of STS or NDCG@10 that a written variant may lose.")
-    ] = 1.0,
-    record: Annotated[Path | None, typer.Option(help="JSON file for all numbers.")] = None,
-    overwrite: Overwrite = False,
-    seed: Seed = 0,
-    pooling: Pooling = None,
-    max_length: MaxLength = None,
-    data_dir: DataDir = None,
-    markdown: Markdown = False,
-) -> None:
+class _Options(Options):
+    model: Annotated[str, typer.Argument(autocompletion=bundled_models)]
+    """Model to compress: folder, hub id or bundled model."""
+    texts: str = Field(description=DOCUMENTS)
+    text_column: TextColumn = None
+    title_column: TitleColumn = None
+    sets: str | None = None
+    """STS sets or your own files of scored pairs, separated by commas. The default is the dev split of STS-B,
+    if it is available."""
+    student: Path | None = None
+    """Student to compare with the variants: an output folder of `sentemb distill`."""
+    only: str | None = None
+    """Variants to try, separated by commas. The default is all."""
+    write: str | None = None
+    """Variant to write to --output."""
+    output: Annotated[Path | None, typer.Option("--output", "-o")] = None
+    """Folder for the variant of --write."""
+    tolerance: float = Field(1.0, ge=0)
+    """Points of STS or NDCG@10 that a written variant may lose."""
+    record: Path | None = None
+    """JSON file for all numbers."""
+    overwrite: Overwrite = False
+    seed: Seed = 0
+    pooling: Pooling = None
+    max_length: MaxLength = None
+    data_dir: DataDir = None
+    markdown: Markdown = False
+
+
+@grouped
+def compress(options: _Options) -> None:
     """Measure smaller variants of a model on your own documents, and write one.
 
     The variants are float16 and bfloat16, int8 for ONNX Runtime and OpenVINO, fewer layers, fewer dimensions,
@@ -85,35 +77,33 @@ def compress(
     from sentemb._files import refuse_existing, refuse_unusable_output, write_json
     from sentemb.compression import QualityDropError, divide_documents
     from sentemb.compression import compress as run
-    from sentemb.compression.write import TOLERANCE
+    from sentemb.data.documents import read_unique_documents
     from sentemb.data.generated_queries import generate_queries
-    from sentemb.data.own_documents import read_own_documents
     from sentemb.data.sources import describe_source
     from sentemb.evaluation.environment import command_line, library_versions
     from sentemb.modules.cards import base_terms, public_name
 
-    inputs = [model, texts, student, *split_names(sets or "")]
-    if (write is None) != (output is None):
+    model, texts, output, record = options.model, options.texts, options.output, options.record
+    inputs = [model, texts, options.student, *split_names(options.sets or "")]
+    if (options.write is None) != (output is None):
         raise InputError("--write and --output need each other", "pass --write VARIANT --output FOLDER")
     if output is not None:
         refuse_unusable_output(output, inputs)
     if record is not None:
         refuse_unusable_output(record, inputs)
-        refuse_existing(record, overwrite=overwrite)
-    documents = read_own_documents(
-        texts, text_column=text_column, title_column=title_column, data_dir=data_dir
-    )
-    parts = divide_documents(documents, seed=seed)
-    tasks = generate_queries(parts.evaluation, count=150, most=len(parts.evaluation), seed=seed)
-    pairs = _pairs(sets, data_dir)
+        refuse_existing(record, overwrite=options.overwrite)
+    documents = read_unique_documents(texts, **options.values("text_column", "title_column", "data_dir"))
+    parts = divide_documents(documents, seed=options.seed)
+    tasks = generate_queries(parts.evaluation, count=150, most=len(parts.evaluation), seed=options.seed)
+    pairs = _pairs(options)
     if not tasks:
         say("there are too few documents to generate queries from: NDCG@10 is skipped")
     about = {
         "model": public_name(model),
-        "texts": describe_source(texts, data_dir=data_dir),
+        "texts": describe_source(texts, data_dir=options.data_dir),
         "command": shlex.join(["sentemb", *command_line()[1:]]),
-        "calibration": {"texts": len(parts.calibration), "priced": parts.shared},
-        "seed": seed,
+        "calibration": {"texts": len(parts.calibration), "evaluated": parts.shared},
+        "seed": options.seed,
         "versions": library_versions(),
         "terms": base_terms(model),
     }
@@ -125,57 +115,38 @@ def compress(
                 parts.calibration,
                 pairs=pairs,
                 tasks=tasks,
-                student=student,
-                only=() if only is None else split_names(only),
-                wanted=write,
-                output=output,
-                overwrite=overwrite,
-                tolerance=tolerance,
-                pooling=pooling,  # type: ignore[arg-type]
-                max_length=max_length,
-                seed=seed,
+                only=split_names(options.only or ""),
+                wanted=options.write,
+                **options.values(
+                    "student", "output", "overwrite", "tolerance", "pooling", "max_length", "seed"
+                ),
                 about=about,
                 progress=progress,
             )
         except QualityDropError as error:  # it holds all reports
             found, refused = error.found, error
-    show(_table(model, found, parts.shared), markdown=markdown)
+    show(_table(model, found, parts.shared), markdown=options.markdown)
     if record is not None:
         rows = [row.to_json() for row in found.reports.rows]
         sets_and_tasks = {"sets": found.reports.pairs, "tasks": found.reports.tasks}
         write_json(record, {**about, **sets_and_tasks, "variants": rows})
     if refused is not None:
         raise refused
-    data = {"--data-dir": (given_data_dir(data_dir), None)}
     if output is not None:
-        next_command("eval", "sts", output, *given_options(data))
-        return
-    given = given_options(
-        {
-            "--texts": (texts, None),
-            "--text-column": (text_column, None),
-            "--title-column": (title_column, None),
-            "--sets": (sets, None),
-            "--tolerance": (tolerance, TOLERANCE),
-            "--seed": (seed, 0),
-            "--pooling": (pooling, None),
-            "--max-length": (max_length, None),
-            **data,
-        }
-    )
-    _say_next(found, ["compress", model, *given], student, tolerance)
+        next_command("eval", "sts", output, *options.flags("data_dir"))
+    else:
+        _say_next(found, options)
 
 
-def _pairs(sets: str | None, data_dir: Path | None) -> list[ScoredPairs]:
+def _pairs(options: _Options) -> list[ScoredPairs]:
     from sentemb.data.sts import stsb_dev
     from sentemb.evaluation.sts import load_sets
 
-    if sets is not None:
-        return load_sets(split_names(sets), data_dir=data_dir)
-    if (found := stsb_dev(data_dir)) is not None:
+    if options.sets is not None:
+        return load_sets(split_names(options.sets), data_dir=options.data_dir)
+    if (found := stsb_dev(options.data_dir)) is not None:
         return [found]
-    data = given_options({"--data-dir": (given_data_dir(data_dir), None)})
-    fetch = shlex.join(["sentemb", "data", "fetch", "stsb", *data])
+    fetch = shlex.join(["sentemb", "data", "fetch", "stsb", *options.flags("data_dir")])
     say(f"STS is skipped: STS-B is not in the data folder. Name --sets, or get it with `{fetch}`")
     return []
 
@@ -231,11 +202,11 @@ def _cells(one: Difference | None) -> tuple[str, str, str]:
     return f"{one.size:+.2f}", f"{low:+.2f} to {high:+.2f}", p
 
 
-def _say_next(found: Compressed, command: Sequence[str], student: Path | None, tolerance: float) -> None:
+def _say_next(found: Compressed, options: _Options) -> None:
     """Suggest a variant to write, and the command that does so."""
     whole, *others = found.reports.rows
-    points = f"{tolerance:g} point{'' if tolerance == 1 else 's'}"
-    fit = [row for row in others if row.quality_drop <= tolerance]
+    points = f"{options.tolerance:g} point{'' if options.tolerance == 1 else 's'}"
+    fit = [row for row in others if row.quality_drop <= options.tolerance]
     if not fit:
         say(f"every variant loses more than {points}")
         return
@@ -245,5 +216,7 @@ def _say_next(found: Compressed, command: Sequence[str], student: Path | None, t
     else:
         chosen = min(fit, key=lambda row: (row.bytes, row.vector_bytes))
         say(f"no variant that loses at most {points} is faster than the model. The smallest is {chosen.name}")
-    written = [] if student is None or chosen.name != "student" else ["--student", student]
-    next_command(*command, *written, "--only", chosen.name, "--write", chosen.name, "-o", "FOLDER")
+    names = ("texts", "text_column", "title_column", "sets", "tolerance", "seed", "pooling", "max_length")
+    given = options.flags(*names, "data_dir", *(["student"] if chosen.name == "student" else []))
+    written = ("--only", chosen.name, "--write", chosen.name, "-o", "FOLDER")
+    next_command("compress", options.model, *given, *written)

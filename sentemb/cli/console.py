@@ -1,4 +1,4 @@
-"""What every verb prints with: messages to standard error, results to standard output."""
+"""Printing of every verb: messages to standard error, results to standard output."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
     from sentemb.report.table import Table
-    from sentemb.training.outcome import Interrupted
 
-# Whatever a terminal obeys in place of showing it: control characters but for tabs and ends of lines, and
-# those that turn the direction of writing around.
+# Control characters except tabs and line ends, and those that change the direction of writing.
 _OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 Marked = Mapping[tuple[int, int], Sequence[tuple[int, int]]]
 """Places (start, stop) in cells that a terminal shows in bold, by row and column."""
@@ -88,12 +86,6 @@ def each_warning_once() -> Iterator[None]:
         handler.removeFilter(is_new)
 
 
-def leave_interrupted(stopped: Interrupted) -> NoReturn:
-    """Say how a run resumes, and leave with the exit code of its signal."""
-    say(f"{stopped.folder}: {stopped}")
-    raise typer.Exit(128 + stopped.number) from None
-
-
 def error_line(message: str) -> str:
     """Return the one line that an error of the user is, without the credentials that URIs hold."""
     return f"sentemb: error: {printable(without_secrets_in_prose(' '.join(message.split())))}\n"
@@ -141,7 +133,7 @@ def show(table: Table, *, markdown: bool = False, marked: Marked | None = None) 
 
 
 def _blocks(table: Table, width: int) -> Iterator[Sequence[int]]:
-    """The columns of numbers that fit beside the names, and those that are left below them."""
+    """Yield the columns of each block: the names, and the numbers that fit next to them."""
     widths = [
         max(len(line) for cell in column for line in printable(cell).split("\n"))
         for column in zip(table.header, *table.rows, strict=True)
@@ -188,7 +180,7 @@ def _rich(table: Table, columns: Sequence[int], marked: Marked) -> RichTable:
 
 
 def _parts(text: str, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[str, str]]:
-    """The pieces of a text with their style; escaping changes their length, so each is escaped alone."""
+    """Yield the pieces of a text with their style. Escaping changes lengths, so each is escaped alone."""
     end = 0
     for start, stop in spans:
         yield printable(text[end:start]), ""

@@ -14,8 +14,7 @@ from sentemb.errors import InputError
 def list_entries(data_dir: DataDir = None) -> None:
     """List the data sets of the catalogue and their location."""
     from sentemb.data.catalogue import SPLITS, entries
-    from sentemb.data.folder import resolve_data_dir
-    from sentemb.data.locate import find
+    from sentemb.data.locate import find, resolve_data_dir
     from sentemb.report.table import Table
 
     root = resolve_data_dir(data_dir)
@@ -95,8 +94,7 @@ def verify(
     """Check the row counts of the data sets in the data folder. Exits with 2 if a count differs."""
     from sentemb.data.catalogue import entries, expand, get
     from sentemb.data.fetch import count
-    from sentemb.data.folder import resolve_data_dir
-    from sentemb.data.locate import find
+    from sentemb.data.locate import find, resolve_data_dir
 
     root = resolve_data_dir(data_dir)
     if root is None:

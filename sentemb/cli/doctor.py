@@ -61,7 +61,7 @@ def doctor(
 
 
 def _kernels() -> Table:
-    """What computes: the libraries of products with the instructions that they chose."""
+    """Return the libraries that multiply matrices, with the instructions that they chose."""
     import torch
     from threadpoolctl import threadpool_info
 

@@ -1,4 +1,4 @@
-"""`sentemb encode`: the vectors of a corpus of any size, in files."""
+"""`sentemb encode`: encode a corpus of any size into files."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from pydantic import Field
 
 from sentemb._files import refuse_unusable_output
 from sentemb._uris import local_path
@@ -33,59 +34,42 @@ if TYPE_CHECKING:
 _LINES = {".txt", ".csv", ".tsv", ".jsonl"}
 
 
+class _Options(EncoderOptions):
+    data: Annotated[str, typer.Argument()]
+    """Documents: file, folder, URI, hub id or catalogue name."""
+    output: OutputFolder
+    model: Named = DEFAULT_ENCODER
+    text_column: TextColumn = None
+    title_column: TitleColumn = None
+    id_column: IdColumn = None
+    workers: int | None = Field(None, ge=1, le=256)
+    """Number of processes that share the cores, or of Ray actors. Default: 1, or one per CPU of the Ray
+    cluster."""
+    ray: str | None = None
+    """Encode on a Ray cluster: local, auto, host:6379 or ray://host:10001."""
+    role: Literal["document", "query"] = "document"
+    """Role of the texts in search. It selects the model's prompt and route."""
+    dtype: Literal["float32", "float16"] = "float32"
+    """Number format of the stored vectors. float16 takes half the space."""
+    shard_size: int = Field(16_384, ge=1, le=10_000_000)
+    """Number of rows per shard."""
+
+
 @grouped
-def encode(
-    data: Annotated[str, typer.Argument(help="Documents: file, folder, URI, hub id or catalogue name.")],
-    output: OutputFolder,
-    options: EncoderOptions,
-    model: Named = DEFAULT_ENCODER,
-    text_column: TextColumn = None,
-    title_column: TitleColumn = None,
-    id_column: IdColumn = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=256,
-            help="Number of processes that share the cores, or of Ray actors.",
-            show_default="1, or one per CPU of the Ray cluster",
-        ),
-    ] = None,
-    ray: Annotated[
-        str | None,
-        typer.Option(help="Encode on a Ray cluster: local, auto, host:6379 or ray://host:10001."),
-    ] = None,
-    role: Annotated[
-        Literal["document", "query"],
-        typer.Option(help="Role of the texts in search. It selects the model's prompt and route."),
-    ] = "document",
-    dtype: Annotated[
-        Literal["float32", "float16"],
-        typer.Option(help="Number format of the stored vectors. float16 takes half the space."),
-    ] = "float32",
-    shard_size: Annotated[
-        int | None,
-        typer.Option(min=1, max=10_000_000, help="Number of rows per shard.", show_default="16384"),
-    ] = None,
-) -> None:
+def encode(options: _Options) -> None:
     """Encode a corpus of any size into a folder of shards. Run the same command again to resume.
 
     Only a few shards are in memory at a time. The files are identical for any number of workers and after any
     interruption. Rows that cannot be encoded are listed in set-aside.jsonl.
     """
-    refuse_unusable_output(output, [data, model], cache=options.cache_dir)
-    from sentemb.encoding.sharding import SHARD_SIZE, encode_shards
+    data, output = options.data, options.output
+    refuse_unusable_output(output, [data, options.model], cache=options.cache_dir)
+    from sentemb.encoding.sharding import encode_shards
     from sentemb.modules.cards import public_name
     from sentemb.search import read_documents
 
-    pool = _pool(workers, ray, options)
-    documents = read_documents(
-        data,
-        text_column=text_column,
-        title_column=title_column,
-        id_column=id_column,
-        data_dir=options.data_dir,
-    )
+    pool = _pool(options)
+    documents = read_documents(data, **options.values("text_column", "title_column", "id_column", "data_dir"))
     # Before the model is loaded: a missing file or column must not cost a minute.
     first = list(itertools.islice(documents, 1))
     total = _estimated(local_path(data))
@@ -94,12 +78,10 @@ def encode(
         found = encode_shards(
             _rows(itertools.chain(first, documents)),
             output,
-            options.arguments(model),
+            options.arguments(options.model),
             source=public_name(data),
             pool=pool,
-            role=role,
-            dtype=dtype,
-            shard_size=shard_size or SHARD_SIZE,
+            **options.values("role", "dtype", "shard_size"),
             progress=lambda done: bar("encoding", done, max(total, done) if total else 0),
             say=say,
         )
@@ -108,19 +90,19 @@ def encode(
     speed = found.encoded / max(time.monotonic() - began, 1e-9)
     size = sum(path.stat().st_size for path in folder.files) / 1e6
     typer.echo(
-        f"{output}: {len(folder):,} vectors of {folder.dimension} dimensions ({dtype}), {size:,.1f} MB, "
-        f"{found.encoded:,} encoded in this run, {speed:,.0f} per second{aside}"
+        f"{output}: {len(folder):,} vectors of {folder.dimension} dimensions ({options.dtype}), {size:,.1f} "
+        f"MB, {found.encoded:,} encoded in this run, {speed:,.0f} per second{aside}"
     )
-    if role == "document":
+    if options.role == "document":
         next_command("index", "build", output, "--output", "index")
 
 
-def _pool(workers: int | None, ray: str | None, options: EncoderOptions) -> Pool | None:
-    """What encodes."""
-    if ray is None:
+def _pool(options: _Options) -> Pool | None:
+    """Return what encodes: processes of this machine, or actors of a cluster."""
+    if options.ray is None:
         from sentemb.encoding.workers import local_pool
 
-        return local_pool(workers or 1)
+        return local_pool(options.workers or 1)
     from sentemb.encoding.cluster import ray_pool
 
     if options.device not in (None, "cpu"):
@@ -129,11 +111,11 @@ def _pool(workers: int | None, ray: str | None, options: EncoderOptions) -> Pool
         )
     if options.cache_dir is not None:
         raise InputError("--cache-dir does not work with --ray", "remove one of the two options")
-    return ray_pool(ray, workers)
+    return ray_pool(options.ray, options.workers)
 
 
 def _rows(documents: Iterator[Document]) -> Iterator[Row]:
-    """Documents as rows, with their positions as ids where they have none."""
+    """Yield documents as rows. A document without an id gets its position."""
     from sentemb.encoding.shards import Row
 
     for position, document in enumerate(documents):
@@ -142,7 +124,7 @@ def _rows(documents: Iterator[Document]) -> Iterator[Row]:
 
 
 def _estimated(path: Path) -> int:
-    """How many rows there are, by the ends of lines; 0 where lines tell nothing of it."""
+    """Return the number of lines of text files; 0 for other formats."""
     files = [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]
     if not files or any(one.suffix not in _LINES for one in files):
         return 0

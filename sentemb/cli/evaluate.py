@@ -15,7 +15,7 @@ from sentemb.cli.options import (
     EvaluationOptions,
     Markdown,
     Models,
-    Systems,
+    bundled_models,
     grouped,
     split_names,
     split_seeds,
@@ -29,78 +29,50 @@ if TYPE_CHECKING:
     from sentemb.evaluation.schema import Record
 
 Loaded = TypeVar("Loaded", bound="TextEncoder | Searcher")
-Preset = Annotated[
-    str, typer.Option(help="Classifier setup: sg-bert or simcse as in the papers; simcse-fast or logreg.")
-]
+
+
+class _Sts(EvaluationOptions):
+    models: Models
+    suite: Literal["sts", "multilingual"] = "sts"
+    """sts: STS12 to STS16, STS-B and SICK-R. multilingual: the seven tracks of SemEval-2017."""
+    sets: str | None = None
+    """Data sets such as sts12, stsb, sickr-mteb, sts14-es, sts17, sts22-de-en, or your own files of scored
+    pairs, separated by commas. The default is the sets of the suite."""
+    protocol: Literal["all", "mean", "wmean"] | None = None
+    """How to combine the subsets of a set: all concatenates them, mean averages their scores, wmean weights
+    the mean by size. The default depends on the suite."""
+    measure: Literal["spearman", "pearson"] | None = None
+    """Correlation to show. The default depends on the suite."""
+    seed: int | None = None
+    """Seed with which the model was trained. Read from the folder's name if it is NAME-seed-N."""
+    markdown: Markdown = False
 
 
 @grouped
-def sts(
-    models: Models,
-    options: EvaluationOptions,
-    suite: Annotated[
-        Literal["sts", "multilingual"],
-        typer.Option(
-            help="sts: STS12 to STS16, STS-B and SICK-R. multilingual: the seven tracks of SemEval-2017."
-        ),
-    ] = "sts",
-    sets: Annotated[
-        str | None,
-        typer.Option(
-            help="Data sets such as sts12, stsb, sickr-mteb, sts14-es, sts17, sts22-de-en, or your own files "
-            "of "
-            "scored pairs, separated by commas. The default is the sets of the suite."
-        ),
-    ] = None,
-    protocol: Annotated[
-        Literal["all", "mean", "wmean"] | None,
-        typer.Option(
-            help="How to combine the subsets of a set: all concatenates them, mean averages their scores, "
-            "wmean weights the mean by size. The default depends on the suite."
-        ),
-    ] = None,
-    measure: Annotated[
-        Literal["spearman", "pearson"] | None,
-        typer.Option(help="Correlation to show. The default depends on the suite."),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            help="Seed with which the model was trained. Read from the folder's name if it is NAME-seed-N."
-        ),
-    ] = None,
-    export_mteb: Annotated[
-        Path | None, typer.Option(help="Folder for result files in MTEB's format.")
-    ] = None,
-    markdown: Markdown = False,
-) -> None:
+def sts(options: _Sts) -> None:
     """Score encoders by the correlation of cosine similarities with gold scores.
 
     The pairs are STS12 to STS16, STS-B and SICK-R, sets in other languages, or your own files with two texts
     and a score per row.
     """
-    from sentemb.cli.export import export_record
     from sentemb.evaluation.environment import command_line
-    from sentemb.evaluation.mteb import unexported
     from sentemb.evaluation.sts import evaluate_pairs, load_sets
     from sentemb.evaluation.suites import get_suite
     from sentemb.report.results import sts_table
 
-    output = options.output
-    _prepare(models, options, output, export_mteb)
-    chosen = get_suite(suite)
-    names = chosen.sets if sets is None else split_names(sets)
+    models, output = options.models, options.output
+    _prepare(models, options, output)
+    suite = get_suite(options.suite)
+    names = suite.sets if options.sets is None else split_names(options.sets)
     pairs = load_sets(names, data_dir=options.data_dir, check_rows=not options.allow_count_mismatch)
-    if export_mteb is not None:
-        unexported((one.name, one.split, len(one)) for one in pairs)
     records: list[Record] = []
     try:
         for encoder in _systems(models, options.load):
             record = evaluate_pairs(
                 encoder,
                 pairs,
-                suite=chosen,
-                seed=seed,
+                suite=suite,
+                seed=options.seed,
                 folder=output,
                 overwrite=options.overwrite,
                 command=command_line(),
@@ -111,33 +83,28 @@ def sts(
             say(f"  {counts} encoded in {record.environment.seconds['encode']:.1f} s")
             if output is not None:
                 say(f"  {output / record.file_name}")
-            if export_mteb is not None:
-                export_record(record, export_mteb)
     finally:
         # What was measured before an error in a later model, or before Ctrl-C, is shown all the same.
         if records:
-            show(sts_table(records, protocol=protocol, measure=measure, seeds_apart=True), markdown=markdown)
+            table = sts_table(records, **options.values("protocol", "measure"), seeds_apart=True)
+            show(table, markdown=options.markdown)
     _say_next([record.model for record in records], output)
 
 
+class _Transfer(EvaluationOptions):
+    models: Models
+    tasks: str = "transfer"
+    """Tasks, separated by commas: mr, cr, subj, mpqa, sst2, trec, mrpc, sst5, sick-e, stsb-trained,
+    sickr-trained, a probing task, or your own labelled files. `transfer` means the papers' seven, `probing`
+    all ten probing tasks."""
+    preset: str = "simcse"
+    """Classifier setup: sg-bert or simcse as in the papers; simcse-fast or logreg."""
+    seeds: str = "1111"
+    """Seeds of the classifiers, such as 1,2,3. Each gets its own record."""
+
+
 @grouped
-def transfer(
-    models: Models,
-    options: EvaluationOptions,
-    tasks: Annotated[
-        str,
-        typer.Option(
-            help="Tasks, separated by commas: mr, cr, subj, mpqa, sst2, trec, mrpc, sst5, sick-e, "
-            "stsb-trained, "
-            "sickr-trained, a probing task, or your own labelled files. `transfer` means the papers' seven, "
-            "`probing` all ten probing tasks."
-        ),
-    ] = "transfer",
-    preset: Preset = "simcse",
-    seeds: Annotated[
-        str, typer.Option(help="Seeds of the classifiers, such as 1,2,3. Each gets its own record.")
-    ] = "1111",
-) -> None:
+def transfer(options: _Transfer) -> None:
     """Train SentEval's classifiers on frozen sentence vectors (SentEval's transfer and probing tasks).
 
     Your own file has one or two texts and a label per row, and is evaluated by cross-validation, as MR is.
@@ -147,42 +114,30 @@ def transfer(
     from sentemb.evaluation.transfer import PROBING_TASKS, TRANSFER_TASKS
 
     groups = {"transfer": TRANSFER_TASKS, "probing": PROBING_TASKS}
-    chosen = [name for given in split_names(tasks) for name in groups.get(given, (given,))]
-    _run(models, ["transfer"], options, tasks=chosen, preset=preset, seeds=split_seeds(seeds))
+    tasks = [name for given in split_names(options.tasks) for name in groups.get(given, (given,))]
+    seeds = split_seeds(options.seeds)
+    _run(options.models, ["transfer"], options, tasks=tasks, preset=options.preset, seeds=seeds)
+
+
+class _Retrieval(EvaluationOptions):
+    models: Annotated[list[str], typer.Argument(autocompletion=bundled_models)]
+    """Model: folder, hub id, bundled model or word-vector file in GloVe format. Also bm25, hybrid:MODEL, a
+    TREC run file (.trec), or a folder with runs SET.trec."""
+    sets: str | None = None
+    """Data sets such as scifact, cisi, xquad-r/de, or your own folders in BEIR layout, separated by commas.
+    The default is all sets of the suite that are in the data folder."""
+    split: str | None = None
+    """Split of the qrels. The default is test, or the only one."""
+    exclude_same_ids: bool = False
+    """Exclude the document with the query's own id from the results, as BEIR does for ArguAna and Quora."""
+    runs: Path | None = None
+    """Folder for the results as TREC run files."""
+    vectors: Path | None = None
+    """Folder of `sentemb encode` with the documents' vectors. Requires a single set and a single model."""
 
 
 @grouped
-def retrieval(
-    models: Systems,
-    options: EvaluationOptions,
-    sets: Annotated[
-        str | None,
-        typer.Option(
-            help="Data sets such as scifact, cisi, xquad-r/de, or your own folders in BEIR layout, separated "
-            "by "
-            "commas. The default is all sets of the suite that are in the data folder."
-        ),
-    ] = None,
-    split: Annotated[
-        str | None, typer.Option(help="Split of the qrels. The default is test, or the only one.")
-    ] = None,
-    exclude_same_ids: Annotated[
-        bool,
-        typer.Option(
-            "--exclude-same-ids",
-            help="Exclude the document with the query's own id from the results, as BEIR does for ArguAna "
-            "and Quora.",
-        ),
-    ] = False,
-    runs: Annotated[Path | None, typer.Option(help="Folder for the results as TREC run files.")] = None,
-    vectors: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of `sentemb encode` with the documents' vectors. Requires a single set and a single "
-            "model."
-        ),
-    ] = None,
-) -> None:
+def retrieval(options: _Retrieval) -> None:
     """Score search on queries with qrels: graded NDCG@10, MRR@10, MAP, recall, precision and hits.
 
     All metrics follow trec_eval. A query without results counts as 0. Encoders are searched exactly, with
@@ -195,8 +150,10 @@ def retrieval(
     from sentemb.evaluation.retrieval.named import model_of, searcher_of
     from sentemb.evaluation.runner.run import shared_vectors
 
-    stored = None if vectors is None else ShardFolder(vectors)
-    if stored is not None and (sets is None or len(split_names(sets)) != 1):
+    models = options.models
+    sets = None if options.sets is None else split_names(options.sets)
+    stored = None if options.vectors is None else ShardFolder(options.vectors)
+    if stored is not None and (sets is None or len(sets) != 1):
         raise InputError("--vectors works with a single data set", "name it with --sets")
     with ExitStack() as stack:
         # Vectors are shared by MODEL and hybrid:MODEL.
@@ -211,47 +168,48 @@ def retrieval(
             options,
             needed=[model for model in map(model_of, models) if model is not None],
             load=partial(searcher_of, load=load, stored=stored),
-            folders=[runs],
-            sets=None if sets is None else split_names(sets),
-            judged=split,
-            exclude_same_ids=exclude_same_ids,
-            runs=runs,
+            folders=[options.runs],
+            sets=sets,
+            judged=options.split,
+            **options.values("exclude_same_ids", "runs"),
             progress=sys.stderr.isatty(),
         )
 
 
+class _Geometry(EvaluationOptions):
+    models: Models
+    data: str = "stsb"
+    """Scored pairs: name of a data set, or a file."""
+    split: str = "dev"
+    """Split of the data set."""
+
+
 @grouped
-def geometry(
-    models: Models,
-    options: EvaluationOptions,
-    data: Annotated[
-        str, typer.Option("--data", help="Scored pairs: name of a data set, or a file.")
-    ] = "stsb",
-    split: Annotated[str, typer.Option(help="Split of the data set.")] = "dev",
-) -> None:
+def geometry(options: _Geometry) -> None:
     """Measure alignment, uniformity, anisotropy and effective rank of encoders, with intervals."""
-    _run(models, ["geometry"], options, pairs=data, split=split)
+    _run(options.models, ["geometry"], options, pairs=options.data, split=options.split)
+
+
+class _All(EvaluationOptions):
+    models: Models
+    suites: str = "sts,multilingual,geometry,transfer,retrieval"
+    """Suites to run, separated by commas."""
+    preset: str = "simcse-fast"
+    """Classifier setup: sg-bert or simcse as in the papers; simcse-fast or logreg."""
+    allow_missing: bool = False
+    """Skip data sets that are not available."""
 
 
 @grouped
-def all_suites(
-    models: Models,
-    options: EvaluationOptions,
-    suites: Annotated[
-        str, typer.Option(help="Suites to run, separated by commas.")
-    ] = "sts,multilingual,geometry,transfer,retrieval",
-    preset: Preset = "simcse-fast",
-    allow_missing: Annotated[
-        bool, typer.Option("--allow-missing", help="Skip data sets that are not available.")
-    ] = False,
-) -> None:
+def all_suites(options: _All) -> None:
     """Evaluate encoders on STS, other languages, geometry, transfer tasks and retrieval.
 
     Each sentence is encoded once. Each suite writes a record to --output. A suite that is already recorded
     there for the same encoder and settings is skipped, so running the command again resumes it. If a data set
     is missing, the command stops before anything is encoded, unless you pass --allow-missing.
     """
-    _run(models, split_names(suites), options, allow_missing=allow_missing, preset=preset)
+    settings = options.values("allow_missing", "preset")
+    _run(options.models, split_names(options.suites), options, **settings)
 
 
 def _prepare(models: Sequence[str], options: EvaluationOptions, *folders: Path | None) -> None:

@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import Field
 
 from sentemb.cli.console import next_command, say
 from sentemb.cli.options import (
     AllowCountMismatch,
     DataDir,
-    Jobs,
+    Options,
     Seeds,
     Settings,
+    grouped,
     local_output,
     split_names,
     split_numbers,
@@ -28,110 +30,90 @@ from sentemb.training.values import parsed_option, to_toml
 if TYPE_CHECKING:
     from sentemb.experiments import Experiment
 
-_DATA = (
-    "Data option of the experiment: KEY=VALUE, such as rule=lacon, test_rows=400 or held_out=0.2. "
-    "--explain lists them. Repeat for several options."
-)
+
+class _Options(Options):
+    name: Annotated[str, typer.Argument()] = ""
+    """Bundled experiment, or your own FILE.toml."""
+    methods: Annotated[list[str] | None, typer.Argument()] = None
+    """Methods or groups of the experiment, or any recipes. The default is the methods of the paper's
+    table."""
+    output: Annotated[Path | None, typer.Option("--output", "-o", callback=local_output)] = None
+    """Folder for records and tables."""
+    base: str | None = None
+    """Base model of every method."""
+    base_for: list[str] | None = None
+    """Base model for one data set: SET=BASE. Repeat for several sets."""
+    sets: str | None = None
+    """Data sets or files, separated by commas: cola,mine.csv. SET/SPLIT trains on that split."""
+    values_: Annotated[str | None, typer.Option("--values")] = None
+    """Values of the experiment's variable instead of the paper's, such as 20,100 (examples)."""
+    seeds: Seeds = None
+    setting: Settings = None
+    data: list[str] | None = None
+    """Data option of the experiment: KEY=VALUE, such as rule=lacon, test_rows=400 or held_out=0.2. --explain
+    lists them. Repeat for several options."""
+    methods_file: Annotated[Path | None, typer.Option("--methods")] = None
+    """TOML file with a table of options for each method."""
+    baseline: str | None = None
+    """Method with which the others are compared."""
+    best: int | None = Field(None, ge=1)
+    """Report only the N best runs by validation score."""
+    jobs: int = Field(1, ge=1)
+    """Number of runs in parallel, each in its own process."""
+    models: Path | None = None
+    """Folder in which models are trained. The default is OUTPUT/models."""
+    keep_models: bool = False
+    """Keep models after they are evaluated."""
+    no_run: bool = False
+    """Only rebuild the tables from existing results. Do not train."""
+    figures: bool = False
+    """Draw figures of the scores over the values."""
+    explain: bool = False
+    """Print the experiment and its data options."""
+    listing: Annotated[bool, typer.Option("--list")] = False
+    """List the bundled experiments."""
+    data_dir: DataDir = None
+    allow_count_mismatch: AllowCountMismatch = False
 
 
-def experiment(
-    name: Annotated[str, typer.Argument(help="Bundled experiment, or your own FILE.toml.")] = "",
-    methods: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Methods or groups of the experiment, or any recipes. The default is the methods of the "
-            "paper's table."
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Folder for records and tables.", callback=local_output),
-    ] = None,
-    base: Annotated[str | None, typer.Option(help="Base model of every method.")] = None,
-    base_for: Annotated[
-        list[str] | None, typer.Option(help="Base model for one data set: SET=BASE. Repeat for several sets.")
-    ] = None,
-    sets: Annotated[
-        str | None,
-        typer.Option(
-            help="Data sets or files, separated by commas: cola,mine.csv. SET/SPLIT trains on that split."
-        ),
-    ] = None,
-    values: Annotated[
-        str | None,
-        typer.Option(
-            help="Values of the experiment's variable instead of the paper's, such as 20,100 (examples)."
-        ),
-    ] = None,
-    seeds: Seeds = None,
-    setting: Settings = None,
-    data: Annotated[list[str] | None, typer.Option(help=_DATA)] = None,
-    methods_file: Annotated[
-        Path | None, typer.Option("--methods", help="TOML file with a table of options for each method.")
-    ] = None,
-    baseline: Annotated[str | None, typer.Option(help="Method with which the others are compared.")] = None,
-    best: Annotated[
-        int | None, typer.Option(min=1, help="Report only the N best runs by validation score.")
-    ] = None,
-    jobs: Jobs = 1,
-    models: Annotated[
-        Path | None, typer.Option(help="Folder in which models are trained. The default is OUTPUT/models.")
-    ] = None,
-    keep_models: Annotated[
-        bool, typer.Option("--keep-models", help="Keep models after they are evaluated.")
-    ] = False,
-    no_run: Annotated[
-        bool, typer.Option("--no-run", help="Only rebuild the tables from existing results. Do not train.")
-    ] = False,
-    figures: Annotated[
-        bool, typer.Option("--figures", help="Draw figures of the scores over the values.")
-    ] = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Print the experiment and its data options.")
-    ] = False,
-    listing: Annotated[bool, typer.Option("--list", help="List the bundled experiments.")] = False,
-    data_dir: DataDir = None,
-    allow_count_mismatch: AllowCountMismatch = False,
-) -> None:
+@grouped
+def experiment(options: _Options) -> None:
     """Train methods, evaluate them and compare them. Finished trials are kept and not run again."""
     from sentemb.experiments import load_experiment, run_experiment, write_tables
     from sentemb.experiments.experiment import joined
 
-    if listing or not name:
+    if options.listing or not options.name:
         typer.echo(_listing(), nl=False)
         return
-    chosen = load_experiment(name)
-    if methods_file is not None:
-        chosen = chosen.with_methods(methods_file)
-    given: dict[str, Any] = {**chosen.data, **assigned("data", data or ())}
+    chosen = load_experiment(options.name)
+    if options.methods_file is not None:
+        chosen = chosen.with_methods(options.methods_file)
+    given: dict[str, Any] = {**chosen.data, **assigned("data", options.data or ())}
     chosen = chosen.replace(
-        rows=methods or None,
-        base=base,
-        bases=split_settings(base_for or (), option="base-for", key="SET") or None,
-        datasets=split_names(sets) if sets else None,
-        values=None if values is None else split_numbers("values", values),
-        seeds=None if seeds is None else split_seeds(seeds),
-        options=joined(chosen.options, assigned("set", setting or ())),
-        data=given | ({"check_rows": False} if allow_count_mismatch else {}),
-        baseline=baseline,
-        best=best,
+        **options.values("base", "baseline", "best"),
+        rows=options.methods or None,
+        bases=split_settings(options.base_for or (), option="base-for", key="SET") or None,
+        datasets=split_names(options.sets) if options.sets else None,
+        values=None if options.values_ is None else split_numbers("values", options.values_),
+        seeds=None if options.seeds is None else split_seeds(options.seeds),
+        options=joined(chosen.options, assigned("set", options.setting or ())),
+        data=given | ({"check_rows": False} if options.allow_count_mismatch else {}),
     )
-    if explain:
+    if options.explain:
         typer.echo(_explained(chosen), nl=False)
         return
+    output = options.output
     if output is None:
         raise InputError("--output is missing", "pass --output FOLDER")
-    if not no_run:
+    if not options.no_run:
         from sentemb.training.progress import ConsoleProgress
 
         try:
             run_experiment(
                 chosen,
                 output,
-                jobs=jobs,
-                data_dir=data_dir,
-                work=models,
-                keep_models=keep_models,
+                **options.values("jobs", "data_dir", "keep_models"),
+                work=options.models,
                 progress=ConsoleProgress(),
             )
         except KeyboardInterrupt as stopped:
@@ -139,7 +121,7 @@ def experiment(
             raise typer.Exit(128 + getattr(stopped, "number", signal.SIGINT)) from None
     path = write_tables(chosen, output)
     typer.echo(path.read_text(encoding="utf-8"), nl=False)
-    if figures:
+    if options.figures:
         from sentemb.experiments.drawing import draw
 
         for picture in draw(chosen, output):
@@ -163,7 +145,7 @@ def _listing() -> str:
 
 
 def _explained(chosen: Experiment) -> str:
-    """The experiment as a TOML file holds it, and the options of its table `data`."""
+    """Return the experiment as TOML, and the options of its table `data`."""
     from sentemb.experiments.run import data_fields
 
     values = chosen.model_dump(mode="json")

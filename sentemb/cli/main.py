@@ -1,4 +1,4 @@
-"""The `sentemb` command: verbs are loaded when they are used, errors of the user are one line."""
+"""The `sentemb` command: verbs are imported on use, and errors of the user are one line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from sentemb.cli.processes import only_the_first_speaks, other_process, wait_for
 from sentemb.cli.verbs import SECTIONS, VERBS, Group, Verb
 from sentemb.encoding.truncation import report_truncation
 from sentemb.errors import InputError, ReportedError
-from sentemb.limits import CEILINGS, VARIABLE, raise_limits
 
 # Modules that only an extra installs.
 _EXTRAS = {
@@ -36,15 +35,11 @@ _EXTRAS = {
 }
 # Without rich's help pages `sentemb --help` answers in half the time.
 _PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
-_LIMITS = (
-    f"Raise a limit for this command. Repeat for several limits. {VARIABLE} sets them permanently. Limits: "
-    + ", ".join(f"{name}={ceiling.default}" for name, ceiling in CEILINGS.items())
-)
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
 
 class LazyGroup(TyperGroup):
-    """A group whose commands are stand-ins for help and completion until one is used."""
+    """Group whose commands are stand-ins for help and completion until one is used."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the verbs under the headings of their sections."""
@@ -54,6 +49,16 @@ class LazyGroup(TyperGroup):
         for heading, names in SECTIONS.items():
             with formatter.section(heading):
                 formatter.write_dl([(name, self.commands[name].get_short_help_str(100)) for name in names])
+
+    def invoke(self, ctx: Any) -> Any:
+        """Say how an interrupted run resumes, and leave with the exit code of its signal."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stopped:
+            if (folder := getattr(stopped, "folder", None)) is None:
+                raise
+            say(f"{folder}: {stopped}")
+            raise typer.Exit(128 + getattr(stopped, "number", signal.SIGINT)) from None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Put the real command in the place of its stand-in."""
@@ -65,7 +70,7 @@ class LazyGroup(TyperGroup):
 
 
 def build() -> Any:
-    """The whole command, with its verbs in the order of the table."""
+    """Return the whole command, with its verbs in the order of the table."""
     app = _group("Train, evaluate and serve sentence embeddings.", add_completion=True)
     for name, entry in VERBS.items():
         if isinstance(entry, Group):
@@ -88,7 +93,7 @@ def _group(help: str, *, add_completion: bool = False) -> typer.Typer:
 
 
 def _stand_in(name: str, verb: Verb) -> Callable[[], Any]:
-    """A function without options whose call imports the verb and gives its command."""
+    """Return a function without options that imports the verb and returns its command."""
 
     def load() -> Any:
         module, _, attribute = verb.target.partition(":")
@@ -107,14 +112,14 @@ def _stand_in(name: str, verb: Verb) -> Callable[[], Any]:
 
 
 def verb_command(group: str, name: str) -> Any:
-    """The command of one verb of a group, with its options."""
+    """Return the command of one verb of a group, with its options."""
     found = VERBS[group]
     assert isinstance(found, Group)
     return _stand_in(name, found.verbs[name])()
 
 
 def _refuse_empty(arguments: list[str]) -> None:
-    """No option takes a blank: it is what a shell makes of a variable that is not set."""
+    """Raise InputError if an option has a blank value: a shell makes it of a variable that is not set."""
     for option, value in pairwise(arguments):
         if option.startswith("-") and not value.strip():
             raise InputError(f"the value of {option} is empty", "pass a value, or remove the option")
@@ -131,9 +136,8 @@ def _options(
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
-    limit: Annotated[list[str] | None, typer.Option(metavar="NAME=N", help=_LIMITS)] = None,
 ) -> None:
-    raise_limits(limit or ())
+    pass
 
 
 def run(arguments: list[str] | None = None) -> None:
@@ -218,7 +222,7 @@ def _open_closed_streams() -> None:
 
 
 def _leave_usage(error: Any) -> None:
-    """A group without a verb shows its help; any other error of usage is a line that says where help is."""
+    """Show the help of a group without a verb, or print an error in one line that says where help is."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         sys.exit(2)

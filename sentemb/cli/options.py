@@ -1,20 +1,24 @@
-"""The options of the verbs, each declared once; a verb gives them their defaults."""
+"""The options of the verbs: each is declared once, as a typed field with its help, default and range."""
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
+from annotated_types import Ge, Gt, Le
+from pydantic import BaseModel, ConfigDict
+from pydantic.fields import FieldInfo
+from typer.models import ParameterInfo
 
 from sentemb._uris import refuse_uri
-from sentemb.data.folder import VARIABLE
+from sentemb.data.locate import VARIABLE
 from sentemb.errors import InputError
 from sentemb.training.values import parsed
 
@@ -22,46 +26,153 @@ if TYPE_CHECKING:
     from sentemb.encoding import TextEncoder
 
 
+class Options(BaseModel):
+    """Options of a verb: each field is one, with its docstring as help and its bounds as range.
+
+    A field that is annotated with `typer.Argument` or `typer.Option` has the names that stand there.
+    """
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, arbitrary_types_allowed=True)
+
+    def values(self, *names: str) -> dict[str, Any]:
+        """Return some of the options by name, or all."""
+        return {name: getattr(self, name) for name in names or type(self).model_fields}
+
+    def flags(self, *names: str) -> list[str]:
+        """Return some of the options that are not the default, as `flags` does."""
+        fields = type(self).model_fields
+        return flags(
+            **{name: value for name, value in self.values(*names).items() if value != fields[name].default}
+        )
+
+
+class Fields:
+    """Fields of a configuration that a verb has as options, with the help and the range that stand there.
+
+    Annotate a parameter of the verb with it. The parameter gets a dict of the values that are given, by the
+    names of the fields.
+
+    Args:
+        config: The configuration: a model or a dataclass of pydantic.
+        names: Names of fields, or pairs of a name and the option's.
+        repeated: Whether options of fields with a tuple are repeated. By default they take one value.
+    """
+
+    def __init__(self, config: Any, *names: str | tuple[str, str], repeated: bool = False) -> None:
+        self.repeated = repeated
+        pairs = [(name, name) if isinstance(name, str) else name for name in names]
+        self.options = {option: (field, config.__pydantic_fields__[field]) for field, option in pairs}
+
+    def parameters(self) -> Iterator[inspect.Parameter]:
+        """Return a parameter for each option."""
+        for option, (_, field) in self.options.items():
+            yield _parameter(option, field, of_config=True, repeated=self.repeated)
+
+    def take(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Take the values of the fields out of those of all options."""
+        values = {}
+        for option, (name, field) in self.options.items():
+            if (value := given.pop(option)) is not None:
+                values[name] = value if get_origin(field.annotation) is not tuple else _as_tuple(value)
+        return values
+
+
+Values = dict[str, Any]
+"""Values of the fields of a configuration."""
+
+
+def grouped(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb an option for each field of the `Options` and `Fields` among its parameters."""
+    hints = get_type_hints(verb, include_extras=True)
+    takers: dict[str, Callable[[dict[str, Any]], Any]] = {}
+    parameters: list[inspect.Parameter] = []
+    shared: list[inspect.Parameter] = []  # with other verbs: they come last
+    for name, one in inspect.signature(verb).parameters.items():
+        hint = hints[name]
+        marks = [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Fields)]
+        if marks:
+            parameters += marks[0].parameters()
+            takers[name] = marks[0].take
+        elif isinstance(hint, type) and issubclass(hint, Options):
+            shared += [_parameter(option, hint.model_fields[option]) for option in _in_order(hint)]
+            takers[name] = functools.partial(_take, hint)
+        else:
+            parameters.append(one.replace(kind=one.KEYWORD_ONLY, annotation=hint))
+
+    parameters += shared
+
+    @functools.wraps(verb)
+    def run(**given: Any) -> None:
+        taken = {name: take(given) for name, take in takers.items()}
+        verb(**given, **taken)
+
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return run
+
+
+def _in_order(options: type[Options]) -> list[str]:
+    """Return the options of a verb, and after them those that it shares with others."""
+    classes = [one for one in options.__mro__ if issubclass(one, Options)]
+    return list(dict.fromkeys(name for one in classes for name in inspect.get_annotations(one)))
+
+
+def _take(options: type[Options], given: dict[str, Any]) -> Options:
+    # The values are checked already. Checked again, a file name that is not UTF-8 would be refused.
+    return options.model_construct(**{name: given.pop(name) for name in options.model_fields})
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, list) else (value,)
+
+
+def _parameter(
+    name: str, field: FieldInfo, *, of_config: bool = False, repeated: bool = False
+) -> inspect.Parameter:
+    kind: Any = field.annotation
+    marks = list(field.metadata)
+    if of_config and get_origin(kind) is tuple:
+        kind, *more = get_args(get_args(kind)[0]) or get_args(kind)[:1]
+        marks += [mark for one in more for mark in getattr(one, "metadata", [one])]
+        kind = list[kind] if repeated else kind
+    info = next((copy.copy(mark) for mark in marks if isinstance(mark, ParameterInfo)), typer.Option())
+    info.help = field.description or info.help
+    for mark in marks:
+        info.min = mark.ge if isinstance(mark, Ge) else mark.gt if isinstance(mark, Gt) else info.min
+        info.max = mark.le if isinstance(mark, Le) else info.max
+    if kind is bool and info.default is ...:  # without names of its own
+        info.param_decls = (f"--{name.replace('_', '-')}",)
+    default = inspect.Parameter.empty if field.is_required() else field.default
+    if of_config:  # which has the default
+        shown = next(iter(default), None) if isinstance(default, tuple) else default
+        info.show_default = False if field.is_required() or not shown else str(shown)
+        kind, default = (kind, False) if kind is bool else (kind | None, None)
+        info.envvar = VARIABLE if name == "data_dir" else None
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info]
+    )
+
+
 def bundled_models(incomplete: str) -> list[str]:
-    """Bundled models, for the shell's completion; it offers files where none of them fits."""
+    """Return bundled models for the shell's completion, which offers files if none of them fits."""
     from sentemb.modules.bundled import bundled_names
 
     return [name for name in bundled_names() if name.startswith(incomplete)]
 
 
 def local_output(path: Path | None) -> Path | None:
-    """An output as it was given, unless it is a URI."""
+    """Return a local output; raise InputError if it is a URI."""
     if path is not None:
         refuse_uri(path)
     return path
 
 
 # Models
-_MODEL = "Model: folder, hub id, bundled model or word-vector file in GloVe format."
-MaybeModels = Annotated[list[str] | None, typer.Argument(help=_MODEL, autocompletion=bundled_models)]
-Models = Annotated[list[str], typer.Argument(help=_MODEL, autocompletion=bundled_models)]
-Systems = Annotated[
-    list[str],
-    typer.Argument(
-        help=f"{_MODEL} Also bm25, hybrid:MODEL, a TREC run file (.trec), or a folder with runs SET.trec.",
-        autocompletion=bundled_models,
-    ),
-]
-Candidates = Annotated[
-    list[str],
-    typer.Argument(
-        help=f"{_MODEL} Also bm25, hybrid:MODEL, hybrid-rrf:MODEL, and with --judged hybrid-fitted:MODEL. "
-        "With --pairs only encoders.",
-        autocompletion=bundled_models,
-    ),
-]
-Model = Annotated[str, typer.Argument(help=_MODEL, autocompletion=bundled_models)]
-Named = Annotated[str, typer.Option("--model", "-m", help=_MODEL, autocompletion=bundled_models)]
+MODEL = "Model: folder, hub id, bundled model or word-vector file in GloVe format."
+Models = Annotated[list[str], typer.Argument(help=MODEL, autocompletion=bundled_models)]
+Model = Annotated[str, typer.Argument(help=MODEL, autocompletion=bundled_models)]
+Named = Annotated[str, typer.Option("--model", "-m", help=MODEL, autocompletion=bundled_models)]
 DEFAULT_ENCODER = "static-mini"  # bundled; what a command takes that needs an encoder and is told none
-Base = Annotated[
-    str | None,
-    typer.Option(help="Base model: folder, hub id or bundled model.", autocompletion=bundled_models),
-]
 Pooling = Annotated[
     str | None,
     typer.Option(
@@ -69,23 +180,18 @@ Pooling = Annotated[
         "first-last, last-2, ..."
     ),
 ]
-Precision = Annotated[
-    Literal["float32", "reduced"],
-    typer.Option(help="reduced: use fewer bits (bfloat16) where that is faster."),
-]
 MaxLength = Annotated[
     int | None, typer.Option(min=1, help="Maximum length of a text in tokens. Longer texts are truncated.")
 ]
 Device = Annotated[
     str | None, typer.Option(help="Device, such as cpu or cuda:0. The default is a GPU if there is one.")
 ]
-CacheDir = Annotated[Path | None, typer.Option(help="Cache folder for vectors, shared by commands.")]
 
 # Data
 DOCUMENTS = "Your documents: file, folder, URI, hub id, catalogue name, or folder in BEIR layout."
 DataDir = Annotated[
     Path | None,
-    typer.Option("--data-dir", envvar=VARIABLE, help="Folder with data sets, or SimCSE's senteval.tar."),
+    typer.Option("--data-dir", envvar=VARIABLE, help="Folder with data sets."),
 ]
 TextColumn = Annotated[
     str | None,
@@ -103,12 +209,6 @@ IdColumn = Annotated[
     typer.Option(
         help="Column with unique ids. `none`: number the documents.",
         show_default="id, _id, doc_id, ..., if it exists",
-    ),
-]
-Sets = Annotated[
-    str | None,
-    typer.Option(
-        help="Data sets or your own files, separated by commas. The default is the sets of the suite."
     ),
 ]
 Columns = Annotated[
@@ -136,9 +236,6 @@ Output = Annotated[
 ]
 OutputFolder = Annotated[Path, typer.Option("--output", "-o", help="Output folder.", callback=local_output)]
 OutputFile = Annotated[Path, typer.Option("--output", "-o", help="Output file.", callback=local_output)]
-OutputPicture = Annotated[
-    Path, typer.Option("--output", "-o", help="Output file of the figure (.png).", callback=local_output)
-]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace the output of an earlier run of this command.")
 ]
@@ -146,6 +243,7 @@ Markdown = Annotated[bool, typer.Option("--markdown", help="Print markdown, even
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 # Runs
+Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")]
 Seeds = Annotated[
     str | None, typer.Option(help="Seeds separated by commas, such as 1,2,3. Each gets its own run.")
@@ -156,7 +254,6 @@ Settings = Annotated[
         "--set", help="Change any setting: KEY=VALUE or loss_options.KEY=VALUE. Repeat for several settings."
     ),
 ]
-Jobs = Annotated[int, typer.Option(min=1, help="Number of runs in parallel, each in its own process.")]
 
 
 def split_names(listed: str) -> list[str]:
@@ -178,20 +275,12 @@ def _needs_list(name: str) -> bool:
     return "," in name or name != name.strip()
 
 
-def given_options(options: Mapping[str, tuple[Any, Any]]) -> list[str]:
-    """The arguments of a proposed command: each option whose value is not None and not its default.
-
-    Args:
-        options: The value and the default by the option's name.
-    """
-    given = {name: value for name, (value, default) in options.items() if value not in (None, default)}
+def flags(**values: Any) -> list[str]:
+    """Return options of a proposed command, without those that are None and the environment's data folder."""
+    if (data_dir := values.get("data_dir")) and os.environ.get(VARIABLE) == str(data_dir):
+        values["data_dir"] = None
+    given = {f"--{name.replace('_', '-')}": value for name, value in values.items() if value is not None}
     return [str(part) for option in given.items() for part in option]
-
-
-def given_data_dir(data_dir: Path | None) -> Path | None:
-    """The data folder, where it is not what the environment names: a proposed command must name it."""
-    named = os.environ.get(VARIABLE)
-    return None if named and Path(named) == data_dir else data_dir
 
 
 _LARGEST = 1e15  # far above any count, and exact as a float
@@ -222,39 +311,16 @@ def split_seeds(listed: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-def grouped(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb that takes a dataclass as one of its arguments an option for each of its fields.
-
-    Options that several verbs share are declared once, in that dataclass.
-    """
-    hints = get_type_hints(verb, include_extras=True)
-    groups = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
-    ((taken, group),) = cast(dict[str, type[Any]], groups).items()
-    hints |= get_type_hints(group, include_extras=True)
-    parameters = [one for name, one in inspect.signature(verb).parameters.items() if name != taken]
-    parameters += inspect.signature(group).parameters.values()
-
-    @functools.wraps(verb)
-    def run(**given: Any) -> None:
-        options = group(**{field.name: given.pop(field.name) for field in fields(group)})
-        verb(**given, **{taken: options})
-
-    run.__annotations__ = hints
-    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [one.replace(kind=one.KEYWORD_ONLY, annotation=hints[one.name]) for one in parameters]
-    )
-    return run
-
-
-@dataclass(frozen=True, kw_only=True)
-class EncoderOptions:
-    """How a verb loads encoders."""
+class EncoderOptions(Options):
+    """Options with which a verb loads encoders."""
 
     pooling: Pooling = None
-    precision: Precision = "float32"
+    precision: Literal["float32", "reduced"] = "float32"
+    """reduced: use fewer bits (bfloat16) where that is faster."""
     max_length: MaxLength = None
     device: Device = None
-    cache_dir: CacheDir = None
+    cache_dir: Path | None = None
+    """Cache folder for vectors, shared by commands."""
     data_dir: DataDir = None
 
     def load(self, model: str) -> TextEncoder:
@@ -264,13 +330,12 @@ class EncoderOptions:
         return load_encoder(**self.arguments(model))
 
     def arguments(self, model: str) -> dict[str, Any]:
-        """What `load_encoder` takes."""
-        return {"model": model, **{field.name: getattr(self, field.name) for field in fields(EncoderOptions)}}
+        """Return what `load_encoder` takes."""
+        return {"model": model, **self.values(*EncoderOptions.model_fields)}
 
 
-@dataclass(frozen=True, kw_only=True)
 class EvaluationOptions(EncoderOptions):
-    """What the verbs that evaluate encoders share."""
+    """Options of the verbs that evaluate encoders."""
 
     output: Output = None
     overwrite: Overwrite = False

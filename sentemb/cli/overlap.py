@@ -8,9 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import Field
 
 from sentemb.cli.console import next_command, next_step, printable, say, show
-from sentemb.cli.options import AllowCountMismatch, Columns, DataDir, Overwrite, split_columns, split_names
+from sentemb.cli.options import (
+    AllowCountMismatch,
+    Columns,
+    DataDir,
+    Options,
+    Overwrite,
+    grouped,
+    split_columns,
+    split_names,
+)
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,45 +30,29 @@ if TYPE_CHECKING:
 _SHOWN = 100  # characters of an example
 
 
-def overlap(
-    train: Annotated[
-        str,
-        typer.Argument(
-            help="Training texts: file, folder, URI, hub id, catalogue name, output folder of `sentemb "
-            "encode`, or index."
-        ),
-    ],
-    sets: Annotated[
-        str,
-        typer.Option(
-            help="Test sets, separated by commas: catalogue names, files, sts (STS12 to STS16, STS-B, "
-            "SICK-R) or transfer (SentEval)."
-        ),
-    ] = "sts",
-    columns: Columns = None,
-    set_column: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Column to read from test sets that are files. The default is all text columns. Repeat for "
-            "several."
-        ),
-    ] = None,
-    nearness: Annotated[
-        float,
-        typer.Option(
-            help="Minimum share of common words in the same order for two texts to count as near duplicates."
-        ),
-    ] = 0.9,
-    examples: Annotated[
-        int, typer.Option(min=0, help="Number of overlapping texts to show per test set.")
-    ] = 3,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="JSON file with all overlapping texts.")
-    ] = None,
-    overwrite: Overwrite = False,
-    data_dir: DataDir = None,
-    allow_count_mismatch: AllowCountMismatch = False,
-) -> None:
+class _Options(Options):
+    train: Annotated[str, typer.Argument()]
+    """Training texts: file, folder, URI, hub id, catalogue name, output folder of `sentemb encode`, or
+    index."""
+    sets: str = "sts"
+    """Test sets, separated by commas: catalogue names, files, sts (STS12 to STS16, STS-B, SICK-R) or transfer
+    (SentEval)."""
+    columns: Columns = None
+    set_column: list[str] | None = None
+    """Column to read from test sets that are files. The default is all text columns. Repeat for several."""
+    nearness: float = 0.9
+    """Minimum share of common words in the same order for two texts to count as near duplicates."""
+    examples: int = Field(3, ge=0)
+    """Number of overlapping texts to show per test set."""
+    output: Annotated[Path | None, typer.Option("--output", "-o")] = None
+    """JSON file with all overlapping texts."""
+    overwrite: Overwrite = False
+    data_dir: DataDir = None
+    allow_count_mismatch: AllowCountMismatch = False
+
+
+@grouped
+def overlap(options: _Options) -> None:
     """Count texts of test sets in training texts: exact copies, parts of longer texts, near duplicates."""
     from sentemb._files import refuse_existing, refuse_unusable_output, write_json
     from sentemb._uris import without_secrets
@@ -68,12 +62,16 @@ def overlap(
     from sentemb.search.pool import documents_at
 
     import_module("rapidfuzz")  # an extra, without which minutes of reading would be lost
-    names, chosen = split_names(sets), split_columns(columns)
+    train, output, data_dir = options.train, options.output, options.data_dir
+    names, chosen = split_names(options.sets), split_columns(options.columns)
     if output is not None:
         refuse_unusable_output(output, [train, *names])
-        refuse_existing(output, overwrite=overwrite)
+        refuse_existing(output, overwrite=options.overwrite)
     held_out = load_held_out(
-        names, columns=set_column or None, data_dir=data_dir, check_rows=not allow_count_mismatch
+        names,
+        columns=options.set_column or None,
+        data_dir=data_dir,
+        check_rows=not options.allow_count_mismatch,
     )
     began = time.perf_counter()
 
@@ -88,13 +86,13 @@ def overlap(
         raise InputError("--columns applies to files, but this folder contains documents", "remove --columns")
     else:
         rows = (Row(one.location or without_secrets(train), {"text": one.text}) for one in documents)
-    found = find_contamination(rows, held_out, nearness=nearness, progress=report)
+    found = find_contamination(rows, held_out, nearness=options.nearness, progress=report)
     report(found.texts)
     if output is not None:
         write_json(output, {"train": without_secrets(train), "columns": chosen, **found.to_json()})
     show(_table(without_secrets(train), found))
     for one in found.sets:
-        for finding in one.findings[:examples]:
+        for finding in one.findings[: options.examples]:
             how = f"near {finding.nearness:.2f}" if finding.how == "near" else finding.how
             typer.echo(f"{one.name}, {how}, {finding.location}: {_short(finding.text)}")
             if finding.how != "exact":

@@ -1,4 +1,4 @@
-"""What the processes of one command say: the first speaks for all that torchrun started."""
+"""Output of the processes that torchrun started: the first prints for all."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _PATIENCE = 5.0
 
 
 def other_process() -> str | None:
-    """Number of this process where it is not the first of several."""
+    """Return the number of this process if it is not the first of several."""
     rank = os.environ.get("RANK", "0")
     return None if rank == "0" or os.environ.get("WORLD_SIZE", "1") == "1" else rank
 
 
 @contextlib.contextmanager
 def only_the_first_speaks() -> Iterator[None]:
-    """Print nothing on the other processes; errors that leave are not held back."""
+    """Print nothing on the other processes, except the error that ends one."""
     if other_process() is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""The programs under `eval/` that are verbs of the command: they evaluate models, or show records."""
+"""Programs under `eval/` that are verbs of the command: they evaluate models, or show records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sentemb quickstart`: the whole idea in minutes."""
+"""`sentemb quickstart`: search, training and evaluation in minutes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from sentemb._files import check_writable
 from sentemb.cli.console import next_command, say, show
-from sentemb.cli.options import OutputFolder, Overwrite, Seed
+from sentemb.cli.options import Options, OutputFolder, Overwrite, Seed, grouped
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,47 +26,41 @@ MADE = ("documents.jsonl", "model", "adapted", "index", "index.html")
 _QUESTIONS, _WIDTH = 3, 100
 
 
-def quickstart(
-    base: Annotated[
-        str, typer.Option(help="Pretrained transformer to train: folder, hub id or bundled model.")
-    ] = "bert-mini",
-    model: Annotated[
-        str | None,
-        typer.Option(help="Encoder for search: folder, hub id or bundled model. The default is static-mini."),
-    ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(
-            help="File with your own sentences to train on: .txt, .csv, .tsv, .jsonl or .parquet. The "
-            "default is the bundled sentences."
-        ),
-    ] = None,
-    column: Annotated[
-        str | None, typer.Option(help="Text column of --data. Required if there are several.")
-    ] = None,
-    output: OutputFolder = Path("quickstart"),
-    seed: Seed = 1,
-    overwrite: Overwrite = False,
-) -> None:
+class _Options(Options):
+    base: str = "bert-mini"
+    """Pretrained transformer to train: folder, hub id or bundled model."""
+    model: str = "static-mini"
+    """Encoder for search: folder, hub id or bundled model."""
+    data: str | None = None
+    """File with your own sentences to train on: .txt, .csv, .tsv, .jsonl or .parquet. The default is the
+    bundled sentences."""
+    column: str | None = None
+    """Text column of --data. Required if there are several."""
+    output: OutputFolder = Path("quickstart")
+    seed: Seed = 1
+    overwrite: Overwrite = False
+
+
+@grouped
+def quickstart(options: _Options) -> None:
     """Try search, training and evaluation in minutes, without a download."""
-    _check_output(output, [name for name in (data, base, model) if name], overwrite=overwrite)
+    output = options.output
+    inputs = [name for name in (options.data, options.base, options.model) if name]
+    _check_output(output, inputs, overwrite=options.overwrite)
 
     from rich.console import Console
 
-    from sentemb.quickstart import SEARCH_ENCODER, check_inputs, run_quickstart
+    from sentemb.quickstart import check_inputs, run_quickstart
     from sentemb.training.progress import ConsoleProgress
 
-    model = model or SEARCH_ENCODER
-    check_inputs(base, output, model=model, data=data, column=column)
+    settings = options.values("base", "output", "model", "data", "column")
+    check_inputs(**settings)
     _clear(output)
-    progress = ConsoleProgress(Console(stderr=True))
     try:
-        made = run_quickstart(
-            base, output, model=model, data=data, column=column, seed=seed, progress=progress
-        )
+        made = run_quickstart(**settings, seed=options.seed, progress=ConsoleProgress(Console(stderr=True)))
     except KeyboardInterrupt:
         say(f"{output}: stopped; run the command again with --overwrite to start from scratch")
-        raise
+        raise KeyboardInterrupt from None
     _print(made)
 
 
@@ -127,12 +121,12 @@ def _print(made: Quickstart) -> None:
 
 
 def _shortened(text: str, width: int) -> str:
-    """A text that fits a column."""
+    """Shorten a text to a column."""
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def _side_by_side(answers: Answers, place: int, right: Sequence[str]) -> Iterator[str]:
-    """What each way found for a question, a column each; a right answer has a star."""
+    """Yield the hits for a question, one column for each way to search. A relevant document has a star."""
     width = (_WIDTH - 2) // len(answers.ways)
     columns = [
         [way, *(("* " if hit.id in right else "  ") + str(hit.id) for hit in answers.hits[way][place])]

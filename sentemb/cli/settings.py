@@ -1,4 +1,4 @@
-"""The options of a run, made from its typed configuration: each with its description, default and source."""
+"""Options of `sentemb train`, made from the typed configuration of a recipe, with defaults and sources."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def settings_command(
     flags: Mapping[str, str] | None = None,
     adjust: Callable[[Recipe, dict[str, Any]], dict[str, Any]] | None = None,
 ) -> Callable[..., None]:
-    """A command with an option for each setting of a recipe.
+    """Make a command with an option for each setting of a recipe.
 
     Returns:
         A function for typer.
@@ -69,7 +69,7 @@ def _unseen(recipe: Recipe) -> list[str]:
 
 
 def _loss_options(recipe: Recipe) -> dict[str, str]:
-    """The options of the recipe's loss that have a flag: name to key."""
+    """Return the options of the recipe's loss that have a flag: name to key."""
     fields = recipe.config_class.model_fields
     keys = [key for key in recipe.defaults if key.startswith("loss_options.")]
     if "loss" in fields:
@@ -114,7 +114,7 @@ def _default(recipe: Recipe, key: str) -> str:
 
 
 def _wanted(kind: Any) -> str:
-    """What an option takes: a number, a text, one of some words, or several separated by commas."""
+    """Return the placeholder of a value: a number, a text, one of some words, or several with commas."""
     if get_origin(kind) is Literal:
         return "|".join(get_args(kind))
     kinds = [one for one in get_args(kind) if one not in (NoneType, Ellipsis)]

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import Field
 
 from sentemb._files import write_text
 from sentemb.cli.console import next_command, say
 from sentemb.cli.experiment import assigned
-from sentemb.cli.options import DataDir, Seeds, Settings, local_output, split_seeds
+from sentemb.cli.options import DataDir, Options, Seeds, Settings, grouped, local_output, split_seeds
 from sentemb.errors import InputError
 from sentemb.training.values import to_toml
 
@@ -21,38 +22,31 @@ if TYPE_CHECKING:
     from sentemb.report.table import Table
 
 
-def tune(
-    recipe: Annotated[str, typer.Argument(help="Recipe, such as scl or lacon.")],
-    data_set: Annotated[
-        str, typer.Argument(metavar="SET", help="Labelled data set, such as cola, or a file.")
-    ],
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", help="Folder for the journal and the results.", callback=local_output),
-    ],
-    grid: Annotated[
-        list[str],
-        typer.Option(
-            help="Values to try for an option: KEY=A,B,..., such as learning_rate=2e-5,1e-4. Repeat for "
-            "several options."
-        ),
-    ],
-    base: Annotated[str | None, typer.Option(help="Base model: folder, hub id or bundled model.")] = None,
-    rows: Annotated[
-        int | None, typer.Option(min=2, max=10**9, help="Train on a stratified subset of N rows.")
-    ] = None,
-    data: Annotated[
-        list[str] | None,
-        typer.Option(help="Data option: KEY=VALUE, such as rule=lacon or paper=scl. Repeat for several."),
-    ] = None,
-    seeds: Seeds = None,
-    trials: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of combinations to try, drawn at random. The default is all."),
-    ] = None,
-    setting: Settings = None,
-    data_dir: DataDir = None,
-) -> None:
+class _Options(Options):
+    recipe: Annotated[str, typer.Argument()]
+    """Recipe, such as scl or lacon."""
+    data_set: Annotated[str, typer.Argument(metavar="SET")]
+    """Labelled data set, such as cola, or a file."""
+    output: Annotated[Path, typer.Option("--output", "-o", callback=local_output)]
+    """Folder for the journal and the results."""
+    grid: list[str]
+    """Values to try for an option: KEY=A,B,..., such as learning_rate=2e-5,1e-4. Repeat for several
+    options."""
+    base: str | None = None
+    """Base model: folder, hub id or bundled model."""
+    rows: int | None = Field(None, ge=2, le=10**9)
+    """Train on a stratified subset of N rows."""
+    data: list[str] | None = None
+    """Data option: KEY=VALUE, such as rule=lacon or paper=scl. Repeat for several."""
+    seeds: Seeds = None
+    trials: int | None = Field(None, ge=1)
+    """Number of combinations to try, drawn at random. The default is all."""
+    setting: Settings = None
+    data_dir: DataDir = None
+
+
+@grouped
+def tune(options: _Options) -> None:
     """Tune the options of a recipe by validation score. Run the same command again to resume.
 
     Writes a table of all combinations, and the best one to RECIPE.SET.toml for
@@ -73,16 +67,17 @@ def tune(
     from sentemb.experiments.validation import checked_model
 
     import_module("optuna")  # an extra, without which the reading of the data would be lost
+    recipe, data_set, output = options.recipe, options.data_set, options.output
     experiment = load_experiment("full").replace(
         rows=[recipe],
         datasets=[data_set],
-        values=None if rows is None else [rows],
-        seeds=(1,) if seeds is None else split_seeds(seeds),
-        options=assigned("set", setting or ()),
-        base=base,
+        values=None if options.rows is None else [options.rows],
+        seeds=(1,) if options.seeds is None else split_seeds(options.seeds),
+        options=assigned("set", options.setting or ()),
+        base=options.base,
     )
-    options = checked_model(ClassificationData, assigned("data", data or ()), "--data")
-    kind = ClassificationTrials(experiment, options, Place(output, data_dir, announce=say))
+    data = checked_model(ClassificationData, assigned("data", options.data or ()), "--data")
+    kind = ClassificationTrials(experiment, data, Place(output, options.data_dir, announce=say))
     trial = kind.trials()[0]
     splits = kind.splits(trial)
     check_writable(output)
@@ -91,10 +86,10 @@ def tune(
         describe,
         trial.method,
         splits,
-        _grid(grid),
+        _grid(options.grid),
         journal=output / "tuning.log",
         seeds=experiment.seeds,
-        trials=trials,
+        trials=options.trials,
         announce=say,
     )
     stem = f"{slug(recipe)}.{slug(trial.datasets[0])}"

@@ -1,3 +1,4 @@
+from .config import StaticOptions as StaticOptions
 from .distillation import Agreement as Agreement
 from .distillation import Speed as Speed
 from .distillation import draw_texts as draw_texts
@@ -7,7 +8,6 @@ from .report import VariantReport as VariantReport
 from .report import VariantReports as VariantReports
 from .static_distillation import StaticStudent as StaticStudent
 from .static_distillation import distill_static as distill_static
-from .static_learning import StaticOptions as StaticOptions
 from .static_model import write_static as write_static
 from .write import QualityDropError as QualityDropError
 from .write import compress as compress

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import spearmanr
 
-from sentemb.data.own_documents import OwnDocument, split_documents
+from sentemb.data.documents import Document, split_documents
 from sentemb.data.sentences import sentences_of
 from sentemb.encoding import TextEncoder
 from sentemb.encoding.encoder import Vectors
@@ -24,8 +24,6 @@ Progress = Callable[[str, int, int], None]
 
 SHORTEST, LONGEST = 20, 150
 """Characters of a sentence. Short texts teach most, since their vectors depend on few words."""
-MOST_TEXTS = 200_000
-"""Default for the maximum number of texts that a teacher encodes."""
 LEAST_TEXTS = 500
 _HELD_OUT = 0.05
 _MOST_HELD_OUT = 2000
@@ -46,7 +44,7 @@ class Texts(NamedTuple):
     held_out: list[str]
 
 
-def draw_texts(documents: Sequence[OwnDocument], *, most: int, seed: int = 0) -> Texts:
+def draw_texts(documents: Sequence[Document], *, most: int, seed: int = 0) -> Texts:
     """Draw texts: short documents and titles first, then whole documents, then sentences.
 
     One document in twenty is held out with all its texts, and no held-out text is trained on. If few or
@@ -83,7 +81,7 @@ def draw_texts(documents: Sequence[OwnDocument], *, most: int, seed: int = 0) ->
     return Texts(pool[held:], pool[:held])
 
 
-def _hold_out_documents(documents: Sequence[OwnDocument], most: int, seed: int) -> Texts | None:
+def _hold_out_documents(documents: Sequence[Document], most: int, seed: int) -> Texts | None:
     """Hold out whole documents; return None if that leaves too little on either side."""
     kept, out = split_documents(documents, share=max(_HELD_OUT, 1 / max(len(documents), 1)), seed=seed)
     if _characters(out) > _LARGEST_SHARE * _characters(documents):
@@ -97,7 +95,7 @@ def _hold_out_documents(documents: Sequence[OwnDocument], most: int, seed: int) 
 
 
 def _draw(
-    documents: Sequence[OwnDocument],
+    documents: Sequence[Document],
     most: int,
     generator: random.Random,
     *,
@@ -116,16 +114,16 @@ def _draw(
     return listed
 
 
-def _characters(documents: Iterable[OwnDocument]) -> int:
+def _characters(documents: Iterable[Document]) -> int:
     return sum(len(document.whole) for document in documents)
 
 
-def _short(documents: Iterable[OwnDocument]) -> Iterator[str]:
+def _short(documents: Iterable[Document]) -> Iterator[str]:
     for document in documents:
         yield from (text for text in (document.whole, document.title) if SHORTEST <= len(text) <= LONGEST)
 
 
-def _sentences(documents: Iterable[OwnDocument]) -> Iterator[str]:
+def _sentences(documents: Iterable[Document]) -> Iterator[str]:
     for document in documents:
         for start, stop in sentences_of(document.text):
             if stop - start >= SHORTEST:

@@ -6,18 +6,17 @@ import hashlib
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from datasets import Dataset
-from pydantic import Field
 from sentence_transformers import SentenceTransformer
 from torch import nn
 
 from sentemb._compat import BaseEvaluator
+from sentemb.compression.config import LayeredConfig
 from sentemb.compression.distillation import (
-    MOST_TEXTS,
     TIMED,
     Agreement,
     Speed,
@@ -27,14 +26,13 @@ from sentemb.compression.distillation import (
     normalize_rows,
 )
 from sentemb.compression.prune import prune_layers
-from sentemb.data.own_documents import OwnDocument, read_own_documents
+from sentemb.data.documents import Document, read_unique_documents
 from sentemb.encoding import NonFiniteError, load_encoder
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.modules.cards import ENCODER_TAGS, public_name
 from sentemb.pretraining.throughput import faster_precision
 from sentemb.training.card import Card, encoder_code, run_name, training_rows, write_card
-from sentemb.training.config.base import Beta, EncoderConfig, Options, Seeds
 from sentemb.training.encoder_session import EncoderSession
 from sentemb.training.folder import RunFolder
 from sentemb.training.length_bucketing import bucketed_by_length
@@ -63,47 +61,6 @@ class LayeredStudent(NamedTuple):
     before: float
     held_out: list[str]
     speed: Speed
-
-
-class LayeredConfig(EncoderConfig):
-    """Configuration of a student with fewer layers; with the texts it determines the weights."""
-
-    # The arithmetic is chosen by the machine.
-    free_to_change: ClassVar[tuple[str, ...]] = ("output", "data_dir", "precision")
-
-    recipe: str = Field("distill", description="Always `distill`, which is not a recipe of `sentemb train`.")
-    base: str = Field(description="Teacher: folder, hub id or bundled model.")
-    texts: str = Field(description="Documents: a file, or a folder of files.")
-    layers: int = Field(ge=1, description="Number of layers of the student.")
-    sentences: int = Field(MOST_TEXTS, ge=1, description="Maximum number of texts that the teacher encodes.")
-    text_column: str | None = Field(None, description="Column with the text of the documents.")
-    title_column: str | None = Field(None, description="Column with the title; `title` if it exists.")
-    data_dir: str | None = Field(None, description="Folder with data sets; SENTEMB_DATA by default.")
-    pooling: str | None = Field(
-        None, description="Pooling of a pretrained transformer that does not define one."
-    )
-    loss: str = Field(
-        "CosineDistillationLoss", description="Loss between the vectors of student and teacher."
-    )
-    loss_options: Options = Field({}, description="Options of the loss.")
-    batch_size: int = Field(64, ge=1, description="Texts per step.")
-    learning_rate: float = Field(3e-4, ge=0, description="Peak learning rate.")
-    weight_decay: float = Field(0.01, ge=0, description="Decoupled weight decay of matrices.")
-    betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="Decay rates of AdamW's moments.")
-    epsilon: float = Field(1e-8, gt=0, description="AdamW's epsilon.")
-    warmup: float = Field(
-        0.05, ge=0, le=0.99, description="Share of the steps over which the learning rate rises."
-    )
-    clip: float = Field(1.0, ge=0, description="Maximum global gradient norm.")
-    epochs: int = Field(1, ge=1, description="Passes over the texts.")
-    schedule: Literal["linear", "constant"] = Field(
-        "linear", description="Learning rate schedule after the warmup."
-    )
-    max_length: int = Field(128, ge=1, description="Maximum length of a training text in tokens.")
-    stopping: Literal["drops", "patience", "none"] = Field("none", description="Rule for early stopping.")
-    stopping_limit: int = Field(1, ge=1, description="Count at which the stopping rule ends the training.")
-    use_last: bool = Field(False, description="Keep the last checkpoint, not the best.")
-    seeds: Seeds = Field((0,), description="Seeds for the texts and their order.")
 
 
 class TeacherCosine(BaseEvaluator):
@@ -145,7 +102,7 @@ class LayeredSession(EncoderSession):
     evaluator: TeacherCosine
 
     def __init__(
-        self, config: LayeredConfig, documents: Sequence[OwnDocument], *, progress: ConsoleProgress | None
+        self, config: LayeredConfig, documents: Sequence[Document], *, progress: ConsoleProgress | None
     ) -> None:
         (seed,) = config.seeds
         self.documents = len(documents)
@@ -265,7 +222,7 @@ def distill_layers(
 
     Args:
         teacher: A transformer: a folder, a hub id or a bundled model.
-        texts: Documents, as for `read_own_documents`.
+        texts: Documents, as for `read_unique_documents`.
         output: Folder for the model and its card. The run's files are in `run/`.
         layers: Number of layers that the student keeps.
         resume: Resume the interrupted run in the folder, if there is one.
@@ -288,7 +245,7 @@ def distill_layers(
     config = LayeredConfig(base=teacher, texts=str(texts), output=str(output), layers=layers, **values)
     config.check_single_seed("distill")
     RunFolder(Path(config.output)).check(config, resume=resume)
-    documents = read_own_documents(
+    documents = read_unique_documents(
         texts,
         text_column=config.text_column,
         # Not the configuration's: there "none", which takes no titles, is the same as the default.

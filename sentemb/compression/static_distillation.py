@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sentemb._files import check_new_folder, new_folder, shareable, write_json, write_text
+from sentemb.compression.config import StaticOptions
 from sentemb.compression.distillation import (
     Agreement,
     Progress,
@@ -17,9 +18,9 @@ from sentemb.compression.distillation import (
     ignore_progress,
     measure_speed,
 )
-from sentemb.compression.static_learning import StaticOptions, learn_token_vectors
+from sentemb.compression.static_learning import learn_token_vectors
 from sentemb.compression.static_model import write_static
-from sentemb.data.own_documents import read_own_documents
+from sentemb.data.documents import read_unique_documents
 from sentemb.data.sources import describe_source, name_files
 from sentemb.encoding import Precision, TextEncoder, load_encoder
 from sentemb.evaluation.environment import library_versions
@@ -77,7 +78,7 @@ def distill_static(
 
     Args:
         teacher: An encoder with a fast tokenizer: a folder, a hub id or a bundled model.
-        texts: Documents, as for `read_own_documents`.
+        texts: Documents, as for `read_unique_documents`.
         output: Folder to create.
         text_column: Column with the text. The default is the only column, or `text`.
         title_column: Column with the title. The default is `title`, if it exists; `none` takes none.
@@ -102,7 +103,7 @@ def distill_static(
     options = StaticOptions(**{name: value for name, value in settings.items() if value is not None})
     output = Path(output)
     check_new_folder(output)
-    documents = read_own_documents(
+    documents = read_unique_documents(
         texts, text_column=text_column, title_column=title_column, data_dir=data_dir
     )
     drawn = draw_texts(documents, most=options.sentences, seed=options.seed)

@@ -17,15 +17,14 @@ import numpy as np
 import regex
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
 from scipy import sparse
 from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer, models, normalizers
 from torch.nn.functional import log_softmax, normalize
 
 from sentemb._compat import Normalize, StaticEmbedding
+from sentemb.compression.config import StaticOptions
 from sentemb.compression.distillation import (
-    MOST_TEXTS,
     Agreement,
     Progress,
     Texts,
@@ -33,11 +32,10 @@ from sentemb.compression.distillation import (
     measure_agreement,
     normalize_rows,
 )
-from sentemb.compression.static_model import Bags, Storage, round_to_storage, tokenize_bags
+from sentemb.compression.static_model import Bags, round_to_storage, tokenize_bags
 from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.encoding.static_tokens import BLANK, CLAUSES
 from sentemb.errors import InputError
-from sentemb.training.config.base import CheckedModel
 
 UNKNOWN = "[UNK]"
 _UNKNOWN_SCORE = -100.0  # a log-probability far below that of any piece
@@ -76,31 +74,6 @@ _NEIGHBOURHOOD = 0.03  # weight of their loss next to the cosine's
 _NESTED = (64, 128)
 _GROWN_RATE = 1 / 3  # of the learning rate: most of the table is already in place
 _TEXTS_PER_CALL = 4096
-
-
-class StaticOptions(CheckedModel):
-    """Options of a static student.
-
-    Raises:
-        InputError: A field is unknown, or its value has the wrong type or lies outside its range.
-
-    Example:
-        >>> StaticOptions(dimension=128).dtype
-        'int8'
-    """
-
-    dimension: int = Field(
-        256, ge=2, description="Dimensions of the student's vectors, at most the teacher's."
-    )
-    vocabulary: int = Field(52_000, ge=1000, description="Maximum vocabulary size.")
-    dtype: Storage = Field("int8", description="Number format of the token table.")
-    sentences: int = Field(MOST_TEXTS, ge=1, description="Maximum number of texts that the teacher encodes.")
-    steps: int = Field(
-        1000,
-        ge=2,
-        description="Refinement steps of 1,024 texts: half before words and pairs become tokens, half after.",
-    )
-    seed: int = Field(0, ge=0, description="Random seed.")
 
 
 class TokenVectors(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -17,14 +17,12 @@ from torch.nn.functional import embedding_bag
 
 from sentemb._compat import StaticEmbedding
 from sentemb._files import write_json, write_text
+from sentemb.compression.config import Storage
 from sentemb.encoding.encoder import Vectors
 from sentemb.encoding.static import is_static_model
 from sentemb.encoding.static_tokens import StaticTokens
 from sentemb.encoding.view import with_modules
 from sentemb.modules.source import ModelSource
-
-Storage = Literal["float32", "float16", "int8"]
-"""Number format of the table. `int8` also stores one factor per token."""
 
 _TOP = 127  # the largest magnitude of a symmetric int8 code
 _SCORE_DECIMALS = 3  # more decimals would take more bytes than a short token vector

@@ -25,7 +25,7 @@ from sentemb.compression.variants import (
     student_variant,
     variants_of,
 )
-from sentemb.data.own_documents import OwnDocument
+from sentemb.data.documents import Document
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import TextEncoder, load_encoder
@@ -55,11 +55,11 @@ class Division(NamedTuple):
     """
 
     calibration: list[str]
-    evaluation: list[OwnDocument]
+    evaluation: list[Document]
     shared: int
 
 
-def divide_documents(documents: Sequence[OwnDocument], *, seed: int = 0) -> Division:
+def divide_documents(documents: Sequence[Document], *, seed: int = 0) -> Division:
     """Divide documents into texts for calibration and documents for evaluation.
 
     A variant looks better than it is on the texts that it was calibrated on.

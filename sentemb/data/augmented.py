@@ -1,4 +1,4 @@
-"""Training sets with noisy copies of their rows, made offline by back-translation (SCL, section 4.2).
+"""Noisy copies of labelled rows, made offline by back-translation (SCL, section 4.2).
 
 The paper samples at temperatures of 0.3 to 0.9 and adds three copies to each labelled row. It does not say
 whether both texts of a pair are translated; the file decides, by repeating the one that is not.
@@ -10,7 +10,7 @@ import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +24,13 @@ from sentemb.errors import InputError
 
 RATIO = 3
 """Copies for each labelled row (SCL, section 4.2: "1:3")."""
+_INDEX, _TEXT = "index", "augmented"
 
 
 class Copy(NamedTuple):
-    """A noisy copy of the row with a number, from 0, or of those with a text, or with two texts."""
+    """A noisy copy of the row with a number, from 0, in the training split."""
 
-    original: int | tuple[str, ...]
+    original: int
     text: str
     pair: str | None
     temperature: float | None
@@ -37,21 +38,14 @@ class Copy(NamedTuple):
 
 
 def read_copies(
-    path: str | os.PathLike[str],
-    *,
-    original: str | Sequence[str] = "index",
-    text: str = "augmented",
-    pair: str | None = None,
-    temperature: str | None = None,
+    path: str | os.PathLike[str], *, pair: str | None = None, temperature: str | None = None
 ) -> list[Copy]:
-    """Read noisy copies from a table.
+    """Read noisy copies from a table, as `sentemb data noisy-copies` writes it.
 
     Args:
-        path: A `.tsv`, `.csv`, `.jsonl` or `.parquet` file, also with `.gz` or `.xz`.
-        original: Column with the number of the original row, from 0, or with its text (two for a pair). A
-            single column is taken for numbers where all of it are whole numbers.
-        text: Column of the copy, or of the first of two.
-        pair: Column of the second of two.
+        path: A `.tsv`, `.csv`, `.jsonl` or `.parquet` file, also compressed, with the number of the original
+            row in column `index`, from 0, and the copy, or the first text of a pair, in column `augmented`.
+        pair: Column of the second text of a pair.
         temperature: Column of the sampling temperature.
 
     Returns:
@@ -63,23 +57,16 @@ def read_copies(
     Example:
         >>> copies = read_copies("copies.csv")  # doctest: +SKIP
     """
-    source = source_at(path)
-    originals = [original] if isinstance(original, str) else list(original)
-    columns = [*originals, text, *(name for name in (pair, temperature) if name)]
-    records = list(read_file(source, columns=list(dict.fromkeys(columns))))
-    numbered = len(originals) == 1 and all(_is_number(record.values[originals[0]]) for record in records)
-    return [
-        Copy(
-            original=int(record.number(originals[0]))
-            if numbered
-            else tuple(record.text(name).strip() for name in originals),
-            text=record.text(text),
-            pair=record.text(pair) if pair else None,
-            temperature=record.number(temperature) if temperature else None,
-            location=record.location,
-        )
-        for record in records
-    ]
+    columns = [_INDEX, _TEXT, *(name for name in (pair, temperature) if name)]
+    copies = []
+    for row in read_file(source_at(path), columns=columns):
+        number = row.number(_INDEX)
+        if not number.is_integer():
+            raise InputError(f"{row.location}: the index {number:g} is not a whole number")
+        second = row.text(pair) if pair else None
+        degree = row.number(temperature) if temperature else None
+        copies.append(Copy(int(number), row.text(_TEXT), second, degree, row.location))
+    return copies
 
 
 def read_originals(
@@ -111,28 +98,31 @@ def add_copies(
     temperature: float | None = None,
     ratio: int = RATIO,
 ) -> LabelledTexts:
-    """Make a noisy training set: the chosen rows, then so many copies of each, with their labels.
+    """Make a noisy training set: the chosen rows, then `ratio` copies of each, with their labels.
 
     Args:
         data: The training split.
-        rows: The labelled rows to train on, such as one of `few_shot_sets`; SCL has 100.
+        rows: The labelled rows to train on, such as those of `stratified_sample`; SCL has 100.
         copies: Copies of rows of the training split; those of other rows are skipped.
-        seed: Chooses among the copies where a row has more.
-        temperature: Take only copies of this temperature; all by default.
-        ratio: Copies of each row, 3 by default.
+        seed: Seed of the choice if a row has more copies.
+        temperature: Use only copies of this temperature; all by default.
+        ratio: Copies of each row.
 
     Returns:
         (1 + ratio) times as many rows.
 
     Raises:
-        InputError: A copy is of no row of the split, is a pair where the split has none or the other way
-            round, or a chosen row has too few.
+        InputError: A copy does not belong to a row of the split, only one of both has pairs, or a chosen row
+            has too few copies.
 
     Example:
         >>> noisy = add_copies(data, rows, read_copies("copies.csv"), seed=1)  # doctest: +SKIP
     """
-    wanted = (copy for copy in copies if temperature is None or copy.temperature == temperature)
-    by_row = _by_row(data, wanted)
+    by_row: defaultdict[int, list[Copy]] = defaultdict(list)
+    for copy in copies:
+        if temperature is None or copy.temperature == temperature:
+            _check_copy(copy, data)
+            by_row[copy.original].append(copy)
     rng = np.random.default_rng(seed)
     chosen: list[Copy] = []
     for row in rows.tolist():
@@ -143,7 +133,7 @@ def add_copies(
                 f"row {row} of {data.name} {data.split} has {len(found)} copies{at}, but {ratio} are needed",
                 "make more copies, or choose a smaller ratio",
             )
-        chosen += [found[one] for one in np.sort(rng.permutation(len(found))[:ratio])]
+        chosen += [found[number] for number in np.sort(rng.permutation(len(found))[:ratio])]
     kept = data.select(rows)
     return replace(
         kept,
@@ -154,32 +144,14 @@ def add_copies(
     )
 
 
-def _by_row(data: LabelledTexts, copies: Iterable[Copy]) -> defaultdict[int, list[Copy]]:
-    """The copies of each row."""
-    rows_of: defaultdict[int | tuple[str, ...], list[int]] = defaultdict(list)
-    for row, texts in enumerate(data.rows()):
-        rows_of[row].append(row)
-        rows_of[tuple(text.strip() for text in texts)].append(row)
-    by_row: defaultdict[int, list[Copy]] = defaultdict(list)
-    for copy in copies:
-        if (copy.pair is None) != (data.pairs is None):
-            raise InputError(
-                f"{copy.location}: {data.name} has {'single texts' if data.pairs is None else 'pairs'}",
-                "name one column of copies per text (text, pair)",
-            )
-        if copy.original not in rows_of:
-            numbered = isinstance(copy.original, int)
-            what = f"row {copy.original} (counted from 0)" if numbered else "a row with this text"
-            raise InputError(
-                f"{copy.location}: {data.name} {data.split} does not have {what}",
-                "use the training split from which the copies were made",
-            )
-        for row in rows_of[copy.original]:
-            by_row[row].append(copy)
-    return by_row
-
-
-def _is_number(value: Any) -> bool:
-    return (isinstance(value, int) and not isinstance(value, bool)) or (
-        isinstance(value, str) and value.strip().isdecimal()
-    )
+def _check_copy(copy: Copy, data: LabelledTexts) -> None:
+    if (copy.pair is None) != (data.pairs is None):
+        raise InputError(
+            f"{copy.location}: {data.name} has {'single texts' if data.pairs is None else 'pairs'}",
+            "name one column of copies per text (augmented, augmented_pair)",
+        )
+    if not 0 <= copy.original < len(data):
+        raise InputError(
+            f"{copy.location}: {data.name} {data.split} does not have row {copy.original} (counted from 0)",
+            "use the training split from which the copies were made",
+        )

@@ -1,4 +1,4 @@
-"""The data sets that sentemb knows: where they are, what they hold, whom to cite."""
+"""The data sets that sentemb knows: where they are, what they contain, whom to cite."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
@@ -33,48 +33,43 @@ class _Frozen(BaseModel):
 class Published(_Frozen):
     """The files of a set as its authors published them, which differ from those on the hub.
 
-    Attributes:
-        format: Tab-separated values, unquoted or quoted; comma-separated values; JSON lines; `json-member`,
-            one JSON object whose member of that name is a list of rows; `label-first`, a label, a space and
-            the text; `file-per-label`, a text a line and all lines of a file of one label; `semeval`, the
-            pairs `STS.input.X.txt` and their scores `STS.gs.X.txt`.
-        files: The file of each split, `a+b` for one after the other; for `file-per-label` of each label, in
-            SentEval's order of reading; for `semeval` the pairs of the test split, or of each of its parts.
-        columns: The entry's columns as these files call them; `a+b` are two columns joined by a space.
-        headers: The columns of the files that have no header line, by split.
-        optional: So many of the last columns are missing in some rows.
-        spellings: How these files spell the labels, if neither as their names nor as their numbers.
-        no_label: The spelling that marks a row on whose label nobody agreed; such rows are left out.
-        member: The member of a `json-member` file.
-        encoding: Text encoding.
-        gold: The folder beside a `semeval` set's that holds the scores where these came as a second download.
-        scored_first: More pairs were published than scored, and the scored ones stand first.
-        broken_lines: Some texts are known to be broken over two lines: leave out lines with fewer fields than
-            the header, as the hub's copy does; the expected rows count without them.
+    Of the formats, `json-member` is one JSON object whose `member` is a list of rows; `label-first` lines of
+    a label, a space and a text; `file-per-label` a text a line, all of one label; `semeval` pairs in
+    `STS.input.X.txt` with their scores in `STS.gs.X.txt`.
     """
 
     format: TableFormat
+    # By split, `a+b` for one after the other; by label in SentEval's order; by part of a `semeval` set.
     files: Mapping[str, str]
-    columns: tuple[str, ...] = ()
-    headers: Mapping[str, tuple[str, ...]] = {}
-    optional: int = 0
-    spellings: tuple[str, ...] = ()
-    no_label: str | None = None
+    columns: tuple[str, ...] = ()  # the entry's columns as these files call them; `a+b` joined by a space
+    header: tuple[str, ...] = ()  # of files without a header line
+    headers: Mapping[
+        str, tuple[str, ...]
+    ] = {}  # the same by split, if only some lack the line or they differ
+    optional: int = 0  # how many of the last columns are missing in some rows
+    spellings: tuple[str, ...] = ()  # of the labels, if neither their names nor their numbers
+    no_label: str | None = None  # marks a row without an agreed label, which is skipped
     member: str = ""
     encoding: str = "utf-8"
-    gold: str = ""
-    scored_first: bool = False
-    broken_lines: bool = False
+    gold: str = ""  # the folder of a `semeval` set's scores next to its own, if they are a second download
+    scored_first: bool = False  # more pairs were published than scored; the scored ones are first
+    broken_lines: bool = False  # lines with fewer fields than the header are skipped, as in the hub's copy
 
     @property
     def file_names(self) -> list[str]:
-        """Every file, with those of the scores."""
+        """All files, including those of the scores."""
         names = [name for file in self.files.values() for name in file.split("+")]
         return names + (list(map(gold_file, names)) if self.format == "semeval" else [])
 
+    def of_split(self, split: str) -> list[str]:
+        """Return the files of a split."""
+        if self.format in _NOT_BY_SPLIT:
+            return self.file_names
+        return self.files[split].split("+") if split in self.files else []
+
 
 def gold_file(file: str) -> str:
-    """The scores of a `semeval` set's pairs."""
+    """Return the file of scores that belongs to a `semeval` file of pairs."""
     return file.replace(".input.", ".gs.")
 
 
@@ -88,22 +83,22 @@ class Entry(_Frozen):
         description: One line.
         columns: Columns of a row in the order of their roles.
         licence: The terms as the source states them; no legal advice.
-        senteval: The folder inside SentEval's `downstream` folder, None where SentEval has no such set.
+        senteval: The folder inside SentEval's `downstream` folder, None if SentEval has no such set.
         layouts: Paths inside the data folder, tried in this order after `senteval`.
         derived_from: The set whose local files this one is made of.
-        rows: Expected rows by split; empty where they were never counted.
+        rows: Expected rows by split; empty if they were never counted.
         parts: Expected rows of each part of the test split, in SentEval's order.
-        labels: Names of a labelled set's classes in the order of their numbers; empty where it has scores.
+        labels: Names of a labelled set's classes in the order of their numbers; empty if it has scores.
         unlabelled: The splits whose labels nobody published.
         published: The files as published, in a SentEval tree or in one of `layouts`.
-        family: What the sets are called together that differ in their languages.
+        family: The common name of sets that differ in their languages.
         hub_id: The repository on the hub.
         revision: The commit there, 40 hexadecimal digits.
-        config: The set's subset there, where the repository holds several.
+        config: The set's subset there, if the repository holds several.
         files: The file of each split in that repository; of a subset what `fetch` makes.
         corpus: Of a retrieval set the files of the documents, relative to the set's folder.
         queries: Likewise those of the queries.
-        documents: Expected number of documents; `rows` are those of the judgements.
+        documents: Expected number of documents; `rows` are those of the qrels.
         language: Code of the language of a retrieval set's documents.
         url: The paper or the home page.
         citation: BibTeX.
@@ -150,42 +145,49 @@ class Entry(_Frozen):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits that the set has: train, dev and test first."""
+        """The splits of the set: train, dev and test first."""
         published = self.published
         by_split = published.files if published and published.format not in _NOT_BY_SPLIT else {}
-        there = {**self.rows, **self.files, **by_split}
-        return tuple(sorted(there, key=lambda split: SPLITS.index(split) if split in SPLITS else len(SPLITS)))
+        known = {**self.rows, **self.files, **by_split}
+        return tuple(sorted(known, key=lambda split: SPLITS.index(split) if split in SPLITS else len(SPLITS)))
 
 
 @cache
 def _all() -> dict[str, Entry]:
     text = (files("sentemb.data") / "catalogue.toml").read_text(encoding="utf-8")
     entries: dict[str, Entry] = {}
-    for name, table in tomllib.loads(text).items():
+    tables = tomllib.loads(text)
+    citations = tables.pop("citations")
+    for name, table in tables.items():
         members = table.pop("members", None)
-        if members is None:
-            entries[name] = Entry(name=name, **table)
-            continue
-        for member, own in members.items():
-            # Whatever the members share, `fetch` puts each into a folder of its own name.
-            merged = {**table, **own, "family": name}
-            merged["layouts"] = [*merged.get("layouts", ()), member]
-            if "config" in merged:
-                merged["files"] = {split: f"{split}.jsonl" for split in merged["rows"]}
-            # An empty string takes a value of the family away.
-            values = {key: value for key, value in merged.items() if value != ""}
+        for member, own in (members or {name: {}}).items():
+            values = {**table, **own}
+            if table["kind"] == "retrieval":
+                values = _in_beir_layout(member, values)
+            if members:  # whatever they share, `fetch` puts each member into a folder of its own name
+                values |= {"family": name, "layouts": [*values.get("layouts", ()), member]}
+            if "config" in values:
+                values["files"] = {split: f"{split}.jsonl" for split in values["rows"]}
+            values["citation"] = citations.get(values.get("citation"), values.get("citation"))
+            # An empty string removes a value of the family.
+            values = {key: value for key, value in values.items() if value != ""}
             entries[member] = Entry(name=member, **values)
     return entries
 
 
+def _in_beir_layout(name: str, values: dict[str, Any]) -> dict[str, Any]:
+    """Add what a retrieval set in the layout of BEIR does not have to say."""
+    splits = {**values.get("rows", {}), **values.get("files", {})}
+    layout = {
+        "columns": ["query-id", "corpus-id", "score"],
+        "layouts": [f"retrieval/{name}", name],
+        "published": {"format": "tsv", "files": {split: f"qrels/{split}.tsv" for split in splits}},
+    }
+    return {**layout, **values}
+
+
 def get(name: str) -> Entry:
-    """Look a data set up.
-
-    Args:
-        name: Its name.
-
-    Returns:
-        The entry.
+    """Look up a data set by its name.
 
     Raises:
         InputError: No data set has that name.
@@ -208,19 +210,13 @@ def is_entry(name: str) -> bool:
 
 
 def suggest(name: str) -> str:
-    """The next step for a name that no data set has."""
+    """Return the next step for a name that no data set has."""
     close = difflib.get_close_matches(name, _all(), n=1)
     return f"did you mean {close[0]!r}?" if close else "list the names with `sentemb data list`"
 
 
 def entries(kind: Kind | None = None) -> tuple[Entry, ...]:
-    """All data sets, or those of one kind.
-
-    Args:
-        kind: The kind; all by default.
-
-    Returns:
-        The entries in the order of the catalogue.
+    """Return all data sets, or those of one kind, in the order of the catalogue.
 
     Example:
         >>> sorted(entry.name for entry in entries("scored-pairs"))[:2]
@@ -230,7 +226,7 @@ def entries(kind: Kind | None = None) -> tuple[Entry, ...]:
 
 
 def expand(names: Sequence[str]) -> list[str]:
-    """Put the members of a family in the place of its name."""
+    """Replace the name of each family with those of its members."""
     members: dict[str, list[str]] = {}
     for entry in _all().values():
         if entry.family:
@@ -239,7 +235,7 @@ def expand(names: Sequence[str]) -> list[str]:
 
 
 def get_split(name: str, kind: Kind, split: str) -> Entry:
-    """Look a data set up that must be of a kind and have a split."""
+    """Look up a data set that must be of a kind and have a split."""
     entry = get(name)
     if entry.kind != kind:
         known = ", ".join(other.name for other in entries(kind)[:8])
@@ -259,7 +255,7 @@ def get_split(name: str, kind: Kind, split: str) -> Entry:
 
 
 def check_row_count(where: str, found: int, expected: int | None, *, strict: bool = True) -> None:
-    """Refuse, or warn of, a copy with another row count: truncated copies have been published as results."""
+    """Refuse a copy with another row count, or warn: results of truncated copies have been published."""
     if expected is None or found == expected:
         return
     difference = (

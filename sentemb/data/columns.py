@@ -34,26 +34,22 @@ def load_columns(
     data_dir: str | os.PathLike[str] | None = None,
     label: str | None = None,
     limit: int | None = None,
-    encoding: str = "utf-8",
-    check_rows: bool = True,
 ) -> Dataset:
-    """Load text columns for training; their order decides their roles, their names do not.
+    """Load text columns for training; their order determines their roles, not their names.
 
-    Up to 256 MiB of rows stay in memory, more go to a file that is mapped into memory and removed when the
+    Up to 256 MiB of rows stay in memory; more go to a file that is mapped into memory and removed when the
     process ends (a killed one leaves `sentemb-*` in the temporary folder). Nothing is cached between runs.
 
     Args:
         source: What `read_rows` takes: a file, a folder, a URI, a hub id, or a data set of the catalogue.
         columns: The text columns in the order of their roles: anchor, positive, hard negatives. By default
             those of the catalogue's entry, the only column, or the one called `text` or `sentence`.
-        data_dir: Where the catalogue's sets lie; `SENTEMB_DATA` by default.
+        data_dir: The data folder; `SENTEMB_DATA` by default.
         label: Column of numbers to add as `label`.
-        limit: Use only the first so many rows.
-        encoding: Text encoding of the files.
-        check_rows: Refuse a catalogue's set whose row count differs.
+        limit: Number of rows to use; all by default.
 
     Returns:
-        A data set with the text columns in the given order and, if asked for, `label` (float64).
+        A data set with the text columns in the given order and, if requested, `label` (float64).
 
     Raises:
         InputError: The source, a column or a row is missing or broken, or a text is empty; with the line.
@@ -73,12 +69,10 @@ def load_columns(
     names = tuple(columns) if columns else None
     if names is None and kind_of(source) == "entry":
         names = get(str(source)).text_columns
-    # The label first: where pairs are expected for its sake alone, it is what the error should name.
+    # The label first: if pairs are expected for its sake alone, the error should name it.
     wanted = [label, *names] if names and label else names
-    records = read_rows(
-        source, columns=wanted, encoding=encoding, data_dir=data_dir, check_rows=check_rows and limit is None
-    )
-    first, name = next(records, None), without_secrets(str(source))
+    rows = read_rows(source, columns=wanted, data_dir=data_dir, check_rows=limit is None)
+    first, name = next(rows, None), without_secrets(str(source))
     if first is None:
         raise InputError(f"{name} does not contain rows")
     names = names or _default_columns(first, name, label)
@@ -86,8 +80,7 @@ def load_columns(
         raise InputError(
             f"{name}: {LABEL!r} is used as a text column and as the label", "rename the text column"
         )
-    rows = islice(chain([first], records), limit)
-    return _to_dataset(rows, names, label)
+    return _to_dataset(_batches(islice(chain([first], rows), limit), names, label))
 
 
 def _default_columns(first: Row, source: str, label: str | None) -> tuple[str, ...]:
@@ -103,53 +96,47 @@ def _default_columns(first: Row, source: str, label: str | None) -> tuple[str, .
     )
 
 
-def _to_dataset(rows: Iterator[Row], names: Sequence[str], label: str | None) -> Dataset:
+def _batches(rows: Iterator[Row], names: Sequence[str], label: str | None) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    schema = pa.schema([(name, pa.string()) for name in names] + [(LABEL, pa.float64())] * bool(label))
+    while block := list(islice(rows, _BATCH)):
+        cells: list[list[Any]] = [[row.filled(name) for row in block] for name in names]
+        if label:
+            cells.append([row.number(label) for row in block])
+        arrays = [pa.array(values, field.type) for values, field in zip(cells, schema, strict=True)]
+        yield pa.record_batch(arrays, schema=schema)
+
+
+def _to_dataset(batches: Iterator[pa.RecordBatch]) -> Dataset:
     import pyarrow as pa
     from datasets import Dataset
     from datasets.table import InMemoryTable
 
-    batches: list[pa.RecordBatch] = []
-    held = 0
-    content = hashlib.sha256()
-    for batch in _batches(rows, names, label):
-        batches.append(batch)
-        held += batch.nbytes
+    held: list[pa.RecordBatch] = []
+    size, content = 0, hashlib.sha256()
+    for batch in batches:
+        held.append(batch)
         content.update(batch.serialize())
-        if held > _MEMORY:
-            return _to_mapped_dataset(batches, _batches(rows, names, label))
-    # Left to itself, Dataset would find its fingerprint by pickling the whole table in memory.
-    return Dataset(InMemoryTable(pa.Table.from_batches(batches)), fingerprint=content.hexdigest()[:16])
+        size += batch.nbytes
+        if size > _MEMORY:
+            return _to_mapped_dataset(chain(held, batches), batch.schema)
+    # By itself, Dataset would compute its fingerprint by pickling the whole table in memory.
+    return Dataset(InMemoryTable(pa.Table.from_batches(held)), fingerprint=content.hexdigest()[:16])
 
 
-def _to_mapped_dataset(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Dataset:
+def _to_mapped_dataset(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Dataset:
     import pyarrow as pa
     from datasets import Dataset
 
     descriptor, name = tempfile.mkstemp(suffix=".arrow", dir=_spill_folder().name)
-    with os.fdopen(descriptor, "wb") as file, pa.ipc.new_stream(file, held[0].schema) as writer:
-        while held:
-            writer.write_batch(held.pop(0))
-        for batch in rest:
+    with os.fdopen(descriptor, "wb") as file, pa.ipc.new_stream(file, schema) as writer:
+        for batch in batches:
             writer.write_batch(batch)
     return Dataset.from_file(name)
 
 
 @cache
 def _spill_folder() -> tempfile.TemporaryDirectory[str]:
-    """One folder a process, removed when it ends; the mapped files must live as long as the data sets."""
+    """Return one folder per process, removed when it ends, since data sets keep their files mapped."""
     return tempfile.TemporaryDirectory(prefix="sentemb-")
-
-
-def _batches(rows: Iterator[Row], names: Sequence[str], label: str | None) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-
-    fields = [pa.field(name, pa.string()) for name in names]
-    schema = pa.schema([*fields, pa.field(LABEL, pa.float64())] if label else fields)
-    while block := list(islice(rows, _BATCH)):
-        arrays: list[Any] = [[row.filled(name) for row in block] for name in names]
-        if label:
-            arrays.append([row.number(label) for row in block])
-        yield pa.record_batch(
-            [pa.array(values, field.type) for values, field in zip(arrays, schema, strict=True)],
-            schema=schema,
-        )

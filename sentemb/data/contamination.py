@@ -1,4 +1,4 @@
-"""How much of a test set is in a training text, where a score says less than it seems to."""
+"""Test texts that occur in training text, which makes scores too high."""
 
 from __future__ import annotations
 
@@ -28,12 +28,7 @@ _REPORT_EVERY = 100_000
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The texts that a system is evaluated on.
-
-    Attributes:
-        name: What the report calls it.
-        split: Its split; empty for a file.
-        rows: The texts of each row, one or more.
+    """The name, the split (empty for a file) and the texts of each row of a test set.
 
     Example:
         >>> HeldOut("own", "test", (("a cat sat", "birds fly"),)).rows[0]
@@ -47,7 +42,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Finding:
-    """A text of a test set that the training text has too, and the best, first place where it is found."""
+    """A text of a test set that training text contains, and the first of the best places."""
 
     text: str
     how: How
@@ -58,7 +53,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class SetOverlap:
-    """What a training text has of a test set: of its unique texts, and of its rows with every text found."""
+    """The overlap with one test set: its unique texts, rows, and rows of which every text was found."""
 
     name: str
     split: str
@@ -68,26 +63,20 @@ class SetOverlap:
     findings: tuple[Finding, ...]
 
     def count(self, how: How) -> int:
-        """Count the texts found in one way; each counts once, for the best."""
+        """Count the texts whose best match is of one kind."""
         return sum(one.how == how for one in self.findings)
 
 
 @dataclass(frozen=True)
 class Contamination:
-    """What a training text has of test sets.
-
-    Attributes:
-        texts: Texts read from the training source.
-        nearness: How near was near.
-        sets: A result for each test set.
-    """
+    """The overlap of `texts` training texts with each test set; texts are near from `nearness` on."""
 
     texts: int
     nearness: float
     sets: tuple[SetOverlap, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, with every text found, as JSON values."""
+        """Return everything, with every text found, as JSON values."""
         sets = [asdict(one) | {how: one.count(how) for how in _WAYS} for one in self.sets]
         return {"texts": self.texts, "nearness": self.nearness, "sets": sets}
 
@@ -103,16 +92,10 @@ def load_held_out(
 
     Args:
         names: Data sets of the catalogue with scored pairs or labels, families of these, `sts`, `transfer`,
-            or files. Of a data set the test split counts, else dev, else, in cross-validation, all rows.
+            or files. Of a data set the test split is read, else dev, else, in cross-validation, all rows.
         columns: Text columns of the files; by default every cell that is a text.
         data_dir: As for `read_rows`.
         check_rows: As for `read_rows`.
-
-    Returns:
-        The sets; one that is named twice, once.
-
-    Raises:
-        InputError: There is no such set or file, it is broken, or it is not a test set.
 
     Example:
         >>> (held_out,) = load_held_out(["pairs.csv"])
@@ -134,17 +117,17 @@ def find_contamination(
     nearness: float = 0.9,
     progress: Callable[[int], None] | None = None,
 ) -> Contamination:
-    """Look for the texts of test sets in training text, of which one row is in memory at a time.
+    """Search training text, of which one row is in memory at a time, for the texts of test sets.
 
     Args:
-        train: Rows of the training text, such as `read_rows` gives; every cell that is a text counts.
+        train: Rows of the training text, such as those of `read_rows`; every cell that is a text counts.
         sets: The test sets.
         nearness: Texts are near from this share of common words, above 0.5 and at most 1: twice the words
             that both have in the same order, over the words of both.
-        progress: Takes the number of texts read so far, now and then.
+        progress: Called with the number of texts read so far, now and then.
 
     Returns:
-        What was found.
+        The overlaps.
 
     Raises:
         InputError: `nearness` is out of range, or the rows are broken.
@@ -175,7 +158,7 @@ def find_contamination(
 
 
 def texts_of(record: Row) -> list[str]:
-    """The cells of a row that are texts: strings, but no numbers that a table spells."""
+    """Return the cells of a row that are texts: strings, except numbers of a table."""
     return [value for value in record.values.values() if isinstance(value, str) and not _is_number(value)]
 
 

@@ -1,4 +1,4 @@
-"""Fetch data sets into the data folder, and count the rows of those that are there."""
+"""Download data sets into the data folder, and count the rows of those that are there."""
 
 from __future__ import annotations
 
@@ -10,23 +10,20 @@ from pathlib import Path
 
 from sentemb._files import sync_folder, write_text
 from sentemb._uris import refuse_uri
-from sentemb.data.archive import ARCHIVES, Place
 from sentemb.data.catalogue import Entry, check_row_count, get
-from sentemb.data.files import read_file
 from sentemb.data.hub import download
 from sentemb.data.labelled import count_rows
-from sentemb.data.labelled_files import file_of, has_split
-from sentemb.data.locate import find, missing
-from sentemb.data.pair_files import read_subset
-from sentemb.data.retrieval import check_counts as check_judged
-from sentemb.data.retrieval import read_folder
+from sentemb.data.locate import ROOTS, Place, download_split, find, missing
+from sentemb.data.published import has_split, read_split, read_subset
+from sentemb.data.retrieval import check_counts as check_qrels
+from sentemb.data.retrieval import read_place as read_retrieval
 from sentemb.data.sts import check_counts, read_place
 from sentemb.errors import InputError
 
 
 @dataclass(frozen=True)
 class Count:
-    """Rows of a split that is there: found (None where unreadable), expected, and what is wrong."""
+    """Rows of a split in the data folder: found (None if unreadable), expected, and what is wrong."""
 
     name: str
     split: str
@@ -46,7 +43,7 @@ class Count:
 def fetch(name: str, data_dir: Path, *, check_rows: bool = True) -> Place:
     """Download a set from the hub into the data folder, where the readers find it.
 
-    The files are downloaded beside their place and counted there, so the folder never holds a part of a set.
+    The files are downloaded and counted next to their final path, so the folder never has part of a set.
     """
     refuse_uri(data_dir)
     source = get(name).base
@@ -57,12 +54,23 @@ def fetch(name: str, data_dir: Path, *, check_rows: bool = True) -> Place:
     data_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{source.name}.", suffix=".partial", dir=data_dir) as scratch:
         partial = Path(scratch) / source.name
-        files = _write_subset(source, partial) if source.config else _download(source, partial)
         target = data_dir / source.name
-        if files[-1].name in ARCHIVES:
-            partial, target = files[-1], data_dir / files[-1].name
-        _require_counts(source, partial, check_rows=check_rows)
-        partial.replace(target)
+        place = Place(partial)
+        if source.config:
+            _write_subset(source, partial)
+        elif any(file.endswith(".tar") for file in source.files.values()):
+            unpacked = download_split(source, source.splits[0])
+            shutil.copytree(unpacked.path / unpacked.folder, partial / unpacked.folder)
+            place = Place(partial, unpacked.folder)
+            target = data_dir / ROOTS[0] / unpacked.folder
+        else:
+            _download(source, partial)
+        for split in source.splits:
+            counted = _count_split(source, split, place)
+            if counted.problem and (check_rows or counted.rows is None):
+                raise InputError(counted.problem, "try again, or pass --allow-count-mismatch")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (partial / place.folder).replace(target)
     sync_folder(data_dir)
     found = find(source, data_dir)
     if found is None:
@@ -75,40 +83,23 @@ def count(entry: Entry, data_dir: Path) -> list[Count]:
     place = find(entry, data_dir)
     if place is None:
         raise missing(entry, data_dir)
-    there = [split for split in entry.splits if entry.kind != "labelled" or has_split(entry, split, place)]
-    return [_count_split(entry, split, place) for split in there]
+    splits = [split for split in entry.splits if entry.kind != "labelled" or has_split(entry, split, place)]
+    return [_count_split(entry, split, place) for split in splits]
 
 
-def _download(source: Entry, folder: Path) -> list[Path]:
-    beside = {*source.corpus, *source.queries} if source.kind == "retrieval" else set()
-    files = [
-        download(str(source.hub_id), file, revision=source.revision, needed_for=source.name, local_dir=folder)
-        for file in sorted({*source.files.values(), *beside})
-    ]
+def _download(source: Entry, folder: Path) -> None:
+    others = {*source.corpus, *source.queries} if source.kind == "retrieval" else set()
+    for file in sorted({*source.files.values(), *others}):
+        hub_id = str(source.hub_id)
+        download(hub_id, file, revision=source.revision, needed_for=source.name, local_dir=folder)
     shutil.rmtree(folder / ".cache", ignore_errors=True)  # the hub client's bookkeeping
-    return files
 
 
-def _write_subset(source: Entry, folder: Path) -> list[Path]:
-    """The rows of one subset of a repository; its files may hold those of all languages."""
+def _write_subset(source: Entry, folder: Path) -> None:
+    """Write the rows of one subset of a repository, whose files may hold those of all languages."""
     for split, name in source.files.items():
-        pairs = (dict(zip(source.columns, pair, strict=True)) for pair in read_subset(source, split))
-        lines = (json.dumps(pair, ensure_ascii=False) + "\n" for pair in pairs)
+        lines = (json.dumps(row.values, ensure_ascii=False) + "\n" for row in read_subset(source, split))
         write_text(folder / name, "".join(lines))
-    return [folder / name for name in source.files.values()]
-
-
-def _require_counts(entry: Entry, path: Path, *, check_rows: bool) -> None:
-    place = find(entry, path) if path.is_file() else Place(path)
-    if place is None:
-        raise InputError(
-            f"{entry.hub_id} at {entry.revision} does not contain {entry.name}",
-            "report this as a bug of sentemb",
-        )
-    for split in entry.splits:
-        counted = _count_split(entry, split, place)
-        if counted.problem and (check_rows or counted.rows is None):
-            raise InputError(counted.problem, "try again, or pass --allow-count-mismatch")
 
 
 def _count_split(entry: Entry, split: str, place: Place) -> Count:
@@ -124,11 +115,11 @@ def _count_split(entry: Entry, split: str, place: Place) -> Count:
         elif entry.kind == "labelled":
             rows = count_rows(entry, split, place)
         elif entry.kind == "retrieval":
-            judged = read_folder(entry, split, place.path)
-            rows = len(judged.judged)
-            check_judged(entry, judged)
+            found = read_retrieval(entry, split, place)
+            rows = len(found.judged)
+            check_qrels(entry, found)
         else:
-            rows = sum(1 for _ in read_file(file_of(entry, split, place), columns=entry.columns))
+            rows = sum(1 for _ in read_split(entry, split, place))
         check_row_count(f"{entry.name} {split} ({place})", rows, expected)
     except InputError as error:
         return Count(entry.name, split, rows, expected, error.message)

@@ -1,4 +1,4 @@
-"""Users' files of texts, row by row: lines, CSV, TSV, JSON lines, Parquet and pages, each also packed."""
+"""Users' files of texts, row by row: lines, CSV, TSV, JSON lines, Parquet and pages, each also compressed."""
 
 from __future__ import annotations
 
@@ -6,24 +6,23 @@ import contextlib
 import math
 import os
 import re
+import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import PurePosixPath
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple
 
 from sentemb._uris import local_path
 from sentemb.data.catalogue import is_entry
-from sentemb.data.lines import is_packed, open_bytes, read_blocks, read_lines
-from sentemb.data.pages import parse_page
-from sentemb.data.remote import Source
+from sentemb.data.lines import PACKED, format_of, is_packed, open_bytes, read_lines
+from sentemb.data.remote import RemotePath, Source
 from sentemb.data.tables import (
     Numbered,
+    check_header,
     parse_csv,
     parse_jsonl,
     parse_tsv,
-    refuse_repeated,
-    report_blank,
     require_columns,
+    warn_blank,
 )
 from sentemb.errors import InputError
 
@@ -35,14 +34,16 @@ _LARGEST = 1e100
 _SPLIT_WORDS = {"train": "train", "test": "test"} | dict.fromkeys(
     ("dev", "valid", "validation", "val"), "dev"
 )
+_RULE = re.compile(r"([=\-~^*#\"'+:.])\1{2,}\s*")
+_HASHES = re.compile(r"#{1,6}\s+(.*?)\s*#*\s*")
 
 
 class Row(NamedTuple):
     """One row of a source.
 
     Attributes:
-        location: Where it stands, such as `corpus/a.jsonl:17` (lines and rows count from 1).
-        values: Its columns in the order asked for.
+        location: Where it is, such as `corpus/a.jsonl:17` (lines and rows count from 1).
+        values: Its columns in the requested order.
 
     Example:
         >>> next(read_rows("sentences.txt")).values
@@ -53,14 +54,14 @@ class Row(NamedTuple):
     values: dict[str, Any]
 
     def text(self, column: str) -> str:
-        """The text in a column, which may be empty; `InputError` where it is absent or no string."""
+        """Return the text in a column, which may be empty but must be a string."""
         value = self._value(column)
         if not isinstance(value, str):
-            raise self._wrong(column, value, "text")
+            raise self._unexpected(column, value, "text")
         return value
 
     def filled(self, column: str) -> str:
-        """The text in a column, which must not be blank."""
+        """Return the text in a column, which must not be blank."""
         text = self.text(column)
         if not text.strip():
             raise InputError(
@@ -69,7 +70,7 @@ class Row(NamedTuple):
         return text
 
     def number(self, column: str) -> float:
-        """The number in a column, also where a text format spells it; at most 1e100."""
+        """Return the number in a column, parsed if it is text; at most 1e100."""
         value = self._value(column)
         try:
             number = math.nan if isinstance(value, bool) else float(value)
@@ -77,7 +78,7 @@ class Row(NamedTuple):
             number = math.nan
         if not abs(number) <= _LARGEST:  # nor is NaN
             comma = isinstance(value, str) and re.fullmatch(r"-?\d+,\d+", value.strip())
-            raise self._wrong(column, value, "number", "write decimals with a point" if comma else None)
+            raise self._unexpected(column, value, "number", "write decimals with a point" if comma else None)
         return number
 
     def _value(self, column: str) -> Any:
@@ -85,138 +86,158 @@ class Row(NamedTuple):
         require_columns([column], list(self.values), self.location)
         return self.values[column]
 
-    def _wrong(self, column: str, value: Any, wanted: str, hint: str | None = None) -> InputError:
-        shown = "nothing" if value is None else repr(value)
-        shown = shown if len(shown) <= 40 else f"{shown[:37]}..."
+    def _unexpected(self, column: str, value: Any, expected: str, hint: str | None = None) -> InputError:
+        shown = _shorten("nothing" if value is None else repr(value))
         return InputError(
-            f"{self.location}: expected a {wanted} in column {column!r}, but found {shown}", hint
+            f"{self.location}: expected a {expected} in column {column!r}, but found {shown}", hint
         )
 
 
 def read_file(
     path: Source, *, columns: Sequence[str] | None = None, encoding: str = "utf-8"
 ) -> Iterator[Row]:
-    """Read one file, in the format that its name says."""
+    """Yield the rows of one file, in the format that its extension says."""
     if path.is_dir():
         raise InputError(f"{path} is a folder, not a file")
-    reader = FORMATS.get(format_of(path))
-    if reader is None:
+    suffix = format_of(path)
+    if suffix not in FORMATS:
         raise InputError(
             f"the extension of {path} is not a known format",
-            f"rename it to one of {', '.join(FORMATS)} (also .gz, .xz)",
+            f"rename it to one of {', '.join(FORMATS)} (also {', '.join(PACKED)})",
         )
     number = 0
-    for number, values in reader(path, encoding, columns):
+    if suffix == ".parquet":
+        rows = _parse_parquet(path, columns)
+    else:
+        rows = FORMATS[suffix](str(path), read_lines(path, encoding=encoding), columns)
+    for number, values in rows:
         yield Row(f"{path}:{number}", values)
     if not number:
         raise InputError(f"{path} is empty")
 
 
-def format_of(path: Source) -> str:
-    """The format's suffix, without the compression's."""
-    name = PurePosixPath(path.name)
-    return (name.with_suffix("") if is_packed(path) else name).suffix.lower()
-
-
 def names_a_file(source: str | os.PathLike[str]) -> bool:
-    """Tell whether an option's value is a file, not a data set: one that is called like one, or exists."""
+    """Tell whether an option's value is a file, not a data set: it has a known extension, or exists."""
     path = local_path(source)
     return format_of(path) in FORMATS or (path.is_file() and not is_entry(str(source)))
 
 
 def name_and_split(path: Source, *, name: str | None = None, split: str | None = None) -> tuple[str, str]:
-    """What results call a user's file: its name without suffixes, and the split that its name mentions."""
+    """Return what results call a file: its name without extensions, and the split that its name mentions."""
     stem = path.name.split(".")[0]
     words = re.split(r"[^a-z]+", stem.lower())
     mentioned = (_SPLIT_WORDS[word] for word in words if word in _SPLIT_WORDS)
     return name or stem, split or next(mentioned, "all")
 
 
-def usual_columns(path: Source, options: Sequence[tuple[str, ...]], *, encoding: str = "utf-8") -> list[str]:
+def usual_columns(path: Source, options: Sequence[tuple[str, ...]]) -> list[str]:
     """Find columns by their usual names, in any letter case: the first of the options that the file has."""
-    names = list(next(read_file(path, encoding=encoding)).values)
+    names = list(next(read_file(path)).values)
     present = {name.lower(): name for name in names}
     for option in options:
         if present.keys() >= {*option}:
             return [present[name] for name in option]
     absent = next(name for name in options[0] if name not in present)
-    listed = ", ".join(name if len(name) <= 40 else f"{name[:37]}..." for name in names)
     raise InputError(
-        f"{path} does not have a column {absent!r}; its columns are {listed}",
+        f"{path} does not have a column {absent!r}; its columns are {list_columns(names)}",
         f"rename {'it' if len(options[0]) == 1 else 'them'} to {' and '.join(options[0])}",
     )
 
 
+def list_columns(names: Iterable[str]) -> str:
+    """List the names of columns for a message; long ones may be the first row of a table without a header."""
+    return ", ".join(map(_shorten, names))
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
 def refuse_bare_string(columns: Sequence[str] | None) -> None:
-    """Refuse `columns="text"`, which Python would take for four columns of one letter each."""
+    """Raise InputError for `columns="text"`, which Python would take for four columns of one letter each."""
     if isinstance(columns, str):
         raise InputError(f"columns must be a list, not the string {columns!r}", f"write [{columns!r}]")
 
 
-def _text(path: Source, encoding: str, columns: Sequence[str] | None) -> Iterator[Numbered]:
-    require_columns(columns, [TEXT_COLUMN], str(path))
+def _parse_text(
+    name: str, lines: Iterable[tuple[int, str]], columns: Sequence[str] | None
+) -> Iterator[Numbered]:
+    require_columns(columns, [TEXT_COLUMN], name)
     blank = 0
-    for number, line in read_lines(path, encoding=encoding):
+    for number, line in lines:
         if line.strip():
             yield number, {TEXT_COLUMN: line}
         else:
             blank += 1
-    report_blank(str(path), blank)
+    warn_blank(name, blank)
 
 
-def _page(path: Source, encoding: str, columns: Sequence[str] | None) -> Iterator[Numbered]:
-    for number, values in parse_page(read_lines(path, encoding=encoding)):
-        require_columns(columns, list(values), str(path))
-        yield number, ({name: values[name] for name in columns} if columns else values)
+def _parse_page(
+    name: str, lines: Iterable[tuple[int, str]], columns: Sequence[str] | None
+) -> Iterator[Numbered]:
+    """Yield a page of Markdown or reStructuredText as one row, whose title is its first heading or empty."""
+    held = [line for _, line in lines]
+    first = next((number for number, line in enumerate(held) if line.strip()), None)
+    if first is None:
+        return
+    title, rest = _heading(held, first)
+    values = {"title": title, "text": "\n".join(held[rest:]).strip()}
+    require_columns(columns, list(values), name)
+    yield first + 1, {column: values[column] for column in columns or values}
 
 
-def _of_lines(parse: Callable[..., Iterator[Numbered]]) -> Reader:
-    def read(path: Source, encoding: str, columns: Sequence[str] | None) -> Iterator[Numbered]:
-        return parse(str(path), read_lines(path, encoding=encoding), columns)
+def _heading(lines: list[str], first: int) -> tuple[str, int]:
+    """Return the heading that a page begins with, and where the rest begins."""
+    if marked := _HASHES.fullmatch(lines[first]):
+        return marked[1], first + 1
+    if _RULE.fullmatch(lines[first]):  # reStructuredText also has a rule above a heading
+        first += 1
+    if first + 1 < len(lines) and lines[first].strip() and _RULE.fullmatch(lines[first + 1]):
+        return lines[first].strip(), first + 2
+    return "", first
 
-    return read
 
-
-def _parquet(path: Source, encoding: str, columns: Sequence[str] | None) -> Iterator[Numbered]:
+def _parse_parquet(path: Source, columns: Sequence[str] | None) -> Iterator[Numbered]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with _seekable(path) as content:
+    with _open_seekable(path) as content:
         try:
             file = pq.ParquetFile(content)
-            refuse_repeated(str(path), file.schema_arrow.names)
-            require_columns(columns, file.schema_arrow.names, str(path))
+            check_header(str(path), file.schema_arrow.names, columns)
             number = 0
             for batch in file.iter_batches(_PARQUET_BATCH, columns=list(columns) if columns else None):
                 for values in batch.to_pylist():
                     number += 1
                     yield number, ({name: values[name] for name in columns} if columns else values)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError, OSError) as error:
+            if isinstance(path, RemotePath) and getattr(error, "errno", None):
+                raise  # of the network
             reason = str(error).splitlines()[0]
             raise InputError(f"{path} cannot be read as Parquet: {reason}") from None
 
 
 @contextlib.contextmanager
-def _seekable(path: Source) -> Iterator[IO[bytes]]:
-    """Open a file so that it can be read from its end, as Parquet must: a packed one is unpacked on disk."""
+def _open_seekable(path: Source) -> Iterator[IO[bytes]]:
+    """Open a file so that it can be read from its end, as Parquet must be: decompressed to disk if needed."""
     with open_bytes(path) as file:
         if not is_packed(path):
             yield file
             return
         with tempfile.TemporaryFile() as unpacked:
-            unpacked.writelines(read_blocks(file, str(path)))
+            shutil.copyfileobj(file, unpacked)
             unpacked.seek(0)
             yield unpacked
 
 
 PAGES = (".md", ".rst")
 """Formats of files that are one document each."""
-Reader = Callable[[Source, str, Sequence[str] | None], Iterator[Numbered]]
-FORMATS: Mapping[str, Reader] = {
-    ".txt": _text,
-    ".csv": _of_lines(parse_csv),
-    ".tsv": _of_lines(parse_tsv),
-    ".jsonl": _of_lines(parse_jsonl),
-    ".parquet": _parquet,
-    **dict.fromkeys(PAGES, _page),
+FORMATS: Mapping[str, Callable[..., Iterator[Numbered]]] = {
+    ".txt": _parse_text,
+    ".csv": parse_csv,
+    ".tsv": parse_tsv,
+    ".jsonl": parse_jsonl,
+    ".parquet": _parse_parquet,
+    **dict.fromkeys(PAGES, _parse_page),
 }
+"""The parser of each format; that of Parquet takes the file in place of its lines."""

@@ -81,28 +81,14 @@ _JOINS = _Table(_joins)
 
 
 def fold(text: str) -> str:
-    """Fold a text.
-
-    Args:
-        text: Any text.
-
-    Returns:
-        The form that it shares with all other spellings of the same words.
-    """
+    """Return the form that a text shares with all other spellings of the same words."""
     if text.isascii():
         return text.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).translate(_FOLDED))
 
 
 def folded_places(text: str) -> tuple[Places, Places]:
-    """Find where each character of `fold(text)` comes from.
-
-    Args:
-        text: Any text.
-
-    Returns:
-        For each character of the folded text, where its source in `text` starts, and where it ends.
-    """
+    """Return where the source of each character of `fold(text)` starts and ends in the text."""
     if text.isascii():
         places = np.arange(len(text), dtype=np.intp)
         return places, places + 1

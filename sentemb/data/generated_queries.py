@@ -15,19 +15,16 @@ from typing import NamedTuple
 import numpy as np
 
 from sentemb.data.bm25 import count_query_terms
-from sentemb.data.cutting import bare, without, word_spans
-from sentemb.data.function_words import without_function_words
+from sentemb.data.documents import Document
 from sentemb.data.keywords import bm25_idf
-from sentemb.data.language import language_of
+from sentemb.data.language import language_of, without_function_words
 from sentemb.data.neighborhoods import Neighborhood, Neighborhoods
-from sentemb.data.own_documents import OwnDocument
 from sentemb.data.pseudo_queries import FEWEST, MOST_DOCUMENTS, cut_queries
 from sentemb.data.retrieval import RetrievalSet
-from sentemb.data.sentences import sentences_of
+from sentemb.data.sentences import remove_span, sentences_of, strip_punctuation, word_spans
 
 TITLE, SENTENCE, CROP = KINDS = ("title", "sentence", "crop")
-"""`title` is the title of a document, `sentence` one of its sentences or lines, `crop` 3 to 10 words in a
-row. The document does not keep the words of its query."""
+"""The title of a document, one of its sentences, or 3 to 10 words in a row; removed from the document."""
 QUOTE = "quote"
 """The same words as `crop`, which the document keeps. Quotes favor keyword search the most."""
 NEIGHBORS, TOPIC = "neighbors", "topic"
@@ -55,20 +52,20 @@ class _Query(NamedTuple):
 
 
 def generate_queries(
-    documents: Sequence[OwnDocument],
+    documents: Sequence[Document],
     *,
     count: int = 300,
     most: int = MOST_DOCUMENTS,
     seed: int = 0,
     language: str | None = None,
     kinds: Sequence[str] = KINDS,
-    beside: Sequence[OwnDocument] = (),
+    beside: Sequence[Document] = (),
 ) -> list[RetrievalSet]:
-    """Generate queries of each kind from documents.
+    """Generate up to `count` queries of each of some `kinds` from documents.
 
     Args:
         documents: The documents.
-        count: Queries of each kind; fewer where fewer documents allow one.
+        count: Queries of each kind; fewer if fewer documents allow one.
         most: Documents to search, drawn from all.
         seed: Seed of the draws.
         language: Code of the documents' language; detected by default.
@@ -77,7 +74,7 @@ def generate_queries(
 
     Returns:
         A set, named by its kind, for each kind with at least 20 queries. All sets search the same documents,
-        except for the words that were taken out of those with a query. In the set `neighbors` a query has the
+        except for the words that were removed from those with a query. In the set `neighbors` a query has the
         id of its document, which `exclude_same_ids` then leaves out of the results.
     """
     generator = np.random.default_rng(seed)
@@ -110,7 +107,7 @@ def generate_queries(
 class _Corpus:
     """Documents to generate queries from, and others that are searched with them."""
 
-    def __init__(self, own: Sequence[OwnDocument], others: Sequence[OwnDocument], language: str) -> None:
+    def __init__(self, own: Sequence[Document], others: Sequence[Document], language: str) -> None:
         self.own, self.others, self.language = own, others, language
         self.texts = [document.whole for document in (*own, *others)]
         self.sentences = [_sentence_spans(document.text) for document in (*own, *others)]
@@ -163,7 +160,7 @@ def _sentences(corpus: _Corpus, generator: np.random.Generator) -> Iterator[_Que
         ]
         if fit and len(spans) > 1:
             start, stop = fit[int(generator.integers(len(fit)))]
-            rest = without(document.text, start, stop)
+            rest = remove_span(document.text, start, stop)
             yield _Query(document.text[start:stop], row, f"{document.title} {rest}".strip(), [row])
 
 
@@ -214,7 +211,9 @@ def _topics(
 
 def _surface_words(texts: Sequence[str], language: str, terms: dict[str, int]) -> dict[int, str]:
     """Return a word for each term, which is folded as nobody would type it; none for function words."""
-    every = dict.fromkeys(bare(text[start:stop]) for text in texts for start, stop in word_spans(text))
+    every = dict.fromkeys(
+        strip_punctuation(text[start:stop]) for text in texts for start, stop in word_spans(text)
+    )
     words = without_function_words(" ".join(every), language).split()
     counts, _ = count_query_terms(words, language, terms)
     rows, columns = counts.content.nonzero()

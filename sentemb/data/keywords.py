@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sentemb.data.folding import Places, fold, folded_places
-from sentemb.data.function_words import without_function_words
+from sentemb.data.language import without_function_words
 
 # Thai, Lao, Khmer and Burmese, then Han and kana: scripts without spaces between words. No punctuation.
 _ALPHABETS = (
@@ -40,41 +40,27 @@ _LEAST_IDF = 1e-6  # SQLite's, of terms that most documents have
 
 
 def tokenizer(language: str) -> str:
-    """The tokenizer of FTS5 for a language.
+    """Return the tokenizer of FTS5 for a language.
 
-    Args:
-        language: Its code, such as `en` or `zh`.
-
-    Returns:
-        Porter's stemmer for English; for others plain words, without their diacritics but for Vietnamese.
+    English has Porter's stemmer, all others have plain words, without diacritics except for Vietnamese.
     """
     words = _WORDS.format(0 if language in _DIACRITICS_TELL_WORDS_APART else 2)
     return f"{STEMMER}{words}" if language == "en" else words
 
 
 def document_text(text: str) -> str:
-    """Return what the full-text index is given of a document.
+    """Return the folded text of a document, as the full-text index takes it.
 
-    Args:
-        text: The document's text.
-
-    Returns:
-        The folded text. Runs of a script without spaces, and Korean words, are pairs of characters; those of
-        Chinese, Japanese and Korean are single characters too, which queries of one character find.
+    Runs of a script without spaces, and Korean words, become pairs of characters; those of Chinese, Japanese
+    and Korean become single characters too, so that queries of one character find them.
     """
     return _RUN.sub(lambda run: _spell(run[0], _document_spans(run[0])), fold(text))
 
 
 def query_texts(text: str, language: str) -> tuple[str, str]:
-    """Return what a query looks for in the full-text index.
+    """Return a folded query without its function words, and the whole folded query.
 
-    Args:
-        text: The query.
-        language: Code of the documents' language.
-
-    Returns:
-        The folded text without function words, as `without_function_words` says, and the whole folded text.
-        Runs are pairs of characters, and a character alone stays.
+    Runs of a script without spaces become pairs of characters; a single character remains.
     """
     content, whole = (
         _RUN.sub(lambda run: _spell(run[0], _pairs(run[0])), fold(part))
@@ -84,13 +70,9 @@ def query_texts(text: str, language: str) -> tuple[str, str]:
 
 
 def document_places(text: str) -> tuple[Places, Places]:
-    """Find where each character of `document_text(text)` comes from.
+    """Return where the source of each character of `document_text(text)` starts and ends in the text.
 
-    Args:
-        text: The document's text.
-
-    Returns:
-        For each character, where its source in `text` starts, and where it ends; spaces have a neighbor's.
+    Inserted spaces have the source of a neighbor.
     """
     folded = fold(text)
     pieces, last = [], 0
@@ -107,12 +89,12 @@ def document_places(text: str) -> tuple[Places, Places]:
 
 
 def _pairs(run: str) -> list[tuple[int, int]]:
-    """Where the pairs of a run are; a character alone stays."""
+    """Return the spans of the pairs of a run; a single character is one."""
     return [(place, place + 2) for place in range(len(run) - 1)] or [(0, 1)]
 
 
 def _document_spans(run: str) -> list[tuple[int, int]]:
-    """Where the terms of a run are, in their order."""
+    """Return the spans of the terms of a run, in their order."""
     if not _SYLLABLE.match(run):
         return _pairs(run)
     ends = range(1, len(run) + 1)
@@ -124,20 +106,13 @@ def _spell(run: str, spans: list[tuple[int, int]]) -> str:
 
 
 def bm25_idf(documents: int, holding: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """What having a term is worth, by how many of the documents have it; as in SQLite never below 1e-6."""
+    """Return the weight of a term by how many of the documents have it; as in SQLite at least 1e-6."""
     holding = np.asarray(holding)
     return np.maximum(np.log((documents - holding + 0.5) / (holding + 0.5)), _LEAST_IDF)
 
 
 def varints(data: bytes) -> npt.NDArray[np.int64]:
-    """SQLite's integers of varying length: seven bits a byte, the highest first, the last below 128.
-
-    Args:
-        data: Any number of them.
-
-    Returns:
-        The integers.
-    """
+    """Decode SQLite's integers of varying length: seven bits a byte, highest first, the last below 128."""
     found = np.frombuffer(data, dtype=np.uint8).astype(np.int64)
     ends = np.flatnonzero(found < 128)
     widths = np.diff(ends, prepend=-1)

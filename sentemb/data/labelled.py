@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,12 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sentemb._files import shareable
-from sentemb.data.archive import Place
 from sentemb.data.catalogue import Entry, check_row_count, get_split
 from sentemb.data.files import Row, name_and_split, names_a_file, read_file, usual_columns
-from sentemb.data.label_values import in_order, number_labels, spelling
-from sentemb.data.labelled_files import Example, read_examples
-from sentemb.data.locate import locate
+from sentemb.data.locate import Place, locate
+from sentemb.data.published import published_at, read_split
 from sentemb.data.remote import source_at
 from sentemb.errors import InputError
 
@@ -38,7 +37,7 @@ LABEL_COLUMNS = (("label",), ("labels",), ("class",), ("gold_label",))
 
 
 def text_key(text: str) -> str:
-    """What two texts share that differ in letter case and white space only."""
+    """Return a key that is equal for texts that differ in letter case and white space only."""
     return " ".join(text.split()).casefold()
 
 
@@ -68,11 +67,11 @@ class Texts:
         return len(self.texts)
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """The text, or the two texts, of each row."""
+        """Return the text, or the two texts, of each row."""
         return zip(*([self.texts, self.pairs] if self.pairs else [self.texts]), strict=True)
 
     def text_keys(self) -> list[tuple[str, ...]]:
-        """What makes two rows the same: their texts but for letter case and white space."""
+        """Return keys that are equal for rows whose texts differ in letter case and white space only."""
         return [tuple(map(text_key, row)) for row in self.rows()]
 
 
@@ -120,12 +119,12 @@ class LabelledTexts(Texts):
 
     @property
     def class_counts(self) -> dict[str, int]:
-        """Rows of each class, also of those without any; nothing where labels are scores."""
+        """The number of rows of each class, also of empty ones; nothing if labels are scores."""
         counts = np.bincount(self.labels.astype(np.int64), minlength=len(self.label_names))
         return dict(zip(self.label_names, counts.tolist(), strict=True)) if self.label_names else {}
 
     def describe(self) -> dict[str, Any]:
-        """The set, split, source, rows, classes and checksum, for the record of a run."""
+        """Return the set, split, source, rows, classes and checksum, for the record of a run."""
         content = json.dumps([self.texts, self.pairs, self.labels.tolist()], ensure_ascii=False)
         return {
             "set": self.name,
@@ -139,14 +138,7 @@ class LabelledTexts(Texts):
     def select(
         self, rows: npt.NDArray[np.integer] | Sequence[int], *, split: str | None = None
     ) -> LabelledTexts:
-        """Some of the rows, in the given order.
-
-        Args:
-            rows: Their indices.
-            split: What to call them; the same split by default.
-
-        Returns:
-            The rows, with all classes of the set.
+        """Return some of the rows by their indices, in the given order, with all classes of the set.
 
         Raises:
             InputError: There are none.
@@ -161,16 +153,10 @@ class LabelledTexts(Texts):
         )
 
     def first_classes(self, count: int) -> LabelledTexts:
-        """The rows of the first so many classes, with these classes only (LaCon, section 4.5).
+        """Return the rows of the first `count` classes, with these classes only (LaCon, section 4.5).
 
-        The paper does not say which classes of DBpedia it takes; the first make every step contain the one
-        before.
-
-        Args:
-            count: How many classes.
-
-        Returns:
-            Their rows.
+        The paper does not say which classes of DBpedia it takes; with the first ones, every step contains
+        the previous one.
 
         Raises:
             InputError: The set has fewer classes, or no row of these.
@@ -195,16 +181,16 @@ def load_labelled(
             `read_labelled`, whose columns have usual names.
         split: A split of the set, `train` by default; MR, CR, SUBJ and MPQA have no other. What results call
             a file's rows; by default what its name mentions, as `my-dev.csv`, else `all`.
-        data_dir: Folder (or SentEval archive) that holds the set as published or as fetched from the hub;
-            `SENTEMB_DATA` by default. Where neither is given, the set comes from the hub.
-        check_rows: Refuse a copy whose row count differs from the catalogue's.
+        data_dir: Folder that holds the set as published or as fetched from the hub; `SENTEMB_DATA` by
+            default, or else the hub.
+        check_rows: Raise InputError if the row count differs from the catalogue's.
 
     Returns:
         The rows in the order of the file.
 
     Raises:
-        InputError: The set, the split or the file is not there, is broken, has another row count, or has no
-            labels, as the test splits of GLUE.
+        InputError: The set, the split or the file does not exist, is broken, has another row count, or does
+            not have labels, such as the test splits of GLUE.
 
     Example:
         >>> data = load_labelled("few.csv")
@@ -221,9 +207,8 @@ def load_labelled(
             f"the labels of {name} {split} are not published",
             f"use one of {others}, or read its texts with load_unlabelled",
         )
-    place = locate(entry, split, data_dir)
-    data = read_labelled_place(entry, split, place)
-    check_row_count(f"{name} {split} ({place})", len(data), entry.rows.get(split), strict=check_rows)
+    data = read_labelled_place(entry, split, locate(entry, split, data_dir))
+    check_row_count(f"{name} {split} ({data.source})", len(data), entry.rows.get(split), strict=check_rows)
     return data
 
 
@@ -235,30 +220,26 @@ def read_labelled(
     label: str | None = None,
     label_names: Sequence[str] | None = None,
     scores: bool = False,
-    name: str | None = None,
     split: str | None = None,
-    encoding: str = "utf-8",
 ) -> LabelledTexts:
-    """Read labelled texts of one's own from a table.
+    """Read a table of labelled texts.
 
     Args:
-        path: A `.csv`, `.tsv`, `.jsonl` or `.parquet` file, also with `.gz` or `.xz`.
+        path: A `.csv`, `.tsv`, `.jsonl` or `.parquet` file, also compressed.
         text: Column of the texts, or of the first of each pair; by default `text`, `sentence`, or the first
             of one of `PAIR_COLUMNS`, whose second is then `pair`.
         pair: Column of the second of each pair.
-        label: Column of the labels: strings, whole numbers, or true and false; `label` or `class` by default.
-        label_names: The classes in the order of their numbers, as those of the training split for its dev
-            split. By default the labels of this file, sorted: as numbers where all are whole numbers.
+        label: Column of the labels: strings, whole numbers, true or false; `label` or `class` by default.
+        label_names: The classes in the order of their numbers, such as those of the training split for its
+            dev split. By default the labels of this file, sorted: as numbers if all are whole numbers.
         scores: Labels are numbers to predict, not classes.
-        name: What results call the set; the file's name without suffixes by default.
         split: What results call the split; by default what the file's name mentions, else `all`.
-        encoding: Text encoding.
 
     Returns:
         The rows in the order of the file.
 
     Raises:
-        InputError: The file, a column, a text or a label is missing or broken, or a label is none of
+        InputError: The file, a column, a text or a label is missing or broken, or a label is not one of
             `label_names`; with the line.
 
     Example:
@@ -270,12 +251,12 @@ def read_labelled(
         raise InputError("label_names cannot be combined with scores=True", "remove one of the two")
     source = source_at(path)
     if text is None:
-        text, *second = usual_columns(source, TEXT_COLUMNS, encoding=encoding)
+        text, *second = usual_columns(source, TEXT_COLUMNS)
         pair = pair or next(iter(second), None)
-    label = label or usual_columns(source, LABEL_COLUMNS, encoding=encoding)[0]
+    label = label or usual_columns(source, LABEL_COLUMNS)[0]
     columns = [column for column in (text, pair, label) if column is not None]
-    rows = list(read_file(source, columns=columns, encoding=encoding))
-    title, split = name_and_split(source, name=name, split=split)
+    rows = list(read_file(source, columns=columns))
+    title, split = name_and_split(source, split=split)
     labels: Labels
     names: tuple[str, ...] = ()
     if scores:
@@ -298,19 +279,7 @@ def read_labelled(
 def load_unlabelled(
     name: str, *, split: str, data_dir: str | os.PathLike[str] | None = None, check_rows: bool = True
 ) -> Texts:
-    """Load the texts of a split without labels, for predictions to hand in or for training without labels.
-
-    Args:
-        name: The set.
-        split: A split without labels, such as `test` of GLUE's sets or `unlabelled` of FewCLUE's.
-        data_dir: As for `load_labelled`.
-        check_rows: As for `load_labelled`.
-
-    Returns:
-        The texts in the order of the file.
-
-    Raises:
-        InputError: The split has labels, or as for `load_labelled`.
+    """Load the texts of a split without labels, such as `test` of GLUE's sets; see `load_labelled`.
 
     Example:
         >>> texts = load_unlabelled("rte", split="test", data_dir="data")  # doctest: +SKIP
@@ -319,32 +288,87 @@ def load_unlabelled(
     if split not in entry.unlabelled:
         raise InputError(f"{name} {split} has labels", "read it with load_labelled")
     place = locate(entry, split, data_dir)
-    data = Texts(name, split, *_texts(read_examples(entry, split, place)), source=str(place))
+    data = Texts(name, split, *_texts(entry, read_split(entry, split, place)), source=str(place))
     check_row_count(f"{name} {split} ({place})", len(data), entry.rows.get(split), strict=check_rows)
     return data
 
 
 def read_labelled_place(entry: Entry, split: str, place: Place) -> LabelledTexts:
-    """Read one split of a labelled set from where it was found, however many rows there are."""
-    undecided = entry.published.no_label if entry.published else None
-    rows = [row for row in read_examples(entry, split, place) if undecided is None or row.label != undecided]
+    """Read one split of a labelled set from where it was found, whatever its row count."""
+    rows = list(read_split(entry, split, place))
+    label = entry.columns[-1]
     labels: Labels
     if entry.labels:
-        spellings = entry.published.spellings if entry.published and rows and rows[0].published else ()
-        values = ((row.location, row.label) for row in rows)
+        published = published_at(entry, split, place)
+        values = ((row.location, row.values[label]) for row in rows)
+        spellings = published.spellings if published else ()
         labels = number_labels(values, entry.labels, spellings=spellings, where=entry.name)
     else:
-        labels = np.array([Row(row.location, {"label": row.label}).number("label") for row in rows])
-    return LabelledTexts(entry.name, split, *_texts(rows), labels, entry.labels, source=str(place))
+        labels = np.array([row.number(label) for row in rows])
+    return LabelledTexts(entry.name, split, *_texts(entry, rows), labels, entry.labels, source=str(place))
 
 
 def count_rows(entry: Entry, split: str, place: Place) -> int:
-    """Count the rows of a split that count: those with a label where labels are published."""
+    """Count the rows of a split; only those with a label if labels are published."""
     if split in entry.unlabelled:
-        return sum(1 for _ in read_examples(entry, split, place))
+        return sum(1 for _ in read_split(entry, split, place))
     return len(read_labelled_place(entry, split, place))
 
 
-def _texts(rows: Iterable[Example]) -> tuple[list[str], list[str] | None]:
-    both = [(row.text, row.pair) for row in rows]
-    return [text for text, _ in both], [pair for _, pair in both if pair is not None] or None
+def _texts(entry: Entry, rows: Iterable[Row]) -> tuple[list[str], list[str] | None]:
+    columns = entry.text_columns
+    both = [[row.text(column) for column in columns] for row in rows]
+    return [texts[0] for texts in both], [texts[1] for texts in both] if len(columns) > 1 else None
+
+
+def number_labels(
+    rows: Iterable[tuple[str, Any]], names: Sequence[str], *, spellings: Sequence[str] = (), where: str
+) -> npt.NDArray[np.int64]:
+    """Return the class numbers of located labels, each a name or one of `spellings` (numbers by default)."""
+    numbers = {written: number for number, written in enumerate(spellings or map(str, range(len(names))))}
+    # Names take precedence over spellings: the user's own classes may be called 1 and 0.
+    numbers |= {name: number for number, name in enumerate(names)}
+    found = []
+    for location, value in rows:
+        label = spelling(value, location)
+        if label not in numbers:
+            shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+            raise InputError(f"{location}: {label!r} is not a label of {where}", f"its labels are {shown}")
+        found.append(numbers[label])
+    return np.array(found, dtype=np.int64)
+
+
+def spelling(value: Any, location: str) -> str:
+    """Write a label as a string: `1` for 1, 1.0 and "1", `true` for True."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, (str, int)) and str(value).strip():
+        return str(value).strip()
+    if value is None or isinstance(value, str) or (isinstance(value, float) and math.isnan(value)):
+        raise InputError(f"{location}: the label is missing", "remove the row, or fill in the label")
+    raise InputError(f"{location}: {value!r} is not a class", "read decimal numbers as scores (scores=True)")
+
+
+def in_order(labels: Iterable[str]) -> tuple[str, ...]:
+    """Sort the classes of a user's file, as numbers if all are, so that every split numbers them alike."""
+    names = set(labels)
+    if all(name.removeprefix("-").isdecimal() for name in names):
+        return tuple(sorted(names, key=lambda name: (int(name), name)))
+    return tuple(sorted(names))
+
+
+def score_classes(scores: npt.NDArray[np.floating], *, decimals: int | None = 1) -> npt.NDArray[np.int64]:
+    """Turn scores into classes for a supervised contrastive loss, as SupCL-Seq does for STS-B.
+
+    Scores that are equal when rounded to `decimals` are one class: 1 in the paper (footnote 3), None (no
+    rounding) in its released code.
+
+    Example:
+        >>> score_classes(np.array([0.0, 2.5, 5.0]))
+        array([0, 1, 2])
+    """
+    values = np.asarray(scores, dtype=np.float64)
+    rounded = values if decimals is None else np.round(values, decimals)
+    return np.unique(rounded, return_inverse=True)[1].astype(np.int64)

@@ -1,102 +1,111 @@
-"""Lines of text from plain, gzip and xz files: decoded, numbered, and broken at line feeds only."""
+"""Bytes and lines of files, local or remote, compressed or not. Only a line feed ends a line."""
 
 from __future__ import annotations
 
 import contextlib
-import gzip
 import io
-import lzma
-import zlib
 from collections.abc import Iterator
-from pathlib import Path
-from typing import IO, BinaryIO, cast
+from pathlib import PurePosixPath
+from typing import IO, cast
 
-from sentemb.data.remote import Source
+from sentemb.data.remote import RemotePath, Source
 from sentemb.errors import InputError
 from sentemb.limits import limit, refuse_above
 
-_COMPRESSIONS = (".gz", ".xz")
+PACKED = {".gz": "gzip", ".xz": "xz", ".bz2": "bz2", ".zst": "zstd"}
+"""fsspec's names of compressions, by extension."""
 
 
 def is_packed(path: Source) -> bool:
-    """Tell by its name whether a file is compressed."""
-    return path.suffix.lower() in _COMPRESSIONS
+    """Tell by its extension whether a file is compressed."""
+    return PurePosixPath(path.name).suffix.lower() in PACKED
 
 
-def open_bytes(path: Source) -> BinaryIO:
-    """Open a file for reading bytes, decompressing it when its name ends in `.gz` or `.xz`."""
+def format_of(path: Source) -> str:
+    """Return the extension of a file in lower case, without that of its compression."""
+    name = PurePosixPath(path.name)
+    return (name.with_suffix("") if is_packed(path) else name).suffix.lower()
+
+
+@contextlib.contextmanager
+def open_bytes(path: Source) -> Iterator[IO[bytes]]:
+    """Open a file for reading, decompress it, and turn what goes wrong in between into InputError."""
     if path.is_dir():
         raise InputError(f"{path} is a folder, not a file")
     if not path.exists():
         raise InputError(f"no such file: {path}")
-    if path.suffix.lower() == ".gz":
-        return cast(BinaryIO, gzip.open(_openable(path), "rb"))
-    if path.suffix.lower() == ".xz":
-        return cast(BinaryIO, lzma.open(_openable(path), "rb"))
-    return path.open("rb")
+    explained = path.explained() if isinstance(path, RemotePath) else contextlib.nullcontext()
+    with explained, path.open("rb") as raw:
+        if not is_packed(path):
+            yield raw
+            return
+        try:
+            with _decompress(path, raw) as file:
+                yield file
+        except (InputError, MemoryError):
+            raise
+        except EOFError:
+            raise InputError(
+                f"{path} is truncated: its compressed data ends too early", "copy it again"
+            ) from None
+        except Exception as error:
+            if getattr(error, "errno", None):  # of the disk or the network
+                raise
+            raise InputError(f"{path} is damaged, or not compressed as its extension says: {error}") from None
 
 
-def _openable(path: Source) -> Path | BinaryIO:
-    """What decompressors take."""
-    return path if isinstance(path, Path) else path.open("rb")
+def _decompress(path: Source, raw: IO[bytes]) -> IO[bytes]:
+    from fsspec.compression import compr
+
+    name = PACKED[PurePosixPath(path.name).suffix.lower()]
+    if name not in compr:
+        raise InputError(f"{path} needs zstandard", "pip install zstandard")
+    return cast(IO[bytes], compr[name](raw, mode="rb"))
 
 
 def read_lines(path: Source, *, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    r"""Read a text file line by line, with line numbers from 1.
+    r"""Yield the lines of a text file, numbered from 1 as in an editor and in `wc -l`.
 
-    Only `\n` ends a line, so that the line numbers are those of an editor and of `wc -l`: `str.splitlines`
-    would also break at NEL (U+0085), form feeds and six other characters that occur inside sentences. One
-    `\r` before the `\n` is dropped, and so is a byte order mark.
+    Only `\n` ends a line: `str.splitlines` would also break at NEL (U+0085), form feeds and six other
+    characters that occur inside sentences. One `\r` before the `\n` and a byte order mark are removed.
     """
-    with open_bytes(path) as file:
-        yield from decode_lines(file, str(path), encoding=encoding)
-
-
-def decode_lines(file: IO[bytes], name: str, *, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """Turn an open file into numbered lines; see `read_lines`."""
-    if _is_wide(encoding):
-        file, encoding = _transcoded(file, name, encoding), "utf-8"
     position = 0
-    for number, raw in enumerate(_raw_lines(file, name), start=1):
-        try:
-            line = raw.decode(encoding)
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"{name}, line {number}: byte {position + error.start} is not {encoding} "
-                f"(0x{raw[error.start]:02x})",
-                "convert the file to UTF-8",
-            ) from None
-        if "\0" in line:
-            raise InputError(
-                f"{name}, line {number}: the file contains a NUL byte, so it is not {encoding} text"
-            )
-        position += len(raw)
-        if number == 1:
-            line = line.removeprefix("\ufeff")
-        yield number, line.removesuffix("\n").removesuffix("\r")
-
-
-def read_blocks(file: IO[bytes], name: str, size: int = 1 << 20) -> Iterator[bytes]:
-    """Read a possibly compressed file block by block."""
-    with _explained(name):
-        while block := file.read(size):
-            yield block
-
-
-def _raw_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
-    with _explained(name):
-        number, longest = 0, (limit("line") << 20) + 1
-        while raw := file.readline(longest):
-            number += 1
-            if len(raw) == longest:
-                refuse_above(
-                    "line", len(raw) / (1 << 20), f"{name}, line {number}", "split it into several lines"
+    is_wide = _is_wide(encoding)
+    with open_bytes(path) as file:
+        lines = _lines_of_wide(file, path, encoding) if is_wide else _raw_lines(file, path)
+        for number, raw in enumerate(lines, start=1):
+            try:
+                line = raw.decode("utf-8" if is_wide else encoding)
+            except UnicodeDecodeError as error:
+                raise InputError(
+                    f"{path}, line {number}: byte {position + error.start} is not {encoding} "
+                    f"(0x{raw[error.start]:02x})",
+                    "convert the file to UTF-8",
+                ) from None
+            if "\0" in line:
+                raise InputError(
+                    f"{path}, line {number}: the file contains a NUL byte, so it is not {encoding} text"
                 )
-            yield raw
+            position += len(raw)
+            if number == 1:
+                line = line.removeprefix("\ufeff")
+            yield number, line.removesuffix("\n").removesuffix("\r")
+
+
+def _raw_lines(file: IO[bytes], path: Source) -> Iterator[bytes]:
+    number, longest = 0, (limit("line") << 20) + 1
+    while raw := file.readline(longest):
+        number += 1
+        if len(raw) == longest:
+            place = f"{path}, line {number}"
+            refuse_above("line", len(raw) / (1 << 20), place, "split it into several lines")
+        yield raw
+    if isinstance(path, RemotePath):
+        path.check_complete(file)
 
 
 def _is_wide(encoding: str) -> bool:
-    """Tell whether a line feed takes several bytes, as in UTF-16; refuse what is no text encoding."""
+    """Tell whether a line feed takes several bytes, as in UTF-16; raise InputError for an unknown name."""
     try:
         io.TextIOWrapper(io.BytesIO(), encoding=encoding)  # codecs also registers zlib and rot13
         return "\0" in "\n".encode(encoding).decode("latin-1")
@@ -104,25 +113,11 @@ def _is_wide(encoding: str) -> bool:
         raise InputError(f"unknown encoding {encoding!r}", "use a name such as utf-8 or latin-1") from None
 
 
-def _transcoded(file: IO[bytes], name: str, encoding: str) -> IO[bytes]:
-    """The file in UTF-8, held in memory: files of wide encodings are rare and small."""
-    content = b"".join(read_blocks(file, name))
+def _lines_of_wide(file: IO[bytes], path: Source, encoding: str) -> Iterator[bytes]:
+    """Yield the lines of a file in UTF-16 or UTF-32 as UTF-8."""
     try:
-        return io.BytesIO(content.decode(encoding).encode())
+        yield from (line.encode() for line in io.TextIOWrapper(file, encoding, newline="\n"))
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{name}: byte {error.start} is not {encoding}", "convert the file to UTF-8"
+            f"{path}: byte {error.start} is not {encoding}", "convert the file to UTF-8"
         ) from None
-
-
-@contextlib.contextmanager
-def _explained(name: str) -> Iterator[None]:
-    """Turn errors of damaged compressed files into the user's."""
-    try:
-        yield
-    except EOFError:
-        raise InputError(
-            f"{name} is truncated: its compressed data ends too early", "copy it again"
-        ) from None
-    except (gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
-        raise InputError(f"{name} is damaged, or not compressed as its extension says: {error}") from None

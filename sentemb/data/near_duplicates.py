@@ -1,9 +1,9 @@
-"""Texts that a stream has too: the same, nearly the same, or inside longer ones.
+"""Texts that a stream repeats: exactly, nearly, or inside longer ones.
 
-Two texts of n and m words, of which L stand in both in the same order, are as near as 2 L / (n + m). At
+Two texts of n and m words, of which L are in both in the same order, are as near as 2 L / (n + m). At
 nearness t they share at least t n / (2 - t) words, so that one of the n - t n / (2 - t) + 1 rarest words of
-the one is among those of the other (prefix filtering; Chaudhuri et al., ICDE 2006): a text is compared with
-the few that share a rare word with it, and none that is near is missed.
+the one is among those of the other (prefix filtering; Chaudhuri et al., ICDE 2006). Only texts that share a
+rare word are compared, and no near text is missed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
@@ -19,7 +19,7 @@ How = Literal["exact", "inside", "near"]
 INSIDE_WORDS = 6
 """Texts of fewer words occur inside longer ones by chance."""
 # Chinese and Japanese are written without spaces: each character is a word. Elsewhere a run of letters and
-# digits is one, so that punctuation and tokenization do not tell two texts apart.
+# digits is one, so that punctuation and tokenization do not matter.
 _WORD = re.compile(
     r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]|[^\W_\u3040-\u30ff\u3400-\u9fff]+"
 )
@@ -27,7 +27,7 @@ _ROUNDING = 1e-9
 
 
 class Match(NamedTuple):
-    """A text that was looked for, and how it was found: `inside` a longer one, all its words in a row."""
+    """The number of a text, how it was found (`inside`: all its words in a row), and how near it is."""
 
     number: int
     how: How
@@ -35,41 +35,39 @@ class Match(NamedTuple):
 
 
 def fold(text: str) -> str:
-    """The canonical form of a text: without letter case, white space and Unicode variants."""
+    """Return a text without letter case, white space and Unicode variants."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 class NearTexts:
-    """Folded texts to look for, none twice; `nearness` above 0.5 and at most 1."""
+    """Unique folded texts to search for; `nearness` is above 0.5 and at most 1."""
 
     def __init__(self, texts: Sequence[str], *, nearness: float = 0.9) -> None:
         self.nearness = nearness
         self._numbers = {text: number for number, text in enumerate(texts)}
         words = [_WORD.findall(text) for text in texts]
-        counts = Counter(word for one in words for word in _told_apart(one))
-        # Rarer words have lower numbers.
+        counts = Counter(word for own in words for word in _number_repeats(own))
+        # Rarer words have lower ranks.
         rarest = sorted(counts, key=lambda word: (counts[word], word))
         self._rank = {word: rank for rank, word in enumerate(rarest)}
-        self._words = [[self._rank[word] for word in one] for one in words]
-        self._by_rare_word: dict[int, list[int]] = {}
-        self._by_beginning: dict[tuple[int, ...], list[int]] = {}
-        for number, one in enumerate(words):
-            ranks = sorted(self._rank[word] for word in _told_apart(one))
+        self._words = [[self._rank[word] for word in own] for own in words]
+        self._by_rare_word: defaultdict[int, list[int]] = defaultdict(list)
+        self._by_beginning: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
+        for number, own in enumerate(words):
+            ranks = sorted(self._rank[word] for word in _number_repeats(own))
             for rank in ranks[: self._rare(len(ranks))]:
-                self._by_rare_word.setdefault(rank, []).append(number)
-            if len(one) >= INSIDE_WORDS:
-                beginning = tuple(self._words[number][:INSIDE_WORDS])
-                self._by_beginning.setdefault(beginning, []).append(number)
+                self._by_rare_word[rank].append(number)
+            if len(own) >= INSIDE_WORDS:
+                self._by_beginning[tuple(self._words[number][:INSIDE_WORDS])].append(number)
 
     def find(self, text: str) -> Iterator[Match]:
-        """Find what a text of the stream repeats."""
+        """Yield what a text of the stream repeats."""
         folded = fold(text)
         same = self._numbers.get(folded)
         if same is not None:
             yield Match(same, "exact", 1.0)
         words = _WORD.findall(folded)
-        # No text has the number -1, so that words nobody looks for match nothing.
-        ranks = [self._rank.get(word, -1) for word in words]
+        ranks = [self._rank.get(word, -1) for word in words]  # -1 is not the rank of any word
         inside = {number for number in self._inside(ranks) if number != same}
         yield from (Match(number, "inside", 1.0) for number in sorted(inside))
         for number, nearness in self._near(words, ranks):
@@ -86,16 +84,16 @@ class NearTexts:
     def _near(self, words: list[str], ranks: list[int]) -> Iterator[tuple[int, float]]:
         from rapidfuzz.distance import LCSseq
 
-        told_apart = sorted(self._rank.get(word, -1) for word in _told_apart(words))
-        size = len(told_apart)
+        numbered = sorted(self._rank.get(word, -1) for word in _number_repeats(words))
+        size = len(numbered)
         fewest = self._shared(size)
         candidates: dict[int, None] = {}
-        for rank in told_apart[: self._rare(size)]:
+        for rank in numbered[: self._rare(size)]:
             candidates.update(dict.fromkeys(self._by_rare_word.get(rank, ())))
         for number in candidates:
             other = self._words[number]
             if fewest <= len(other) and self._shared(len(other)) <= size:
-                # The words as counts: of a share rapidfuzz rounds the cutoff up and loses what equals it.
+                # A count, since rapidfuzz rounds a cutoff that is a share up and loses what equals it.
                 both = size + len(other)
                 needed = math.ceil(self.nearness * both / 2 - _ROUNDING)
                 common = LCSseq.similarity(ranks, other, score_cutoff=needed)
@@ -103,21 +101,20 @@ class NearTexts:
                     yield number, 2 * common / both
 
     def _shared(self, size: int) -> int:
-        """How many words a text must at least share with any that is near: also the fewest that one has."""
+        """Return how many words a text must share with any near one, which is also the shortest such text."""
         return math.ceil(self.nearness * size / (2 - self.nearness) - _ROUNDING)
 
     def _rare(self, size: int) -> int:
         return size - self._shared(size) + 1 if size else 0
 
 
-def _told_apart(words: Sequence[str]) -> list[str]:
-    """The words with the second, third, ... of each told apart from the first."""
+def _number_repeats(words: Sequence[str]) -> list[str]:
+    """Return the words, with a number after the second, third, ... of each."""
     if len({*words}) == len(words):
         return list(words)
-    seen: dict[str, int] = {}
-    told = []
+    seen: Counter[str] = Counter()
+    numbered = []
     for word in words:
-        before = seen.get(word, 0)
-        told.append(f"{word} {before}" if before else word)
-        seen[word] = before + 1
-    return told
+        numbered.append(f"{word} {seen[word]}" if seen[word] else word)
+        seen[word] += 1
+    return numbered

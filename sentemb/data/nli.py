@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -19,18 +19,13 @@ from sentemb.errors import InputError
 TRIPLE_COLUMNS = ("sent0", "sent1", "hard_neg")
 """The columns of SimCSE's file of triples."""
 NLI_COLUMNS = ("premise", "hypothesis", "label")
-"""The columns of labelled pairs where nothing else is said."""
+"""The columns of labelled pairs by default."""
 # As SNLI and MNLI spell them, and as the numbers of the hub's copies.
 _ENTAILED = {"entailment": True, "0": True, "contradiction": False, "2": False}
 
 
 class Triple(NamedTuple):
-    """A row of supervised contrastive training.
-
-    Attributes:
-        anchor: The premise.
-        positive: A hypothesis that follows from it.
-        negative: One that contradicts it.
+    """A row of supervised contrastive training: premise, entailed hypothesis, contradicting hypothesis.
 
     Example:
         >>> Triple("a cat sat", "a cat was sitting", "a dog ran").negative
@@ -44,18 +39,10 @@ class Triple(NamedTuple):
 
 @dataclass(frozen=True)
 class TripleCounts:
-    """What became of the rows.
+    """How many rows were read, how many triples they made, and why the other rows made none.
 
-    Attributes:
-        rows: Rows read.
-        triples: Triples made.
-        other_labels: Rows of other labels, by label: neutral ones, those without a common label, ...
-        blank: Rows with a blank text.
-        repeated: Rows whose premise, hypothesis and label came before.
-        contradictory: Rows whose premise and hypothesis come with both labels.
-        no_contradiction: Entailed hypotheses whose premise has no contradicting one.
-        no_entailment: Contradicting hypotheses whose premise has no entailed one.
-        unused: Contradicting hypotheses of a premise with triples that none of them drew.
+    `other_labels` are rows by label, such as neutral ones; `contradictory` those whose premise and hypothesis
+    have both labels; `unused` contradictions of a premise with triples that none of them drew.
     """
 
     rows: int
@@ -72,20 +59,10 @@ class TripleCounts:
         others = ", ".join(f"{count:,} {label!r}" for label, count in sorted(self.other_labels.items()))
         return (
             f"{self.triples:,} triples from {self.rows:,} rows; skipped: {others or 'no rows'} with other "
-            "labels, "
-            f"{self.blank:,} blank, {self.repeated:,} duplicates, {self.contradictory:,} with both labels, "
-            f"{self.no_contradiction:,} entailments without a contradiction, {self.no_entailment:,} "
+            f"labels, {self.blank:,} blank, {self.repeated:,} duplicates, {self.contradictory:,} with both "
+            f"labels, {self.no_contradiction:,} entailments without a contradiction, {self.no_entailment:,} "
             f"contradictions without an entailment, {self.unused:,} contradictions that were not drawn"
         )
-
-
-@dataclass
-class _Hypotheses:
-    """The hypotheses of a premise, in the order of their rows."""
-
-    premise: str
-    entailed: list[str] = field(default_factory=list)
-    contradicting: list[str] = field(default_factory=list)
 
 
 def read_triples(
@@ -99,21 +76,21 @@ def read_triples(
     """Make triples of labelled pairs.
 
     Each entailed hypothesis makes a triple with one of the contradicting hypotheses of its premise, drawn at
-    random, as SimCSE does (section 4).
+    random, as in SimCSE (section 4).
 
     Args:
         source: As for `read_rows`.
         columns: Premise, hypothesis and label; SNLI and MNLI have `sentence1`, `sentence2`, `gold_label`.
-            Labels are `entailment` and `contradiction`, or the hub's 0 and 2; all others are left out.
+            Labels are `entailment` and `contradiction`, or the hub's 0 and 2; all others are skipped.
         only: Column to value: read these rows only, such as `{"split": "train"}`.
-        seed: Draws the contradicting hypotheses.
+        seed: Seed of the draw.
         data_dir: As for `read_rows`.
 
     Returns:
-        The triples in the order of the rows of their premises, and what was dropped.
+        The triples in the order of the rows of their premises, and the counts of what was skipped.
 
     Raises:
-        InputError: The source, a column or a row is missing or broken, or no triple can be made.
+        InputError: The source, a column or a row is missing or broken, or there is no triple.
 
     Example:
         >>> triples, counts = read_triples("nli.csv")
@@ -142,14 +119,14 @@ def read_triples(
 def make_triples(
     records: Iterable[Row], *, columns: Sequence[str] = NLI_COLUMNS, seed: int = 0
 ) -> tuple[list[Triple], TripleCounts]:
-    """Make triples of records; see `read_triples`."""
-    labels, counts, other_labels = _labels_of(records, columns)
+    """Make triples of rows; see `read_triples`."""
+    labels, counts, other_labels = _read_labels(records, columns)
     premises: dict[str, _Hypotheses] = {}
     for premise, hypothesis, entailed in labels.values():
         if len(entailed) == 1:
-            place = premises.setdefault(text_key(premise), _Hypotheses(premise))
+            place = premises.setdefault(text_key(premise), _Hypotheses(premise, [], []))
             (place.entailed if True in entailed else place.contradicting).append(hypothesis)
-    triples = list(_drawn(premises.values(), np.random.default_rng(seed)))
+    triples = list(_draw(premises.values(), np.random.default_rng(seed)))
     complete = [one for one in premises.values() if one.entailed and one.contradicting]
     used = {(triple.anchor, triple.negative) for triple in triples}
     return triples, TripleCounts(
@@ -162,13 +139,21 @@ def make_triples(
     )
 
 
+class _Hypotheses(NamedTuple):
+    """The hypotheses of a premise, in the order of their rows."""
+
+    premise: str
+    entailed: list[str]
+    contradicting: list[str]
+
+
 _Labels = dict[tuple[str, str], tuple[str, str, set[bool]]]
 
 
-def _labels_of(
+def _read_labels(
     records: Iterable[Row], columns: Sequence[str]
 ) -> tuple[_Labels, dict[str, int], dict[str, int]]:
-    """Whether each unique pair is entailed, and counts of the rows that are none or nothing new."""
+    """Return whether each unique pair is entailed, and the counts of rows that make no new pair."""
     premise_column, hypothesis_column, label_column = columns
     found: _Labels = {}
     counts = Counter(rows=0, blank=0, repeated=0, contradictory=0)
@@ -191,12 +176,10 @@ def _labels_of(
     return found, counts, other_labels
 
 
-def _drawn(premises: Iterable[_Hypotheses], rng: np.random.Generator) -> Iterable[Triple]:
+def _draw(premises: Iterable[_Hypotheses], rng: np.random.Generator) -> Iterable[Triple]:
     for one in premises:
-        if not one.contradicting:
-            continue
-        # Without repetition as long as there are enough, so that few contradictions go to waste.
+        # No contradiction is drawn twice while there are enough, so that few are unused.
         order: list[int] = []
-        for positive in one.entailed:
+        for positive in one.entailed if one.contradicting else ():
             order = order or rng.permutation(len(one.contradicting)).tolist()
             yield Triple(one.premise, positive, one.contradicting[order.pop()])

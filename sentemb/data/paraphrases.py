@@ -1,6 +1,6 @@
-"""Labelled pairs of texts: what contradicts itself in them, the graph of paraphrases, splits without leaks.
+"""Labelled pairs of texts: cleaning, the graph of paraphrases, splits without leaks.
 
-Texts are the same if they differ in letter case or white space only.
+Texts that differ in letter case or white space only are the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sentemb.data.sources import kind_of
 from sentemb.errors import InputError
 
 PAIR_COLUMNS = ("sentence1", "sentence2")
-"""Text columns of pairs where nothing else is said."""
+"""Text columns of pairs by default."""
 NAMES = ("not_duplicate", "duplicate")
 
 Components = npt.NDArray[np.int64]
@@ -32,16 +32,10 @@ Components = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PairCounts:
-    """What cleaning found.
+    """How many pairs cleaning kept, and why it dropped the others.
 
-    Attributes:
-        rows: Rows before.
-        kept: Rows after.
-        blank: Dropped because a text has no character but white space.
-        identical: Dropped because both texts are the same.
-        contradictory: Dropped because their pair comes with both labels, in whichever order of its texts.
-        repeated: Dropped because their pair came before, in whichever order of its texts.
-        implied: Kept although they say that two texts are no paraphrases, which chains of paraphrases join.
+    `contradictory` pairs have both labels and `repeated` ones came before, in either order of their texts.
+    `implied` pairs are kept: they are labelled 0 although chains of paraphrases join them.
     """
 
     rows: int
@@ -57,19 +51,12 @@ class PairCounts:
             f"kept {self.kept:,} of {self.rows:,} pairs; skipped {self.blank:,} with a blank text, "
             f"{self.identical:,} with the same text twice, {self.contradictory:,} with both labels and "
             f"{self.repeated:,} duplicates. {self.implied:,} of the kept pairs are labelled 0 although other "
-            "pairs "
-            "imply that they are paraphrases"
+            "pairs imply that they are paraphrases"
         )
 
 
 class PairSplit(NamedTuple):
-    """Rows in three parts that have no text in common, each in ascending order.
-
-    Attributes:
-        train: Rows to train on.
-        dev: Rows to choose by.
-        test: Rows to report.
-    """
+    """Rows to train on, for selection and to report, in ascending order; no two parts share a text."""
 
     train: Rows
     dev: Rows
@@ -84,21 +71,17 @@ def load_pairs(
     split: str = "train",
     data_dir: str | os.PathLike[str] | None = None,
 ) -> LabelledTexts:
-    """Load labelled pairs as they stand.
+    """Load labelled pairs without changing them.
 
     Args:
-        source: A set of the catalogue, such as `cs224n-quora`, `quora` or `qqp`; or a file, a folder or a hub
-            id, as for `read_rows`.
+        source: A set of the catalogue, such as `cs224n-quora`, `quora` or `qqp`; or what `read_rows` takes.
         columns: The two text columns of such a source; `sentence1` and `sentence2` by default.
         label: Its column of 1 (paraphrase) and 0.
         split: Split of a catalogue's set.
-        data_dir: Where the catalogue's sets lie; `SENTEMB_DATA` by default.
+        data_dir: The data folder; `SENTEMB_DATA` by default.
 
     Returns:
         The pairs; the second class is that of the paraphrases.
-
-    Raises:
-        InputError: The source, a column or a row is missing or broken, or it has no pairs of two classes.
 
     Example:
         >>> data = load_pairs("labelled-pairs.csv")
@@ -128,19 +111,12 @@ def load_pairs(
 
 
 def clean_pairs(data: LabelledTexts) -> tuple[LabelledTexts, PairCounts]:
-    """Drop what a contrastive loss cannot learn from, and count it.
+    """Drop the pairs that a contrastive loss cannot learn from; return the others and the counts.
 
-    A pair that comes with both labels goes altogether; of one that comes twice with one label, the first row
-    stays.
-
-    Args:
-        data: Labelled pairs.
-
-    Returns:
-        The rows that are left, in their order, and the counts.
+    A pair with both labels is dropped; of a pair that occurs twice with one label, the first row is kept.
 
     Raises:
-        InputError: These are no pairs of two classes, or none is left.
+        InputError: These are not pairs of two classes, or none is left.
 
     Example:
         >>> data, counts = clean_pairs(load_pairs("labelled-pairs.csv"))
@@ -177,16 +153,10 @@ def clean_pairs(data: LabelledTexts) -> tuple[LabelledTexts, PairCounts]:
 
 
 def paraphrase_components(data: LabelledTexts) -> Components:
-    """Components of the graph whose edges are the paraphrases: texts of one component say the same.
-
-    Args:
-        data: Labelled pairs.
-
-    Returns:
-        (n, 2) component of the first and of the second text of each row; equal texts have equal ones.
+    """Return the components of the graph whose edges are the paraphrases, (n, 2) for both texts of each row.
 
     Raises:
-        InputError: These are no pairs of two classes.
+        InputError: These are not pairs of two classes.
 
     Example:
         >>> components = paraphrase_components(load_pairs("labelled-pairs.csv"))
@@ -196,23 +166,14 @@ def paraphrase_components(data: LabelledTexts) -> Components:
 
 
 def split_pairs(data: LabelledTexts, *, seed: int, dev: float = 0.1, test: float = 0.1) -> PairSplit:
-    """Divide pairs so that no text is in two parts, and no paraphrase of a text either.
+    """Split pairs by shares so that no text is in two parts, nor a paraphrase of it.
 
-    Rows that share a text, directly or by way of others, whatever their labels, stay together. Such groups
-    are drawn at random into the test part until it is full, then into the dev part; a group that would make a
-    part too large is skipped, so that the parts have the sizes asked for as far as the groups allow.
-
-    Args:
-        data: Labelled pairs.
-        seed: Draws the groups.
-        dev: Share of the rows to choose by.
-        test: Share of the rows to report.
-
-    Returns:
-        The rows of each part.
+    Rows that share a text, directly or through others, stay together, whatever their labels. Such groups are
+    drawn at random into the test part until it is full, then into the dev part; a group that would make a
+    part too large is skipped.
 
     Raises:
-        InputError: The shares leave a part empty, or these are no pairs of two classes.
+        InputError: The shares leave a part empty, or these are not pairs of two classes.
 
     Example:
         >>> split = split_pairs(load_pairs("labelled-pairs.csv"), seed=1)

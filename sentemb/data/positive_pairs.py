@@ -1,4 +1,4 @@
-"""Pairs of a question and a passage that belong together, also with hard negatives, by usual column names."""
+"""Positive pairs, such as questions and passages, also with hard negatives, found by usual column names."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from sentemb._uris import without_secrets
 from sentemb.data.catalogue import get
 from sentemb.data.columns import load_columns
-from sentemb.data.files import format_of, refuse_bare_string
+from sentemb.data.files import list_columns, refuse_bare_string
 from sentemb.data.labelled import text_key
+from sentemb.data.lines import format_of
 from sentemb.data.remote import source_at
 from sentemb.data.sources import kind_of, read_rows
 from sentemb.data.tables import reads_like_text
@@ -30,25 +33,16 @@ _NAME_THEM = "name the columns with --columns QUESTION,PASSAGE[,NEGATIVE]"
 
 
 class PairColumns(NamedTuple):
-    """The columns of pairs in a source.
-
-    Attributes:
-        names: Columns of the question, the passage, and any hard negatives.
-        is_header: Whether the first line holds names; otherwise `names` is a pair itself.
-    """
+    """Columns of the question, the passage and any hard negatives; without a header the names are a pair."""
 
     names: tuple[str, ...]
     is_header: bool
 
 
 class PositivePairs(NamedTuple):
-    """Pairs that belong together.
+    """Unique pairs, what the source calls their columns (the roles without a header), and dropped duplicates.
 
-    Attributes:
-        rows: Columns `anchor`, `positive`, and `negative`, `negative_2`, ... where there are hard negatives;
-            each row once.
-        names: What the source calls these columns; the roles themselves where it has no header.
-        repeated: Rows that were dropped because they repeat an earlier one.
+    The columns of `rows` are `anchor`, `positive`, and `negative`, `negative_2`, ... for hard negatives.
     """
 
     rows: Dataset
@@ -62,21 +56,14 @@ def load_positive_pairs(
     *,
     data_dir: str | os.PathLike[str] | None = None,
 ) -> PositivePairs:
-    """Load pairs of a question and a passage, and any hard negatives.
+    """Load pairs of a question and a passage, and any hard negatives, from what `read_rows` takes.
 
-    A `.csv` or `.tsv` file of two columns whose first line reads like text has no header.
-
-    Args:
-        source: What `read_rows` takes: a file, a folder, a URI, a hub id, or a data set of the catalogue.
-        columns: Columns of the question, the passage and any hard negatives; by default by usual names.
-        data_dir: Where the catalogue's sets lie; `SENTEMB_DATA` by default.
-
-    Returns:
-        The pairs.
+    By default their columns are found by usual names. A `.csv` or `.tsv` file of two columns whose first line
+    reads like text has no header.
 
     Raises:
         InputError: The source, a column or a row is missing or broken, a role has no column or several, or
-            the rows have labels; with the columns that there are.
+            the rows have labels; with the columns of the source.
     """
     found = pair_columns(source, columns, data_dir=data_dir)
     roles = roles_of(len(found.names))
@@ -131,14 +118,7 @@ def negative_column(names: Sequence[str]) -> str:
 
 
 def find_pair_columns(present: Sequence[str], where: str) -> tuple[str, ...]:
-    """Find the columns of pairs by their usual names, in any letter case.
-
-    Args:
-        present: The columns that there are.
-        where: What an error calls their source.
-
-    Returns:
-        The columns of the question, of the passage, and of all hard negatives.
+    """Find the columns of the question, the passage and hard negatives by usual names, in any letter case.
 
     Raises:
         InputError: A role has no column or several, or there is a column of labels.
@@ -161,10 +141,9 @@ def _only(usual: Sequence[str], role: str, by_name: dict[str, str], where: str) 
         return found[0]
     if found:
         raise InputError(f"{where}: the {role} could be {' or '.join(map(repr, found))}", _NAME_THEM)
-    columns = ", ".join(name if len(name) <= 40 else f"{name[:37]}..." for name in by_name.values())
     raise InputError(
         f"{where} does not have a column for the {role}, such as {' or '.join(map(repr, usual[:3]))}; "
-        f"its columns are {columns}",
+        f"its columns are {list_columns(by_name.values())}",
         _NAME_THEM,
     )
 
@@ -184,3 +163,25 @@ def _has_no_header(source: str | os.PathLike[str], present: Sequence[str]) -> bo
     named = any(column.strip().lower() in (*ANCHORS, *POSITIVES) for column in present)
     table = kind_of(source) == "file" and format_of(source_at(source)) in _WITHOUT_HEADER
     return table and len(present) == 2 and not named and any(map(reads_like_text, present))
+
+
+def draw_pairs(
+    source: str | os.PathLike[str],
+    columns: Sequence[str] | None = None,
+    *,
+    count: int,
+    seed: int = 0,
+    data_dir: str | os.PathLike[str] | None = None,
+) -> tuple[list[str], list[str]]:
+    """Draw unique pairs of sentences from a larger source, as training text of another domain."""
+    rows = load_columns(source, columns, data_dir=data_dir)
+    names = rows.column_names[:2]
+    if len(names) < 2:
+        raise InputError(f"{source} has only one text column, {names[0]}", "use data with two text columns")
+    unique = list(dict.fromkeys(zip(*(rows[name] for name in names), strict=True)))
+    if not 0 < count <= len(unique):
+        raise InputError(
+            f"cannot draw {count:,} pairs from the {len(unique):,} unique pairs of {source}", "draw fewer"
+        )
+    drawn = np.sort(np.random.default_rng(seed).choice(len(unique), size=count, replace=False))
+    return [unique[row][0] for row in drawn], [unique[row][1] for row in drawn]

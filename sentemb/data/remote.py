@@ -1,4 +1,4 @@
-"""Files and folders that a URI names, as far as readers need a `Path`; the only place that knows fsspec."""
+"""Files and folders that a URI names. The only module that imports fsspec's file systems."""
 
 from __future__ import annotations
 
@@ -14,31 +14,30 @@ from typing import IO, Any, BinaryIO, Literal
 from sentemb._uris import is_remote, local_path, without_secrets
 from sentemb.errors import InputError
 
-_HTTP = ("http", "https")
+_WEB = ("http", "https")
 _CONNECT, _READ = 30, 120  # seconds to wait for a server
 _BUFFER = 1 << 20
-_ABSENT, _FORBIDDEN = (404, 410), (401, 403, 407)  # of HTTP
+_ABSENT, _FORBIDDEN = (404, 410), (401, 403, 407)  # status codes of HTTP
 
 
 class RemotePath:
-    """A file or folder that a URI names; what is said of it has neither user, password nor query.
+    """A file or folder that a URI names. Messages show it without user, password and query.
 
     Args:
         uri: Such as `s3://bucket/docs.jsonl`.
-        within: A folder and the URI's path below it, if they are known.
+        within: The folder that lists it and its path below that folder, if known.
 
     Raises:
-        InputError: fsspec knows no such protocol, or a package for it is missing.
+        InputError: fsspec does not know the protocol, or its package is missing.
     """
 
     def __init__(self, uri: str, within: tuple[RemotePath, str] | None = None) -> None:
         self._uri = uri
         self._protocol = uri.partition("://")[0].lower()
-        # What a folder lists is a name throughout, but for the links of web pages.
-        whole = within is not None and self._protocol not in _HTTP
-        self._shown = uri if whole else without_secrets(uri)
+        # A name that a folder lists may contain a question mark; a link on a web page has a query behind it.
+        self._shown = uri if within and self._protocol not in _WEB else without_secrets(uri)
         if within is None:
-            self._system, self._path = self._connected()
+            self._system, self._path = self._connect()
         else:
             folder, name = within
             self._system, self._path = folder._system, f"{folder._path.rstrip('/')}/{name}"
@@ -51,53 +50,46 @@ class RemotePath:
 
     @property
     def name(self) -> str:
-        """The last part."""
+        """The last part of the path."""
         return PurePosixPath(self._shown).name
 
-    @property
-    def suffix(self) -> str:
-        """The suffix of the last part."""
-        return PurePosixPath(self._shown).suffix
-
     def is_dir(self) -> bool:
-        """Whether it is a folder; of a web server a page of links, whose address ends in a slash."""
-        if self._protocol in _HTTP:
-            return self._uri.endswith("/")
-        return self._kind == "directory"
+        """Tell whether it is a folder; on a web server, a page of links whose address ends in a slash."""
+        return self._uri.endswith("/") if self._protocol in _WEB else self._kind == "directory"
 
     def is_file(self) -> bool:
-        """Whether it is a file."""
+        """Tell whether it is a file."""
         return self._kind == "file"
 
     def exists(self) -> bool:
-        """Whether it is there."""
+        """Tell whether it exists."""
         return self._kind != ""
 
     def files(self) -> list[RemotePath]:
-        """The files of a folder and its subfolders, by their paths; hidden ones are left out."""
-        with self._reached():
-            found = [*self._walked(self._path)]
-        inner = sorted(PurePosixPath(path.removeprefix(self._path).lstrip("/")) for path in found)
+        """Return the files of a folder and its subfolders, sorted by path, without hidden ones."""
+        with self.explained():
+            found = [path.removeprefix(self._path).lstrip("/") for path in self._walk(self._path)]
+        inner = sorted(map(PurePosixPath, found))
         return [self / str(path) for path in inner if not any(part.startswith(".") for part in path.parts)]
 
-    def _walked(self, folder: str) -> Iterator[str]:
-        # fsspec's own walk leaves out, without a word, what it may not list.
+    def _walk(self, folder: str) -> Iterator[str]:
+        # fsspec's own walk silently skips the folders that it may not list.
         for entry in self._system.ls(folder, detail=True):
             if entry["type"] == "directory":
-                yield from self._walked(entry["name"])
+                yield from self._walk(entry["name"])
             elif entry["name"].rstrip("/") != folder.rstrip("/"):  # object stores may list a folder in itself
                 yield entry["name"]
 
     def open(self, mode: Literal["rb"]) -> BinaryIO:
-        """Open it for reading bytes; what is not read yet is not there yet."""
-        with self._reached():
+        """Open it for reading bytes, which are fetched as they are read."""
+        with self.explained():
             file = self._system.open(self._path, mode)
-            if self._protocol in _HTTP and not file.size:
-                file = self._whole()
-        return io.BufferedReader(_Reader(self, file), _BUFFER)
+            if self._protocol in _WEB and not _has_ranges(file):
+                file = self._download()
+        return io.BufferedReader(file, _BUFFER)  # finds the ends of lines faster than fsspec
 
-    def _whole(self) -> IO[bytes]:
-        """A copy on disk of what a web server gives only as a whole, and hangs up on who reads it slowly."""
+    def _download(self) -> IO[bytes]:
+        """Copy to disk what a web server sends as a whole only: it may hang up on a slow reader."""
         copy = tempfile.TemporaryFile()  # noqa: SIM115  # the reader closes it
         with self._system.open(self._path, "rb", block_size=0) as file:
             while block := file.read(_BUFFER):
@@ -105,9 +97,15 @@ class RemotePath:
         copy.seek(0)
         return copy
 
+    def check_complete(self, file: IO[bytes]) -> None:
+        """Raise InputError if an opened file ended before the size that it had when it was opened."""
+        size = getattr(getattr(file, "raw", None), "size", None)
+        if size is not None and file.tell() < size:
+            raise InputError(f"{self} ends at byte {file.tell():,} of {size:,}", "run the command again")
+
     @cached_property
     def _kind(self) -> str:
-        with self._reached():
+        with self.explained():
             try:
                 return str(self._system.info(self._path)["type"])
             except FileNotFoundError as error:
@@ -115,19 +113,19 @@ class RemotePath:
                     return ""
                 raise
 
-    def _connected(self) -> tuple[Any, str]:
+    def _connect(self) -> tuple[Any, str]:
         from fsspec.core import url_to_fs
 
         _check_protocol(self._protocol, str(self))
-        options = _web_options() if self._protocol in _HTTP else {}
-        with self._reached():
+        options = _web_options() if self._protocol in _WEB else {}
+        with self.explained():
             system, path = url_to_fs(self._protocol + self._uri[len(self._protocol) :], **options)
-            system.invalidate_cache()  # fsspec keeps listings as long as the process lives
+            system.invalidate_cache()  # fsspec keeps listings for the lifetime of the process
         return system, path
 
     @contextlib.contextmanager
-    def _reached(self) -> Iterator[None]:
-        """Turn errors of file systems, each of which has its own, into the user's."""
+    def explained(self) -> Iterator[None]:
+        """Turn the errors of file systems, each of which has its own, into InputError."""
         try:
             yield
         except InputError:
@@ -154,66 +152,29 @@ class RemotePath:
         )
 
 
-class _Reader(io.RawIOBase):
-    """A file of fsspec behind Python's own buffer, which finds the ends of lines faster."""
-
-    def __init__(self, path: RemotePath, file: Any) -> None:
-        super().__init__()
-        self._path, self._file = path, file
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return bool(self._file.seekable())
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        return int(self._file.seek(offset, whence))
-
-    def tell(self) -> int:
-        return int(self._file.tell())
-
-    def readinto(self, buffer: Any, /) -> int:
-        with self._path._reached():
-            block = self._read(len(buffer))
-            place, size = self._file.tell(), getattr(self._file, "size", None)
-        if not block and len(buffer) and size is not None and place < size:
-            raise InputError(f"{self._path} ends at byte {place:,} of {size:,}", "run the command again")
-        buffer[: len(block)] = block
-        return len(block)
-
-    def _read(self, size: int) -> bytes:
-        try:
-            return bytes(self._file.read(size))
-        except ValueError:  # the server answers a request for a part with all
-            if self._path._protocol not in _HTTP:
-                raise
-        place = self._file.tell()
-        self._file = self._path._whole()
-        self._file.seek(place)
-        return bytes(self._file.read(size))
-
-    def close(self) -> None:
-        if not self.closed:
-            self._file.close()
-        super().close()
-
-
 Source = Path | RemotePath
-"""A file or folder, wherever it is."""
+"""A file or folder, local or remote."""
 
 
 def source_at(name: str | os.PathLike[str]) -> Source:
-    """The file or folder that a name is, or that a URI means.
+    """Return the file or folder that a path or URI names.
 
     Raises:
-        InputError: A URI has a protocol that fsspec does not know, or one whose package is missing.
+        InputError: fsspec does not know the protocol of a URI, or its package is missing.
     """
     return RemotePath(os.fspath(name)) if is_remote(name) else local_path(name)
 
 
+def _has_ranges(file: Any) -> bool:
+    """Tell whether a web server sends parts of a file; one that does not answers with all of it."""
+    try:
+        return bool((file.size or 0) > 1 and file._fetch_range(1, 2))
+    except ValueError:
+        return False
+
+
 def _cause(error: BaseException) -> BaseException:
-    """What a client met, where fsspec calls everything it meets on the way a missing file."""
+    """Return what a client met, since fsspec turns every failure into a missing file."""
     inner = error.__cause__
     if inner is not None and (isinstance(inner, OSError) or type(inner).__module__.startswith("aiohttp")):
         return _cause(inner)
@@ -226,7 +187,7 @@ def _is_absent(error: BaseException) -> bool:
 
 
 def _check_protocol(protocol: str, name: str) -> None:
-    """Refuse a protocol that is unknown, or whose package is missing."""
+    """Raise InputError if fsspec does not know a protocol, or its package is missing."""
     from fsspec.registry import get_filesystem_class, known_implementations
 
     try:
@@ -237,16 +198,16 @@ def _check_protocol(protocol: str, name: str) -> None:
     except ImportError as error:
         known = known_implementations[protocol]
         package = known["class"].partition(".")[0]
-        if package == "fsspec":  # which says itself what it needs
+        if package == "fsspec":  # its message names the package that it needs
             raise InputError(f"{name} cannot be read: {known.get('err', error)}") from None
         raise InputError(f"{name} needs {package}", f"pip install {package}") from None
 
 
 def _web_options() -> dict[str, Any]:
-    """How web servers are asked: by the environment's proxies, for parts of files as they are, not packed."""
+    """Return the options of HTTP: proxies of the environment, no compression on the way, patience."""
     from aiohttp import ClientTimeout
 
-    # aiohttp's own limit, five minutes in all, would end the copy of a large file.
+    # aiohttp's own limit, five minutes in total, would end the copy of a large file.
     waits = ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=_READ)
-    asked = {"timeout": waits, "trust_env": True, "headers": {"Accept-Encoding": "identity"}}
-    return {"client_kwargs": asked, "simple_links": False}
+    client = {"timeout": waits, "trust_env": True, "headers": {"Accept-Encoding": "identity"}}
+    return {"client_kwargs": client, "simple_links": False}

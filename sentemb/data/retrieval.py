@@ -1,11 +1,12 @@
-"""Judged queries over documents: the sets of the catalogue, and users' own folders in BEIR's layout."""
+"""Documents, queries and qrels: the sets of the catalogue, and users' folders in the layout of BEIR."""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -13,42 +14,42 @@ import numpy.typing as npt
 
 from sentemb._uris import is_remote, local_path, without_secrets
 from sentemb.data.catalogue import SPLITS, Entry, check_row_count, get, get_split, is_entry, suggest
-from sentemb.data.folder import resolve_data_dir
+from sentemb.data.files import Row, read_file
 from sentemb.data.hub import download
 from sentemb.data.language import UNKNOWN, language_of
-from sentemb.data.locate import locate
-from sentemb.data.retrieval_files import (
-    LAYOUT,
-    find_judgements,
-    query_text,
-    read_corpus,
-    read_judgements,
-    read_unique,
-)
-from sentemb.data.stored_texts import places_of
+from sentemb.data.lines import format_of, read_lines
+from sentemb.data.locate import Place, locate, resolve_data_dir
+from sentemb.data.remote import Source
+from sentemb.data.stored_texts import first_places, places_of, spill_pairs_to_disk
+from sentemb.data.tables import ID_COLUMNS, id_column_of, parse_tsv, titled
 from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
 
+CORPUS, QUERIES = "corpus.jsonl", "queries.jsonl"
+LAYOUT = "a BEIR folder has corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv"
+_QRELS_COLUMNS = ("query-id", "corpus-id", "score")
+_QRELS_SUFFIXES = (".tsv", ".jsonl", ".txt", ".qrels", ".trec")
+_TREC_FIELDS = 4
 RELEVANT = 1
 """The lowest grade of a relevant document."""
-_LANGUAGE_OF = 1000  # documents tell the language of all
+_LANGUAGE_SAMPLE = 1000  # documents from which the language is detected
 
 
 @dataclass(frozen=True, eq=False)
 class RetrievalSet:
-    """Documents, and queries with judgements of some of them.
+    """Documents and queries with qrels.
 
     Attributes:
         name: The set.
-        split: Whose judgements these are, such as `test`.
-        document_ids: Ids of the documents; lists, or where they are many `StoredTexts`.
-        documents: Their texts, the title and a space before the rest; as the ids.
-        query_ids: Ids of the judged queries.
+        split: The split of the qrels, such as `test`.
+        document_ids: Ids of the documents; a list, or `StoredTexts` if they are many.
+        documents: Their texts, the title and a space before the rest; like the ids.
+        query_ids: Ids of the queries with qrels.
         queries: Their texts.
-        judged: The number of the query, that of the document and the grade of each judgement, sorted by
-            query, shape (judgements, 3); the number of a document that the set does not hold is -1.
-        language: Code of the documents' language, which decides how keyword search cuts words.
+        judged: The number of the query, that of the document and the grade of each line of the qrels, sorted
+            by query, shape (qrels, 3); the number of a document that the set does not contain is -1.
+        language: Code of the documents' language, which determines the tokenizer of keyword search.
         source: Where the set was read, for records.
 
     Example:
@@ -69,7 +70,7 @@ class RetrievalSet:
 
     @property
     def gold(self) -> npt.NDArray[np.int64]:
-        """The number of the query and the grade of each judgement, shape (judgements, 2)."""
+        """The number of the query and the grade of each line of the qrels, shape (qrels, 2)."""
         return self.judged[:, [0, 2]]
 
     def __len__(self) -> int:
@@ -86,13 +87,13 @@ def retrieval_set(
     language: str = "en",
     source: str = "",
 ) -> RetrievalSet:
-    """Make a set of documents, queries and judgements by their ids.
+    """Make a set of documents, queries and qrels by their ids.
 
     Args:
         documents: The texts by id.
-        queries: The texts by id; those without a judgement are left out.
+        queries: The texts by id; those without qrels are skipped.
         judgements: Grades by query and document; from 1 on a document is relevant. One that `documents` does
-            not hold counts as never found, as in BEIR, with a warning.
+            not contain counts as not retrieved, as in BEIR, with a warning.
         name: What results call the set.
         split: What results call its queries.
         language: Code of the documents' language.
@@ -102,8 +103,8 @@ def retrieval_set(
         The set.
 
     Raises:
-        InputError: There are no documents, nothing is judged, nothing judged is relevant, or a judged query
-            is missing.
+        InputError: There are no documents, no qrels, no relevant documents, or a query of the qrels is
+            missing.
 
     Example:
         >>> documents = {"d1": "a cat sat", "d2": "birds fly"}
@@ -111,19 +112,19 @@ def retrieval_set(
         >>> data.queries
         ['kitten']
     """
-    return _set_of([*documents], [*documents.values()], queries, judgements, (name, split, language, source))
+    judged = {query: grades for query, grades in judgements.items() if grades}
+    corpus = ([*documents], [*documents.values()])
+    return _assemble(corpus, queries, judged, (name, split, language, source))
 
 
-def _set_of(
-    ids: Sequence[str],
-    documents: Sequence[str],
+def _assemble(
+    corpus: tuple[Sequence[str], Sequence[str]],
     queries: Mapping[str, str],
-    judgements: Mapping[str, Mapping[str, int]],
+    judged: Mapping[str, Mapping[str, int]],
     called: tuple[str, str, str, str],
 ) -> RetrievalSet:
-    """A set of documents in any number; it is called by its name, split, language and source."""
-    name, split, language, source = called
-    judged = {query: grades for query, grades in judgements.items() if grades}
+    """Assemble a set from the ids and texts of any number of documents."""
+    (ids, documents), (name, split, language, source) = corpus, called
     if not documents or not judged:
         raise InputError(
             f"{name} {split} does not contain {'queries with qrels' if documents else 'documents'}"
@@ -139,20 +140,15 @@ def _set_of(
     ]
     table = np.array(rows, dtype=np.int64)
     if absent := int((table[:, 1] < 0).sum()):
-        logger.warning(
-            "%s %s: %d of %d documents of the qrels are not in the corpus and count as not retrieved",
-            name,
-            split,
-            absent,
-            len(table),
-        )
+        message = "%s %s: %d of %d documents of the qrels are not in the corpus and count as not retrieved"
+        logger.warning(message, name, split, absent, len(table))
     _check_relevant(table, len(chosen), f"{source or name}, split {split}")
     texts = [queries[query] for query in chosen]
     return RetrievalSet(name, split, ids, documents, chosen, texts, table, language, source)
 
 
 def _check_relevant(table: npt.NDArray[np.int64], queries: int, where: str) -> None:
-    """Refuse judgements by which nothing can be found, and warn of queries that score 0 whatever is found."""
+    """Raise InputError if no query has a relevant document; warn of those without, which always score 0."""
     found = np.unique(table[(table[:, 1] >= 0) & (table[:, 2] >= RELEVANT), 0])
     if not len(found):
         raise InputError(
@@ -171,21 +167,20 @@ def load_retrieval(
     data_dir: str | os.PathLike[str] | None = None,
     check_rows: bool = True,
 ) -> RetrievalSet:
-    """Load a set of the catalogue, or a folder of one's own.
+    """Load a set of the catalogue, or a folder in the layout of BEIR.
 
     Args:
         name: A name, such as `scifact` or `xquad-r/en`; or a folder with `corpus.jsonl`, `queries.jsonl` and
-            judgements in `qrels/SPLIT.tsv`, or in TREC's format in `qrels/SPLIT.txt`.
-        split: The judgements' split; `test` by default, or what there is in its place.
-        data_dir: The folder of data; `SENTEMB_DATA` by default. Where neither is given, the set comes from
-            the hub.
-        check_rows: Refuse a copy with another number of documents or judgements than the catalogue's.
+            qrels in `qrels/SPLIT.tsv`, or in TREC's format in `qrels/SPLIT.txt`.
+        split: The split of the qrels; by default `test`, or else `dev`, `train` or the first one.
+        data_dir: The data folder; `SENTEMB_DATA` by default, or else the hub.
+        check_rows: Raise InputError if the number of documents or qrels differs from the catalogue's.
 
     Returns:
-        The set, with the queries that are judged.
+        The set, with the queries that have qrels.
 
     Raises:
-        InputError: The set, the split or a file is not there or broken; with the file and the line.
+        InputError: The set, the split or a file does not exist or is broken; with the file and the line.
 
     Example:
         >>> data = load_retrieval("my-set")
@@ -198,63 +193,185 @@ def load_retrieval(
             "copy the data set to this machine",
         )
     if not is_entry(str(name)):
-        return _own(local_path(name), split)
-    chosen = split or _usual(get(str(name)).splits, str(name))
+        return _read_folder(local_path(name), split)
+    chosen = split or _default_split(get(str(name)).splits, str(name))
     entry = get_split(str(name), "retrieval", chosen)
     if resolve_data_dir(data_dir) is None and entry.hub_id is not None:
         for file in (*entry.corpus, *entry.queries):
             download(entry.hub_id, file, revision=entry.revision, needed_for=entry.name)
-    place = locate(entry, chosen, data_dir).path
-    found = read_folder(entry, chosen, place if place.is_dir() else place.parents[1])
+    found = read_place(entry, chosen, locate(entry, chosen, data_dir))
     check_counts(entry, found, strict=check_rows)
     return found
 
 
-def read_folder(entry: Entry, split: str, folder: Path) -> RetrievalSet:
-    """Read a set of the catalogue from where it was found, however many rows there are."""
+def read_place(entry: Entry, split: str, place: Place) -> RetrievalSet:
+    """Read a set of the catalogue from where it was found, whatever its row count."""
+    folder = place.path if place.path.is_dir() else place.path.parents[1]  # of the qrels
     published = entry.published.files if entry.published else {}
-    files = [folder / files[split] for files in (published, entry.files) if split in files]
-    queries = read_unique([folder / file for file in entry.queries], query_text)
-    return _set_of(
-        *read_corpus([folder / file for file in entry.corpus]),
-        queries,
-        read_judgements(next((file for file in files if file.is_file()), files[0]), queries),
+    qrels = [folder / files[split] for files in (published, entry.files) if split in files]
+    return _read(
+        [folder / file for file in entry.corpus],
+        [folder / file for file in entry.queries],
+        next((file for file in qrels if file.is_file()), qrels[0]),
         (entry.name, split, entry.language, str(folder)),
     )
 
 
 def check_counts(entry: Entry, found: RetrievalSet, *, strict: bool = True) -> None:
-    """Refuse, or warn of, fewer or more documents or judgements than the catalogue says."""
+    """Raise InputError, or warn, if the catalogue has another count of documents or qrels."""
     where = f"{entry.name} {found.split} ({found.source})"
     check_row_count(f"{where}, documents", len(found.documents), entry.documents, strict=strict)
     check_row_count(f"{where}, qrels", len(found.judged), entry.rows.get(found.split), strict=strict)
 
 
-def _own(folder: Path, split: str | None) -> RetrievalSet:
+def _read_folder(folder: Path, split: str | None) -> RetrievalSet:
     if not folder.is_dir():
         raise InputError(f"no such data set or folder: {str(folder)!r}", suggest(str(folder)))
-    files = find_judgements(folder)
+    files = find_qrels(folder)
     if not files:
         raise InputError(f"{folder} does not contain qrels", LAYOUT)
-    chosen = split or _usual(tuple(files), str(folder))
+    chosen = split or _default_split(tuple(files), str(folder))
     if chosen not in files:
         raise InputError(f"{folder} does not have a split {chosen!r}", f"choose one of {', '.join(files)}")
-    queries = read_unique([folder / "queries.jsonl"], query_text)
-    ids, documents = read_corpus([folder / "corpus.jsonl"])
-    spoken = language_of(documents[:_LANGUAGE_OF])
-    language = "en" if spoken == UNKNOWN else spoken
-    return _set_of(
-        ids,
-        documents,
-        queries,
-        read_judgements(files[chosen], queries),
-        (folder.resolve().name, chosen, language, str(folder)),
-    )
+    called = (folder.resolve().name, chosen, "", str(folder))
+    return _read([folder / CORPUS], [folder / QUERIES], files[chosen], called)
 
 
-def _usual(splits: tuple[str, ...], where: str) -> str:
-    """The split that is evaluated where none is named."""
+def _read(
+    corpus: Sequence[Path], queries: Sequence[Path], qrels: Path, called: tuple[str, str, str, str]
+) -> RetrievalSet:
+    """Read the files of a set, which is called by its name, split, language (if known) and source."""
+    texts = read_unique(queries, query_text)
+    ids, documents = read_corpus(corpus)
+    name, split, language, source = called
+    if not language:
+        language = language_of(documents[:_LANGUAGE_SAMPLE])
+        language = "en" if language == UNKNOWN else language
+    return _assemble((ids, documents), texts, read_judgements(qrels, texts), (name, split, language, source))
+
+
+def _default_split(splits: tuple[str, ...], where: str) -> str:
     usual = [split for split in (*reversed(SPLITS), *splits) if split in splits]
     if not usual:
         raise InputError(f"{where} does not have a split", LAYOUT)
     return usual[0]
+
+
+def corpus_of(folder: Source) -> Source | None:
+    """Return the documents of a folder in the layout of BEIR; None if it does not have that layout.
+
+    Such a folder has `corpus.jsonl`, and next to it `queries.jsonl` or qrels, which are not documents.
+    """
+    corpus = folder / CORPUS
+    if not folder.is_dir() or not corpus.is_file():
+        return None
+    is_judged = (folder / QUERIES).is_file() or (folder / "qrels").is_dir()
+    return corpus if is_judged else None
+
+
+def find_qrels(folder: Path) -> Mapping[str, Path]:
+    """Return the files of qrels in a folder, by split."""
+    inside = sorted(path for path in folder.glob("qrels/*") if path.suffix in _QRELS_SUFFIXES)
+    alone = [path for suffix in _QRELS_SUFFIXES if (path := folder / f"qrels{suffix}").is_file()]
+    return {"test" if path in alone else path.stem: path for path in (*alone, *inside)}
+
+
+def document_text(row: Row) -> str:
+    """Return title and text of a document, joined by a space as BEIR joins them."""
+    title = row.text("title") if row.values.get("title") is not None else ""
+    return titled(title, row.text("text"))
+
+
+def query_text(row: Row) -> str:
+    """Return the text of a query."""
+    return row.filled("text")
+
+
+def read_unique(paths: Iterable[Path], text_of: Callable[[Row], str]) -> dict[str, str]:
+    """Return the texts of one or several files by their ids, which must be unique."""
+    texts: dict[str, str] = {}
+    for row in _rows(paths):
+        name = _id_of(row)
+        if name in texts:
+            raise _repeated(row, name)
+        texts[name] = text_of(row)
+    return texts
+
+
+def read_corpus(paths: Sequence[Path]) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the ids and the texts of any number of documents in one or several files."""
+    ids, documents = spill_pairs_to_disk((_id_of(row), document_text(row)) for row in _rows(paths))
+    repeated = np.flatnonzero(first_places(ids) != np.arange(len(ids)))
+    if len(repeated):
+        raise _repeated(next(islice(_rows(paths), int(repeated[0]), None)), ids[repeated[0]])
+    return ids, documents
+
+
+def _rows(paths: Iterable[Path]) -> Iterator[Row]:
+    for path in paths:
+        if not path.is_file():
+            raise InputError(f"no such file: {path}", LAYOUT)
+        yield from read_file(path)
+
+
+def _id_of(row: Row) -> str:
+    return row.filled(id_column_of(row.values, None) or ID_COLUMNS[0])
+
+
+def _repeated(row: Row, name: str) -> InputError:
+    return InputError(f"{row.location}: the id {name!r} occurs twice", "use unique ids")
+
+
+def read_judgements(path: Path, queries: Container[str]) -> dict[str, dict[str, int]]:
+    """Return the grades of documents by query, from qrels in the format of BEIR or TREC."""
+    found: dict[str, dict[str, int]] = {}
+    for row in _qrels_rows(path):
+        query, document, grade = (row.filled("query-id"), row.filled("corpus-id"), row.number("score"))
+        if not grade.is_integer():
+            raise InputError(f"{row.location}: the grade {grade:g} is not a whole number", "use 0, 1, 2, ...")
+        if query not in queries:
+            raise InputError(
+                f"{row.location}: the query {query!r} does not exist",
+                "add it to queries.jsonl, or remove the line",
+            )
+        grades = found.setdefault(query, {})
+        if document in grades:
+            raise InputError(
+                f"{row.location}: query {query!r} and document {document!r} occur twice",
+                "remove one of the lines",
+            )
+        grades[document] = int(grade)
+    if not found:
+        raise InputError(f"{path} does not contain qrels")
+    return found
+
+
+def _qrels_rows(path: Path) -> Iterator[Row]:
+    if format_of(path) == ".jsonl":
+        yield from read_file(path, columns=_QRELS_COLUMNS)
+        return
+    first = next(iter(read_lines(path)), (0, ""))[1].split()
+    if first[:1] == ["query-id"]:
+        for number, values in parse_tsv(str(path), read_lines(path), _QRELS_COLUMNS):
+            yield Row(f"{path}:{number}", values)
+    elif len(first) == _TREC_FIELDS:
+        yield from _trec_rows(path)
+    else:
+        raise InputError(
+            f"{path}, line 1: expected the header query-id, corpus-id, score, or four fields as in TREC",
+            "write qrels as in BEIR (with tabs), or as in TREC: QUERY 0 DOCUMENT GRADE",
+        )
+
+
+def _trec_rows(path: Path) -> Iterator[Row]:
+    for number, line in read_lines(path):
+        fields = line.split()
+        if not fields:
+            continue
+        if len(fields) != _TREC_FIELDS:
+            raise InputError(
+                f"{path}:{number}: expected four fields, but found {len(fields)}",
+                "write QUERY 0 DOCUMENT GRADE",
+            )
+        query, _, document, grade = fields
+        yield Row(f"{path}:{number}", dict(zip(_QRELS_COLUMNS, (query, document, grade), strict=True)))

@@ -1,22 +1,22 @@
-"""Texts from wherever they are: files, folders, URIs, data sets of the catalogue, repositories on the hub."""
+"""Rows of text from files, folders, URIs, data sets of the catalogue and repositories on the hub."""
 
 from __future__ import annotations
 
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from sentemb._files import sha256_of, shareable
 from sentemb._uris import is_remote, is_uri, local_path
 from sentemb.data.catalogue import Entry, check_row_count, get, is_entry, suggest
-from sentemb.data.files import FORMATS, PAGES, Row, format_of, read_file, refuse_bare_string
-from sentemb.data.folder import resolve_data_dir
+from sentemb.data.files import FORMATS, PAGES, Row, read_file, refuse_bare_string
 from sentemb.data.labelled import load_labelled
-from sentemb.data.locate import local_files, locate
+from sentemb.data.lines import PACKED, format_of
+from sentemb.data.locate import local_files, locate, resolve_data_dir
+from sentemb.data.published import read_split
 from sentemb.data.remote import RemotePath, Source, source_at
 from sentemb.data.sts import load_scored_pairs
 from sentemb.data.tables import require_columns
@@ -35,28 +35,28 @@ def read_rows(
     data_dir: str | os.PathLike[str] | None = None,
     check_rows: bool = True,
 ) -> Iterator[Row]:
-    """Read rows of text as a stream, whatever the source's size.
+    """Stream rows of text from a source of any size.
 
-    Formats: `.txt` has one text a line, in column `text`, and lines that are blank are skipped with a
-    warning that counts them; `.csv` follows RFC 4180; `.tsv` knows no quoting; `.jsonl` has an object a line;
-    `.parquet`; `.md` and `.rst` are one document each, in columns `title` and `text`. Each may be packed as
-    `.gz` or `.xz`. Tables start with a header. Empty cells are kept.
+    Formats: `.txt` has one text a line, in column `text`, and blank lines are skipped and counted in a
+    warning; `.csv` follows RFC 4180; `.tsv` has no quoting; `.jsonl` has an object a line; `.parquet`; `.md`
+    and `.rst` are one document each, in columns `title` and `text`. Each may be compressed as `.gz`, `.xz`,
+    `.bz2` or `.zst`. Tables start with a header. Empty cells are kept.
 
     Args:
         source: A file; a folder, whose files of these formats are read in the order of their paths, pages
-            only where it has nothing else; a URI of a file or folder, such as `s3://bucket/docs.jsonl`, that
+            only if there is nothing else; a URI of a file or folder, such as `s3://bucket/docs.jsonl`, that
             fsspec reads; a data set of the catalogue; or a data set on the hub, `owner/name` or
             `owner/name@revision`.
         columns: Columns to keep, in this order; all by default.
         encoding: Text encoding of the files.
-        data_dir: Where the catalogue's sets lie; `SENTEMB_DATA` by default, the hub where neither is given.
-        check_rows: Refuse a catalogue's set whose row count differs, once its last row was read.
+        data_dir: The data folder of the catalogue; `SENTEMB_DATA` by default, or else the hub.
+        check_rows: Raise InputError after the last row if a catalogue's set has another row count.
 
     Yields:
         The rows.
 
     Raises:
-        InputError: The source or a column is not there, or the content is broken; with file and line.
+        InputError: The source or a column does not exist, or the content is broken; with file and line.
 
     Example:
         >>> row = next(read_rows("docs.jsonl"))
@@ -65,23 +65,22 @@ def read_rows(
     """
     refuse_bare_string(columns)
     kind = kind_of(source)
-    if kind == "folder":
-        for file in files_of(source_at(source)):
-            yield from read_file(file, columns=columns, encoding=encoding)
-    elif kind == "file":
-        yield from read_file(source_at(source), columns=columns, encoding=encoding)
-    elif kind == "entry":
+    if kind == "entry":
         yield from _read_entry(get(str(source)), columns, data_dir, check_rows=check_rows)
-    else:
+    elif kind == "hub":
         from sentemb.data.hub import stream
 
         hub_id, _, revision = str(source).partition("@")
         for number, values in stream(hub_id, revision=revision or None, columns=columns):
             yield Row(f"{source}:{number}", values)
+    else:
+        place = source_at(source)
+        for file in files_of(place) if kind == "folder" else [place]:
+            yield from read_file(file, columns=columns, encoding=encoding)
 
 
 def kind_of(source: str | os.PathLike[str]) -> Literal["file", "folder", "entry", "hub"]:
-    """Tell what a source is; what exists on disk goes before what only has the same name."""
+    """Tell what a source is; an existing path takes precedence over a data set of the same name."""
     if not str(source):
         raise InputError(
             "the name of the data is empty", "pass a file, a folder, a hub id or the name of a data set"
@@ -101,29 +100,26 @@ def kind_of(source: str | os.PathLike[str]) -> Literal["file", "folder", "entry"
 
 
 def files_of(folder: Source) -> list[Source]:
-    """The files of a folder and its subfolders that have a known format; hidden ones are left out."""
-    files = _files_within(folder)
+    """Return the files of a folder and its subfolders that have a known format, without hidden ones."""
+    files: list[Source] = list(_files_within(folder))
     readable = [path for path in files if format_of(path) in FORMATS]
-    # Beside data, a page tells of them.
+    # Pages next to data describe it.
     readable = [path for path in readable if format_of(path) not in PAGES] or readable
     if not readable:
-        raise InputError(
-            f"{folder} does not contain a readable file", f"use {', '.join(FORMATS)}, also as .gz or .xz"
-        )
+        formats = f"use {', '.join(FORMATS)}, also as {', '.join(PACKED)}"
+        raise InputError(f"{folder} does not contain a readable file", formats)
     if len(readable) < len(files):
         logger.warning("%s: skipped %d files of other formats", folder, len(files) - len(readable))
     return readable
 
 
-def _files_within(folder: Source) -> list[Source]:
-    """The files of a folder and its subfolders by their paths; hidden ones are left out."""
+def _files_within(folder: Source) -> Iterator[Source]:
     if isinstance(folder, RemotePath):
-        return [*folder.files()]
-    return [
-        path
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    ]
+        yield from folder.files()
+        return
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts):
+            yield path
 
 
 def _read_entry(
@@ -139,29 +135,30 @@ def _read_entry(
     require_columns(columns, entry.columns, entry.name)
     count = 0
     for count, row in enumerate(_entry_rows(entry, data_dir, check_rows=check_rows), start=1):
-        values = dict(zip(entry.columns, row, strict=True))
-        yield Row(f"{entry.name}:{count}", {name: values[name] for name in columns or entry.columns})
+        yield Row(f"{entry.name}:{count}", {name: row[name] for name in columns or entry.columns})
     check_row_count(entry.name, count, entry.rows.get("train"), strict=check_rows)
 
 
 def _entry_rows(
     entry: Entry, data_dir: str | os.PathLike[str] | None, *, check_rows: bool
-) -> Iterator[Iterable[Any]]:
-    """The training rows of a set, their values in the order of its columns."""
+) -> Iterator[dict[str, Any]]:
+    """Yield the training rows of a set."""
     if entry.derived_from:
         for split in entry.base.splits:
             pairs = load_scored_pairs(entry.base.name, split=split, data_dir=data_dir, check_rows=check_rows)
-            both = zip(pairs.first, pairs.second, strict=True)
-            yield from ((text,) for text in chain.from_iterable(both))
+            for both in zip(pairs.first, pairs.second, strict=True):
+                yield from ({entry.columns[0]: text} for text in both)
     elif entry.kind == "scored-pairs":
         pairs = load_scored_pairs(entry.name, split="train", data_dir=data_dir, check_rows=check_rows)
-        yield from zip(pairs.first, pairs.second, pairs.gold.tolist(), strict=True)
+        cells = zip(pairs.first, pairs.second, pairs.gold.tolist(), strict=True)
+        yield from (dict(zip(entry.columns, row, strict=True)) for row in cells)
     elif entry.kind == "labelled":
         data = load_labelled(entry.name, split="train", data_dir=data_dir, check_rows=check_rows)
-        yield from ((*texts, label) for texts, label in zip(data.rows(), data.labels.tolist(), strict=True))
+        rows = zip(data.rows(), data.labels.tolist(), strict=True)
+        yield from (dict(zip(entry.columns, (*texts, label), strict=True)) for texts, label in rows)
     else:
-        file = locate(entry, "train", data_dir).path
-        yield from (row.values.values() for row in read_file(file, columns=entry.columns))
+        place = locate(entry, "train", data_dir)
+        yield from (row.values for row in read_split(entry, "train", place))
 
 
 def describe_source(
@@ -174,16 +171,16 @@ def describe_source(
 
     Args:
         source: What `read_rows` takes.
-        data_dir: Where the catalogue's sets lie; `SENTEMB_DATA` by default.
+        data_dir: The data folder of the catalogue; `SENTEMB_DATA` by default.
         rows: How many rows were used, if known.
 
     Returns:
-        The source, its hub id and revision where it has them, its files with path, bytes and SHA-256 (none
-        where it was streamed, from the hub or a URI), and the rows.
+        The source, its hub id and revision if it has them, its files with path, bytes and SHA-256 (none
+        if it was streamed, from the hub or a URI), and the rows.
 
     Raises:
-        InputError: The data folder does not exist, a folder holds no readable file, or the hub cannot be
-            asked for the commit.
+        InputError: The data folder or a readable file in a folder does not exist, or the hub does not
+            answer.
 
     Example:
         >>> facts = describe_source("sentences.txt")
@@ -217,7 +214,7 @@ def describe_source(
 
 
 def name_files(description: Mapping[str, Any]) -> str:
-    """The files of a source that `describe_source` described, with their checksums, for a card."""
+    """List the files of a source that `describe_source` described, with their checksums, for a card."""
     files = ", ".join(
         f"{Path(file['path']).name} (SHA-256 {file['sha256'][:12]})" for file in description.get("files", [])
     )

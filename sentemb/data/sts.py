@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from sentemb.data.archive import Place
 from sentemb.data.catalogue import Entry, check_row_count, get_split
 from sentemb.data.files import Row, name_and_split, names_a_file, read_file, usual_columns
-from sentemb.data.folder import resolve_data_dir
 from sentemb.data.labelled import PAIR_COLUMNS
-from sentemb.data.locate import MissingDataError, locate
-from sentemb.data.pair_files import Pair, is_divided, pairs_of, read_parts, read_subset
+from sentemb.data.locate import MissingDataError, Place, locate, resolve_data_dir
+from sentemb.data.published import published_at, read_parts, read_subset
 from sentemb.data.remote import source_at
 from sentemb.errors import InputError
 
@@ -27,12 +26,7 @@ SCORE_COLUMNS = tuple(
 
 @dataclass(frozen=True)
 class Subset:
-    """A part of a set, as a range of its pairs.
-
-    Attributes:
-        name: The part's name, such as `headlines`.
-        start: Index of its first pair.
-        stop: Index after its last.
+    """A part of a set, such as `headlines`: the indices of its first pair and after its last.
 
     Example:
         >>> Subset("headlines", 0, 750).stop
@@ -50,17 +44,14 @@ class ScoredPairs:
 
     Attributes:
         name: The set.
-        split: `train`, `dev` or `test`; for a user's own pairs whatever they say.
+        split: `train`, `dev` or `test`; any name for a user's own pairs.
         first: First sentences; empty ones count.
         second: Second sentences, as many.
         gold: Gold scores, float64 (n,), finite.
-        subsets: Parts that cover all pairs in order; a single one where the set has no parts.
-        undivided: True for a copy of a set with parts that does not say which pair belongs to which part, as
-            MTEB's: the protocols `mean` and `wmean` are not defined on it.
+        subsets: Parts that cover all pairs in order; a single one if the set has no parts.
+        undivided: True for a copy of a set with parts that does not say which pair belongs to which part,
+            such as MTEB's: the protocols `mean` and `wmean` are not defined on it.
         source: Where the pairs were read, for records.
-
-    Raises:
-        InputError: The lengths differ, there is no pair, a score is not finite, or the parts leave gaps.
 
     Example:
         >>> ScoredPairs("own", "test", ["a cat sat"], ["a cat was sitting"], np.array([4.5])).gold
@@ -114,15 +105,15 @@ def load_scored_pairs(
             names.
         split: `train`, `dev` or `test`, as far as the set has it; `test` by default. What results call a
             file's rows; by default what its name mentions, as `my-dev.csv`, else `all`.
-        data_dir: Folder (or archive) that holds the set in SentEval's layout or as fetched from the hub;
-            `SENTEMB_DATA` by default. Where neither is given, the set comes from the hub.
-        check_rows: Refuse a copy whose row counts differ from the catalogue's.
+        data_dir: Folder that holds the set in SentEval's layout or as fetched from the hub; `SENTEMB_DATA`
+            by default, or else the hub.
+        check_rows: Raise InputError if a row count differs from the catalogue's.
 
     Returns:
         The pairs that have a gold score.
 
     Raises:
-        InputError: The set, the split or the files are not there, are broken, or have other row counts.
+        InputError: The set, the split or a file does not exist, is broken, or has another row count.
 
     Example:
         >>> pairs = load_scored_pairs("pairs.csv")
@@ -135,7 +126,7 @@ def load_scored_pairs(
     entry = get_split(str(name), "scored-pairs", split)
     if entry.config is not None and resolve_data_dir(data_dir) is None:
         source = f"{entry.hub_id}@{entry.revision} {entry.config}"
-        pairs = _of_pairs(entry.name, split, read_subset(entry, split), source)
+        pairs = _pairs_of(read_subset(entry, split), entry.columns, entry.name, split, source)
     else:
         pairs = read_place(entry, split, locate(entry, split, data_dir))
     check_counts(entry, pairs, strict=check_rows)
@@ -143,16 +134,10 @@ def load_scored_pairs(
 
 
 def stsb_dev(data_dir: str | os.PathLike[str] | None = None) -> ScoredPairs | None:
-    """STS-B's dev pairs.
-
-    Args:
-        data_dir: The folder of data; `SENTEMB_DATA` by default, and where neither is given the hub.
-
-    Returns:
-        The pairs; None where the folder has none, and where the hub gives none.
+    """Load STS-B's dev pairs; return None if neither the data folder nor the hub has them.
 
     Raises:
-        InputError: There is no such folder, or what it holds is broken.
+        InputError: The data folder does not exist, or its copy is broken.
     """
     absent = InputError if resolve_data_dir(data_dir) is None else MissingDataError
     try:
@@ -162,23 +147,21 @@ def stsb_dev(data_dir: str | os.PathLike[str] | None = None) -> ScoredPairs | No
 
 
 def read_place(entry: Entry, split: str, place: Place) -> ScoredPairs:
-    """Read one of the STS sets from where it was found, however many rows there are."""
-    if is_divided(entry, place):
-        assembled: list[Pair] = []
-        subsets = []
-        for part, pairs in read_parts(entry, split, place):
-            subsets.append(Subset(part, len(assembled), len(assembled) + len(pairs)))
-            assembled += pairs
-        return _of_pairs(entry.name, split, assembled, str(place), tuple(subsets))
-    path = place.first_of([entry.files[split]]) or place.path / entry.files[split]
-    first, second, score = entry.columns
-    columns = (first, second, score)
-    read = _of_pairs(entry.name, split, pairs_of(read_file(path, columns=columns), columns), str(path))
-    return replace(read, undivided=bool(entry.parts))
+    """Read one of the STS sets from where it was found, whatever its row count."""
+    parts = [(name, list(rows)) for name, rows in read_parts(entry, split, place)]
+    subsets, start = [], 0
+    for name, rows in parts:
+        subsets.append(Subset(name, start, start + len(rows)))
+        start += len(rows)
+    is_hub = published_at(entry, split, place) is None
+    source = str((is_hub and place.first_of([entry.files[split]])) or place)
+    every = (row for _, rows in parts for row in rows)
+    pairs = _pairs_of(every, entry.columns, entry.name, split, source)
+    return replace(pairs, subsets=tuple(subsets), undivided=is_hub and bool(entry.parts))
 
 
 def check_counts(entry: Entry, pairs: ScoredPairs, *, strict: bool = True) -> None:
-    """Refuse pairs that are fewer or more than the catalogue says, in total or in a part; or warn."""
+    """Raise InputError, or warn, if the catalogue has another count of pairs, in total or in a part."""
     where = f"{entry.name} {pairs.split} ({pairs.source})"
     for subset in pairs.subsets:
         expected = entry.parts.get(subset.name)
@@ -194,19 +177,17 @@ def read_scored_pairs(
     score: str | None = None,
     name: str | None = None,
     split: str | None = None,
-    encoding: str = "utf-8",
 ) -> ScoredPairs:
-    """Read scored pairs of one's own from a table.
+    """Read a table of scored pairs.
 
     Args:
-        path: A `.csv`, `.tsv`, `.jsonl` or `.parquet` file, also with `.gz` or `.xz`.
+        path: A `.csv`, `.tsv`, `.jsonl` or `.parquet` file, also compressed.
         first: Column of the first sentences; `sentence1` or another of `PAIR_COLUMNS` by default.
         second: Column of the second sentences, likewise.
         score: Column of the scores: finite numbers on any scale, higher for more similar; `score` or another
             of `SCORE_COLUMNS` by default.
-        name: What results call the set; the file's name without suffixes by default.
+        name: What results call the set; the file's name without extensions by default.
         split: What results call the split; by default what the file's name mentions, else `all`.
-        encoding: Text encoding.
 
     Returns:
         The pairs, in one part.
@@ -221,29 +202,20 @@ def read_scored_pairs(
     """
     source = source_at(path)
     if first is None or second is None:
-        usual = usual_columns(source, PAIR_COLUMNS, encoding=encoding)
+        usual = usual_columns(source, PAIR_COLUMNS)
         first, second = first or usual[0], second or usual[1]
-    columns = (first, second, score or usual_columns(source, SCORE_COLUMNS, encoding=encoding)[0])
-    # Published sets have a few blank sentences, which count; in a user's file one is a slip.
-    rows = (_filled(row, first, second) for row in read_file(source, columns=columns, encoding=encoding))
-    return _of_pairs(*name_and_split(source, name=name, split=split), pairs_of(rows, columns), str(source))
+    columns = (first, second, score or usual_columns(source, SCORE_COLUMNS)[0])
+    rows = list(read_file(source, columns=columns))
+    for row in rows:  # published sets have a few blank sentences, which count; in a user's file one is a slip
+        row.filled(first), row.filled(second)
+    name, split = name_and_split(source, name=name, split=split)
+    return _pairs_of(rows, columns, name, split, str(source))
 
 
-def _filled(row: Row, *columns: str) -> Row:
-    for column in columns:
-        row.filled(column)
-    return row
-
-
-def _of_pairs(
-    name: str, split: str, pairs: list[Pair], source: str, subsets: tuple[Subset, ...] = ()
-) -> ScoredPairs:
+def _pairs_of(rows: Iterable[Row], columns: Sequence[str], name: str, split: str, source: str) -> ScoredPairs:
+    first, second, score = columns
+    pairs = [(row.text(first), row.text(second), row.number(score)) for row in rows]
+    gold = np.array([pair[2] for pair in pairs], dtype=np.float64)
     return ScoredPairs(
-        name=name,
-        split=split,
-        first=[pair.first for pair in pairs],
-        second=[pair.second for pair in pairs],
-        gold=np.array([pair.score for pair in pairs], dtype=np.float64),
-        subsets=subsets,
-        source=source,
+        name, split, [pair[0] for pair in pairs], [pair[1] for pair in pairs], gold, source=source
     )

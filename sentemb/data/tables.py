@@ -1,4 +1,4 @@
-"""Rows of delimited tables and of JSON lines, parsed from numbered lines wherever these come from."""
+"""Rows of delimited tables and of JSON lines, parsed from numbered lines; the usual columns of documents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 Numbered = tuple[int, dict[str, Any]]
 """The line or row number, from 1, and a row's values by column."""
 Lines = Iterable[tuple[int, str]]
-# The csv module refuses fields of more than 131,072 characters unless told otherwise.
+# The csv module refuses fields of more than 131,072 characters by default.
 _LARGEST_FIELD = 2**31 - 1
 NO_COLUMN = "none"
 ID_COLUMNS = ("_id", "id", "doc_id", "docid", "docno", "document_id")
@@ -31,22 +31,25 @@ _LONGEST_NAME = 4, 40  # words and characters of a column's name
 
 
 def require_columns(columns: Sequence[str] | None, present: Sequence[str], where: str) -> None:
-    """Check that a table has the columns asked for."""
+    """Raise InputError if a table does not have one of the requested columns."""
     for column in columns or ():
         if column not in present:
             close = difflib.get_close_matches(column, present, n=1)
-            there = ", ".join(present) if present else "none"
             raise InputError(
-                f"{where} does not have a column {column!r}; its columns are {there}",
+                f"{where} does not have a column {column!r}; its columns are {', '.join(present) or 'none'}",
                 f"did you mean {close[0]!r}?" if close else "name one of them",
             )
 
 
 def text_column_of(values: Mapping[str, Any], where: str) -> str:
-    """The column of a row that holds its text where nobody names one; `--text-column` does."""
+    """Return the column of a row that holds its text if `--text-column` does not name one."""
     if len(values) == 1:
         (only,) = values
-        _refuse_text_as_header(only, where)
+        if reads_like_text(only):  # the first text of a table without a header
+            raise InputError(
+                f"{where}: the name of the only column, {only[: _LONGEST_NAME[1]]!r}, looks like a text",
+                "name the column with --text-column, or add a header to the table",
+            )
         return only
     named = [name for name in ("text", "sentence") if name in values]
     if len(named) == 1:
@@ -58,14 +61,14 @@ def text_column_of(values: Mapping[str, Any], where: str) -> str:
 
 
 def title_column_of(values: Mapping[str, Any], named: str | None, *, text: str) -> str | None:
-    """The column of a row that holds the title of its `text` column; `--title-column` names it, or `none`."""
+    """Return the column of a row's title; `--title-column` names it, or `none` to have no title."""
     if named == NO_COLUMN:
         return None
     return named or (_TITLE if text != _TITLE and values.get(_TITLE) is not None else None)
 
 
 def id_column_of(values: Mapping[str, Any], named: str | None) -> str | None:
-    """The column of a row that holds its id; `--id-column` names it, or `none` where rows are numbered."""
+    """Return the column of a row's id; `--id-column` names it, or `none` to number the rows."""
     if named is not None:
         return None if named == NO_COLUMN else named
     present = {name.lower(): name for name in reversed([*values])}
@@ -73,21 +76,12 @@ def id_column_of(values: Mapping[str, Any], named: str | None) -> str | None:
 
 
 def titled(title: str, text: str) -> str:
-    """Title and text as one, joined by a space as BEIR joins them."""
+    """Join title and text with a space, as BEIR does."""
     return f"{title} {text}".strip()
 
 
-def _refuse_text_as_header(column: str, where: str) -> None:
-    """Refuse a column that is called by what must be a text: the first one, where the header was left out."""
-    if reads_like_text(column):
-        raise InputError(
-            f"{where}: the name of the only column, {column[: _LONGEST_NAME[1]]!r}, looks like a text",
-            "name the column with --text-column, or add a header to the table",
-        )
-
-
 def reads_like_text(column: str) -> bool:
-    """Tell whether the name of a column is longer than names are, as where a table has no header."""
+    """Tell whether the name of a column is too long for a name, as if a table had no header."""
     words, characters = _LONGEST_NAME
     return len(column.split()) > words or len(column) > characters
 
@@ -100,14 +94,13 @@ def parse_csv(
     header: Sequence[str] | None = None,
     delimiter: str | None = None,
 ) -> Iterator[Numbered]:
-    """Read values separated and quoted as RFC 4180 says; by default the header line tells the separator."""
+    """Yield rows that are quoted as in RFC 4180; by default the header line determines the separator."""
     csv.field_size_limit(_LARGEST_FIELD)
     lines = iter(lines)
     start = list(islice(lines, 1))
     delimiter = delimiter or _separator(start[0][1] if start else "")
-    lines = chain(start, lines)
-    # The parser wants line ends, since a quoted field may hold some.
-    parser = csv.reader((line + "\n" for _, line in lines), strict=True, delimiter=delimiter)
+    # The parser needs line ends, since a quoted field may contain some.
+    parser = csv.reader((f"{line}\n" for _, line in chain(start, lines)), strict=True, delimiter=delimiter)
 
     def cells() -> Iterator[tuple[int, list[str]]]:
         start = 1
@@ -116,7 +109,7 @@ def parse_csv(
                 yield start, row
                 start = parser.line_num + 1
         except csv.Error as error:
-            # csv's own words for a bare carriage return speak of how Python should open the file.
+            # For a bare carriage return, csv's own message says how Python should open the file.
             reason = "a carriage return outside quotes" if "new-line" in str(error) else str(error)
             raise InputError(f"{where}, line {start}: {reason}", "quote fields as in RFC 4180") from None
 
@@ -124,7 +117,7 @@ def parse_csv(
 
 
 def _separator(header: str) -> str:
-    """What separates the most fields of a header line: a comma, or what spreadsheets write in its place."""
+    """Return what separates the most fields of a header line: a comma, or what spreadsheets use instead."""
 
     def fields(candidate: str) -> int:
         with contextlib.suppress(csv.Error, StopIteration):
@@ -142,27 +135,22 @@ def parse_tsv(
     header: Sequence[str] | None = None,
     optional: int = 0,
 ) -> Iterator[Numbered]:
-    """Read tab-separated values, which know no quoting: quotation marks are text, as in STS-B and GLUE.
+    """Yield tab-separated rows without quoting: quotation marks are text, as in STS-B and GLUE.
 
     A row has all columns of the header, or all but the `optional` last ones.
     """
 
     def cells() -> Iterator[tuple[int, list[str]]]:
         for number, line in lines:
-            if number == 1 and header is None:
-                _refuse_other_separators(where, line, columns)
+            if number == 1 and header is None and "\t" not in line and line not in (columns or ()):
+                for found in sorted({*",;|"} & {*line})[:1]:
+                    raise InputError(
+                        f"{where}, line 1: expected tabs between the fields, but found {found!r}",
+                        "name the file .csv, or use tabs",
+                    )
             yield number, line.split("\t") if line else []
 
     return _table(where, cells(), columns, header, optional)
-
-
-def _refuse_other_separators(where: str, header: str, columns: Sequence[str] | None) -> None:
-    found = sorted(set(",;|") & set(header))
-    if found and "\t" not in header and header not in (columns or ()):
-        raise InputError(
-            f"{where}, line 1: expected tabs between the fields, but found {found[0]!r}",
-            "name the file .csv, or use tabs",
-        )
 
 
 def _table(
@@ -172,13 +160,14 @@ def _table(
     header: Sequence[str] | None,
     optional: int = 0,
 ) -> Iterator[Numbered]:
-    chosen = _choose(where, header, columns) if header else []
+    header = header or next(cells, (0, None))[1]
+    if header is None:
+        return
+    check_header(where, header, columns)
+    chosen = [(name, header.index(name)) for name in (columns or header)]
     blank = 0
     for number, row in cells:
-        if header is None:
-            header = row
-            chosen = _choose(where, header, columns)
-        elif not row:
+        if not row:
             blank += 1
         elif len(row) not in (len(header), len(header) - optional):
             raise InputError(
@@ -187,49 +176,50 @@ def _table(
             )
         else:
             yield number, {name: row[index] for name, index in chosen}
-    report_blank(where, blank)
+    warn_blank(where, blank)
 
 
-def _choose(where: str, header: Sequence[str], columns: Sequence[str] | None) -> list[tuple[str, int]]:
-    refuse_repeated(where, header)
-    require_columns(columns, header, where)
-    return [(name, header.index(name)) for name in (columns or header)]
-
-
-def refuse_repeated(where: str, header: Sequence[str]) -> None:
-    """Refuse a table in which two columns have one name."""
+def check_header(where: str, header: Sequence[str], columns: Sequence[str] | None) -> None:
+    """Raise InputError if a header repeats a name, or does not have a requested column."""
     repeated = {name for name in header if header.count(name) > 1}
     if repeated:
         raise InputError(f"{where}: the header contains the column {min(repeated)!r} more than once")
+    require_columns(columns, header, where)
 
 
 def parse_jsonl(name: str, lines: Lines, columns: Sequence[str] | None = None) -> Iterator[Numbered]:
-    """Read JSON lines, an object each."""
+    """Yield the objects of JSON lines."""
     blank = 0
     for number, line in lines:
         if not line.strip():
             blank += 1
             continue
         where = f"{name}, line {number}"
-        try:
-            values = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise InputError(f"{where}: not valid JSON ({error.msg} at column {error.colno})") from None
-        except ValueError as error:  # a number of more than 4,300 digits
-            raise InputError(f"{where}: {error}") from None
-        except RecursionError:
-            raise InputError(f"{where}: the JSON is nested too deeply") from None
+        values = parse_json(line, where)
         if not isinstance(values, dict):
             raise InputError(f"{where}: expected a JSON object, but found a {_json_type(values)}")
         if r"\ud" in line.lower():
-            _require_whole_characters(values, where)
+            _check_surrogates(values, where)
         require_columns(columns, list(values), where)
         yield number, ({name: values[name] for name in columns} if columns else values)
-    report_blank(name, blank)
+    warn_blank(name, blank)
 
 
-def _require_whole_characters(values: Mapping[str, Any], where: str) -> None:
-    """JSON can escape one half of a surrogate pair, a string that no tokenizer and no file can take."""
+def parse_json(text: str, where: str) -> Any:
+    """Parse JSON, or raise InputError."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column" if error.lineno > 1 else "column"
+        raise InputError(f"{where}: not valid JSON ({error.msg} at {place} {error.colno})") from None
+    except ValueError as error:  # a number of more than 4,300 digits
+        raise InputError(f"{where}: {error}") from None
+    except RecursionError:
+        raise InputError(f"{where}: the JSON is nested too deeply") from None
+
+
+def _check_surrogates(values: Mapping[str, Any], where: str) -> None:
+    """Refuse half a surrogate pair, which JSON can escape and neither tokenizers nor files can hold."""
     try:
         json.dumps(values, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -243,7 +233,7 @@ def _json_type(value: Any) -> str:
     return names.get(type(value), "null")
 
 
-def report_blank(where: str, count: int) -> None:
-    """Warn of blank lines that were skipped."""
+def warn_blank(where: str, count: int) -> None:
+    """Log how many blank lines were skipped."""
     if count:
         logger.warning("%s: skipped %d blank line%s", where, count, "" if count == 1 else "s")

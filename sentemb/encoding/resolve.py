@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from sentence_transformers import SentenceTransformer
 
-from sentemb.data.folder import VARIABLE
+from sentemb.data.locate import VARIABLE
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.encoder import Precision, TextEncoder
 from sentemb.encoding.function import FunctionEncoder

@@ -18,9 +18,9 @@ from sentemb.data.sampling import (
     cap_per_class,
     few_shot_per_class,
     imbalanced,
+    lacon_train_split,
     stratified_sample,
 )
-from sentemb.data.splits import lacon_train_split
 from sentemb.errors import InputError
 from sentemb.experiments.experiment import Setting
 
@@ -195,7 +195,7 @@ _DRAWS: Mapping[str, Callable[[Pool, Setting, int], Splits]] = {
 
 
 def _training_set(pool: Pool, size: int, seed: int) -> Rows:
-    """The training set of a seed: the `seed`-th of `few_shot_sets`."""
+    """Draw the training set of a seed, in which the classes keep their shares (SCL, section 4.1)."""
     return pool.usable[stratified_sample(pool.labels, size, seed=(0, seed))]
 
 

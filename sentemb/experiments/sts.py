@@ -14,7 +14,7 @@ from pydantic import Field
 from sentence_transformers import SentenceTransformer
 
 from sentemb._files import new_folder, write_text
-from sentemb.data.pair_sample import draw_pairs
+from sentemb.data.positive_pairs import draw_pairs
 from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import TextEncoder, encode_together, load_encoder
 from sentemb.encoding.resolve import name_of

@@ -1,101 +1,196 @@
-"""The models of a server, by name, and the threads that they share."""
+"""A served model: tokenizes the texts of a request and waits for their vectors or scores."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import asyncio
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
-from sentemb.encoding import TextEncoder, load_encoder
-from sentemb.encoding.resolve import name_of
-from sentemb.encoding.rows import RowEncoder
-from sentemb.errors import InputError
-from sentemb.modules.source import find_source
-from sentemb.search.encoders import has_built, loaded_encoder
-from sentemb.search.manifest import Manifest
-from sentemb.serving.batcher import ServedEncoder
-from sentemb.serving.classification import load_classifier
-from sentemb.serving.metrics import Metrics
-from sentemb.serving.rerank import load_reranker
-from sentemb.serving.scheduler import Scheduler
-from sentemb.serving.scored import ScoredTexts
-from sentemb.serving.settings import Settings
+import numpy as np
+
+from sentemb.encoding import TextEncoder, for_role
+from sentemb.encoding.rows import ReadyTexts, RowEncoder, row_encoder
+from sentemb.encoding.tokens import Tokens, tokens_of
+from sentemb.serving.http import Problem
+from sentemb.serving.scheduler import Matrix, Priority, Scheduler
+from sentemb.serving.schemas import Role, Truncate
+
+# An interactive request is tokenized and computed in about the time of one batch.
+_FEW_INPUTS = 8
+_FEW_CHARACTERS = 4000
+# Inputs tokenized at a time: the first ones are computed while the next ones are tokenized.
+_CHUNK = 256
 
 
-class Models:
-    """Everything that computes.
+class Encoded(NamedTuple):
+    """The result of a request.
 
     Attributes:
-        encoders: The encoders by name, those of the models first, then those that only indexes need.
-        rerankers: The cross-encoders by name.
-        classifiers: The classifiers by name.
-        labels: For each classifier its labels, and whether it classifies pairs.
+        vectors: float32 (n, dim); scores or probabilities for a reranker or classifier.
+        tokens: Number of tokens that the model read.
+        truncated: Number of inputs longer than the model's maximum length.
     """
 
-    def __init__(self, settings: Settings, metrics: Metrics) -> None:
-        self._settings = settings
-        self._metrics = metrics
-        self.scheduler = Scheduler(
-            workers=settings.workers, max_waiting=settings.max_waiting, metrics=metrics
-        )
-        self.encoders: dict[str, ServedEncoder] = {}
-        for model in settings.models:
-            encoder = load_encoder(
-                model,
-                precision=settings.precision,
-                device=settings.device,
-            )
-            self._add(encoder, matryoshka=_was_trained_for_fewer_dimensions(model))
-        for folder in settings.indexes:
-            self._add_for(folder)
-        self.rerankers: dict[str, ScoredTexts] = {}
-        for reranker in settings.rerankers:
-            self._add_scored(self.rerankers, reranker, load_reranker(reranker, device=settings.device))
-        self.classifiers: dict[str, ScoredTexts] = {}
-        self.labels: dict[str, tuple[tuple[str, ...], bool]] = {}
-        for path in settings.classifiers:
-            rows = load_classifier(path, device=settings.device)
-            name = self._add_scored(self.classifiers, str(path), rows)
-            self.labels[name] = rows.classifier.labels, rows.classifier.pairs
+    vectors: Matrix
+    tokens: int
+    truncated: int
 
-    def start(self) -> None:
-        """Begin to compute, for the running event loop."""
-        self.scheduler.start()
-        for encoder in self.encoders.values():
-            encoder.open()
+
+class ServedModel:
+    """A model behind the queues of a scheduler.
+
+    Args:
+        name: Its name in requests.
+        rows: What computes it: for an encoder one for each role; for others that of None.
+        scheduler: The model threads.
+        truncate: What happens to long inputs if a request does not say.
+    """
+
+    max_tokens: int | None = None
+    """Tokens that the model reads of a text, if that is known."""
+
+    def __init__(
+        self, name: str, rows: Mapping[Role | None, RowEncoder], scheduler: Scheduler, truncate: Truncate
+    ) -> None:
+        self.name = name
+        self._rows = rows
+        self._scheduler = scheduler
+        self._metrics = scheduler.metrics
+        self._truncate: Truncate = truncate
+        self._tokenizing = ThreadPoolExecutor(1, thread_name_prefix=f"tokenize-{name}")
 
     def close(self) -> None:
-        """Finish what is queued."""
-        self.scheduler.close()
-        for encoder in self.encoders.values():
-            encoder.close()
+        """Stop the thread that tokenizes."""
+        self._tokenizing.shutdown(cancel_futures=True)
 
-    def _add(self, encoder: TextEncoder, *, matryoshka: bool = False) -> None:
-        name = encoder.name
-        if name in self.encoders:
-            raise InputError(f"two models are called {name}", "rename one of their folders")
-        self.encoders[name] = ServedEncoder(
-            name,
-            encoder,
-            self.scheduler,
-            self._metrics,
-            truncate=self._settings.truncate,
-            matryoshka=matryoshka,
-        )
+    async def compute(
+        self,
+        inputs: Sequence[Any],
+        *,
+        role: Role | None = None,
+        truncate: Truncate | None = None,
+        field: str = "input",
+        token_ids: bool = False,
+    ) -> Encoded:
+        """Compute inputs; the result for each does not depend on the others, nor on other requests.
 
-    def _add_scored(self, kind: dict[str, ScoredTexts], address: str, rows: RowEncoder) -> str:
-        name = name_of(address)
-        if name in kind:
-            raise InputError(f"two folders are called {name}", "rename one of them")
-        kind[name] = ScoredTexts(name, rows, self.scheduler, self._metrics, truncate=self._settings.truncate)
-        return name
+        Args:
+            inputs: Texts, pairs of texts, or token ids.
+            role: The role of the texts, for models with prompts or routes.
+            truncate: What happens to long inputs; the server's setting by default.
+            field: The field of the inputs in the request, for messages.
+            token_ids: Whether the inputs are ids of the model's own tokenizer, with special tokens.
+        """
+        places: dict[Any, int] = {}
+        positions = [places.setdefault(value, len(places)) for value in inputs]
+        unique = list(places)
+        size = sum(map(_characters, unique))
+        few = len(unique) <= _FEW_INPUTS and size <= _FEW_CHARACTERS
+        source = self._rows[role]
+        prepare = source.prepare_ids if token_ids else source.prepare
+        # Few texts do not wait for the tokens of a bulk request.
+        executor = None if few else self._tokenizing
+        loop = asyncio.get_running_loop()
+        parts: list[ReadyTexts] = []
+        computing: list[asyncio.Task[Matrix]] = []
+        with self._scheduler.reserve(size // 4 + 3 * len(unique)):
+            try:
+                for start in range(0, len(unique), _CHUNK):
+                    ready = await loop.run_in_executor(executor, prepare, unique[start : start + _CHUNK])
+                    if len(ready.cut) and (truncate or self._truncate) == "error":
+                        raise self._too_long(f"{field}.{positions.index(start + int(ready.cut[0]))}")
+                    parts.append(ready)
+                    priority: Priority = "interactive" if few else "bulk"
+                    work = self._scheduler.compute(source, ready, priority)
+                    computing.append(asyncio.ensure_future(work))
+                vectors = np.concatenate(await asyncio.gather(*computing))
+            except BaseException:
+                for task in computing:
+                    task.cancel()
+                await asyncio.gather(*computing, return_exceptions=True)
+                raise
+        lengths = np.concatenate([ready.lengths for ready in parts])[positions]
+        is_long = np.concatenate([np.isin(range(len(one.lengths)), one.cut) for one in parts])[positions]
+        encoded = Encoded(vectors[positions], int(lengths.sum()), int(is_long.sum()))
+        self._metrics.texts.labels(self.name).inc(len(inputs))
+        self._metrics.tokens.labels(self.name).inc(encoded.tokens)
+        self._metrics.truncated.labels(self.name).inc(encoded.truncated)
+        return encoded
 
-    def _add_for(self, folder: Path) -> None:
-        """Load the encoder of an index's queries where no model is the same."""
-        facts = Manifest.read(folder).encoder
-        if not any(has_built(one.queued, facts) for one in self.encoders.values()):
-            self._add(loaded_encoder(None, facts, folder))
+    def _too_long(self, field: str) -> Problem:
+        room = "maximum length" if self.max_tokens is None else f"{self.max_tokens:,} tokens"
+        remedy = 'shorten it, or send "truncate": "truncate" to truncate it'
+        return Problem(409, f"{field} is longer than the {room} of {self.name}; {remedy}", field=field)
 
 
-def _was_trained_for_fewer_dimensions(model: str) -> bool:
-    """Whether a model's card names the loss of Matryoshka representations (arXiv:2205.13147)."""
-    card = Path(find_source(model).address) / "README.md"
-    return card.is_file() and "MatryoshkaLoss" in card.read_text(encoding="utf-8", errors="replace")
+class ServedEncoder(ServedModel):
+    """An encoder behind the queues; its vectors have the bytes that `encode` of the library returns.
+
+    Args:
+        encoder: The encoder.
+        scheduler: The model threads.
+        truncate: What happens to long texts if a request does not say.
+        is_matryoshka: Whether the model was trained for shorter vectors.
+    """
+
+    def __init__(
+        self, encoder: TextEncoder, scheduler: Scheduler, truncate: Truncate, *, is_matryoshka: bool = False
+    ) -> None:
+        rows: dict[Role | None, RowEncoder] = {None: row_encoder(encoder)}
+        for role in ("query", "document"):
+            own = for_role(encoder, role)
+            rows[role] = rows[None] if own is encoder else row_encoder(own)
+        # A tokenizer sets its limits in the first call, which must not run in parallel to another.
+        rows[None].prepare(["first"])
+        tokens = tokens_of(encoder)
+        super().__init__(encoder.name, rows, scheduler, truncate)
+        self.max_tokens = tokens.room if tokens else None
+        self.encoder = encoder
+        self.dimension = encoder.dimension
+        self.fingerprint = encoder.fingerprint
+        self.is_matryoshka = is_matryoshka
+        self.loop: asyncio.AbstractEventLoop | None = None  # the server's, once it runs
+
+
+class QueuedEncoder:
+    """A served encoder as the library's `TextEncoder`, for the threads of a `SearchIndex`."""
+
+    def __init__(self, served: ServedEncoder, role: Role | None = None) -> None:
+        self._served = served
+        self._role = role
+        self._encoder = served.encoder if role is None else for_role(served.encoder, role)
+        self.name = served.encoder.name
+        self.fingerprint = self._encoder.fingerprint
+        self.dimension = served.dimension
+
+    def for_role(self, role: Role) -> QueuedEncoder:
+        """Return the encoder of queries or documents."""
+        return QueuedEncoder(self._served, role)
+
+    @property
+    def tokens(self) -> Tokens | None:
+        """The encoder's tokens."""
+        return tokens_of(self._encoder)
+
+    def encode(self, texts: Sequence[str], *, progress: bool = False) -> Matrix:
+        """Encode texts; see `TextEncoder.encode`. Never in the thread of the event loop."""
+        served = self._served
+        assert served.loop is not None  # the server runs
+        if not len(texts):
+            return np.empty((0, self.dimension), dtype=np.float32)
+        work = served.compute(texts, role=self._role, truncate="truncate")
+        return asyncio.run_coroutine_threadsafe(work, served.loop).result().vectors
+
+    def describe(self) -> dict[str, Any]:
+        """Describe how vectors are computed; see `TextEncoder.describe`."""
+        return self._encoder.describe()
+
+
+def _characters(value: Any) -> int:
+    """Return the length of a text or a pair; a token counts as four characters."""
+    return (
+        len(value)
+        if isinstance(value, str)
+        else sum(len(part) if isinstance(part, str) else 4 for part in value)
+    )

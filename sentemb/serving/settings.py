@@ -1,88 +1,77 @@
-"""What a server serves, where, to whom and how much of it."""
+"""What a server serves, where, and to whom."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
 
 from sentemb._network import is_loopback
 from sentemb.encoding.encoder import Precision
 from sentemb.errors import InputError
 
-MIB = 1024 * 1024
 KEYS_VARIABLE = "SENTEMB_API_KEYS"
 """Environment variable with the keys, separated by commas."""
-_SHORTEST_KEY = 16
-
-Truncate = Literal["error", "truncate"]
-"""What becomes of a text that is longer than the model reads: it is refused, or its beginning is encoded and
-the answer says of how many texts that is so."""
+_MIN_KEY = 16
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(use_attribute_docstrings=True))
 class Settings:
-    """A server's settings; `checked` refuses those that do not fit together.
-
-    Args:
-        models: Encoders: names, folders or hub ids.
-        indexes: Index folders.
-        rerankers: Folders of cross-encoders.
-        classifiers: Folders of classifiers.
-        host: Address to listen on.
-        port: Port to listen on; 0 takes a free one.
-        keys: API keys, of which a request must have one; None asks for none.
-        no_auth: Serve without a key on an address that other machines reach; nothing can be changed then.
-        read_only: Refuse every change of an index.
-        precision: As for `load_encoder`.
-        device: As for `load_encoder`.
-        truncate: What becomes of long texts where a request does not say.
-        workers: Model threads, with one core each; None takes as many as torch would. One more computes
-            interactive requests alone.
-        max_body: Bytes in the body of a request.
-        max_waiting: Tokens (estimated) that may wait for a model thread; beyond, requests are answered 429.
-        max_requests: Requests that are worked on at one time; beyond, they are answered 429.
-        header_seconds: How long the head of a request may take to arrive.
-        body_seconds: How long its body may take, besides a second for every 64 KiB.
-        stop_seconds: How long accepted requests may take after a signal to stop.
-    """
+    """Settings of a server, of which the options of `sentemb serve` are made."""
 
     models: tuple[str, ...] = ()
+    """Encoders: names, folders or hub ids."""
     indexes: tuple[Path, ...] = ()
+    """Index folder to serve. Repeat for several."""
     rerankers: tuple[str, ...] = ()
+    """Cross-encoder to serve for reranking: a folder. Repeat for several."""
     classifiers: tuple[Path, ...] = ()
+    """Classifier folder to serve. Repeat for several."""
     host: str = "127.0.0.1"
-    port: int = 8000
+    """Address to listen on. The default accepts requests from this machine only."""
+    port: int = Field(8000, ge=0, le=65535)
+    """Port to listen on. 0 chooses a free one."""
     keys: frozenset[str] | None = None
+    """API keys, of which a request must send one; None accepts every request."""
     no_auth: bool = False
+    """Accept requests from other machines without a key. They cannot change an index."""
     read_only: bool = False
+    """Do not allow changes of an index."""
+    truncate: Literal["error", "truncate"] = "error"
+    """Texts longer than the model's maximum length: answer with an error, or truncate and count them."""
+    workers: int | None = Field(None, ge=1)
+    """Number of model threads, each on one core. The default is all cores."""
     precision: Precision = "float32"
+    """reduced: use fewer bits (bfloat16) where that is faster."""
     device: str | None = None
-    truncate: Truncate = "error"
-    workers: int | None = None
-    max_body: int = 32 * MIB
+    """Device, such as cpu or cuda:0. The default is a GPU if there is one."""
+    max_body: int = 32 * 1024 * 1024
+    """Bytes in the body of a request."""
     max_waiting: int = 2_000_000
+    """Tokens (estimated) that may wait for a model thread; further requests get status 429."""
     max_requests: int = 512
-    header_seconds: float = 10.0
-    body_seconds: float = 20.0
+    """Requests that may be open; further ones get status 429."""
     stop_seconds: float = 30.0
+    """How long accepted requests may take after a signal to stop."""
 
     @property
-    def loopback(self) -> bool:
+    def is_loopback(self) -> bool:
         """Whether only this machine reaches the server."""
         return is_loopback(self.host)
 
     @property
-    def writable(self) -> bool:
-        """Whether indexes can be changed: never without a key by other machines."""
-        return not self.read_only and (self.keys is not None or self.loopback)
+    def is_writable(self) -> bool:
+        """Whether clients may change indexes; other machines never without a key."""
+        return not self.read_only and (self.keys is not None or self.is_loopback)
 
     def checked(self) -> Settings:
-        """The settings.
+        """Return the settings.
 
         Raises:
-            InputError: Nothing is to be served, or other machines would need no key and nobody said so.
+            InputError: There is nothing to serve, or other machines would not need a key by mistake.
         """
         if not (self.models or self.indexes or self.rerankers or self.classifiers):
             raise InputError("there is nothing to serve", "name a model, or an index with --index FOLDER")
@@ -91,7 +80,7 @@ class Settings:
             raise InputError(
                 f"--workers {self.workers}: this machine has {cores} cores", f"choose {cores} or fewer"
             )
-        if self.keys is None and not self.loopback and not self.no_auth:
+        if self.keys is None and not self.is_loopback and not self.no_auth:
             raise InputError(
                 f"--host {self.host} accepts requests from other machines, but no API key is set",
                 f"pass --keys FILE, set {KEYS_VARIABLE}, or pass --no-auth to let everyone read",
@@ -102,16 +91,16 @@ class Settings:
 
 
 def read_keys(file: Path | None) -> frozenset[str] | None:
-    """The keys of a file, one a line, or of the environment; None where there is neither.
+    """Read API keys.
 
     Args:
-        file: The file.
+        file: A file with one key per line; None reads the environment variable.
 
     Returns:
-        The keys.
+        The keys; None if there is neither a file nor a variable.
 
     Raises:
-        InputError: The file cannot be read, there is no key in it, or one is short enough to be guessed.
+        InputError: The file cannot be read, has no key, or one that is too short.
     """
     if file is not None:
         try:
@@ -130,9 +119,9 @@ def read_keys(file: Path | None) -> frozenset[str] | None:
     if not keys:
         raise InputError(f"{place} does not contain a key", "write one key per line")
     for number, key in enumerate(keys, start=1):
-        if len(key) < _SHORTEST_KEY or not key.isascii() or not key.isprintable() or " " in key:
+        if len(key) < _MIN_KEY or not key.isascii() or not key.isprintable() or " " in key:
             raise InputError(
-                f"key {number} of {place} is not {_SHORTEST_KEY} or more printable ASCII characters",
+                f"key {number} of {place} is not {_MIN_KEY} or more printable ASCII characters",
                 "make one with `openssl rand -hex 32`",
             )
     return frozenset(keys)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ from sentemb.training.config import EncoderConfig
 from sentemb.training.objective import describe_loss
 from sentemb.training.progress import ConsoleProgress
 from sentemb.training.ranks import ranks
+from sentemb.training.recipes import RECIPES
 from sentemb.training.run_trainers import MemoryTrainer, RunTrainer
 from sentemb.training.session import Session
 from sentemb.training.stopping import StoppingRule
@@ -227,7 +228,7 @@ class EncoderSession(Session):
                 f"set it to {shortest} or more",
             )
         if longest is not None and self.config.max_length > longest:
-            if "max_length" in self.config.model_fields_set:  # nobody asked for a default
+            if self.config.max_length != self._default_length():
                 logger.warning(
                     "max_length %d is above the limit of the model; %d is used",
                     self.config.max_length,
@@ -235,6 +236,14 @@ class EncoderSession(Session):
                 )
             return longest
         return self.config.max_length
+
+    def _default_length(self) -> int | None:
+        """Return the maximum length that is used if nobody sets one."""
+        if recipe := RECIPES.get(self.config.recipe):
+            length = recipe.values(self.config.preset).get("max_length")
+        else:
+            length = type(self.config).model_fields["max_length"].default
+        return cast(int | None, length)
 
 
 def _trainable(model: SentenceTransformer, base: str) -> SentenceTransformer:

@@ -12,6 +12,7 @@ from datasets import Dataset
 from safetensors.numpy import load_file, save_file
 
 from sentemb.data import load_columns
+from sentemb.data.bundled_text import BUNDLED_PAIRS, bundled_pairs
 from sentemb.data.columns import LABEL
 from sentemb.data.paraphrases import PAIR_COLUMNS, clean_pairs, load_pairs, paraphrase_components
 from sentemb.data.sts import ScoredPairs, load_scored_pairs
@@ -126,6 +127,8 @@ def dev_evaluator(config: TrainConfig) -> DevEvaluator | None:
     """Make the evaluator that chooses the best checkpoint."""
     if config.dev == "none":
         return None
+    if config.dev == BUNDLED_PAIRS:
+        return DevEvaluator(bundled_pairs())
     try:
         pairs = load_scored_pairs(config.dev, split="dev", data_dir=config.data_dir)
         return DevEvaluator(pairs)

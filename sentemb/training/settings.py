@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,6 +14,8 @@ from sentemb.errors import InputError, unknown
 from sentemb.training.config import CheckedModel
 from sentemb.training.recipes import Recipe, get_recipe
 from sentemb.training.values import parsed, parsed_option, read_toml, to_toml
+
+logger = logging.getLogger(__name__)
 
 _NO_SOURCE = "default of sentemb"
 
@@ -72,6 +75,8 @@ def resolve(
         values["loss_options"] = {
             name: value for layer in layers for name, value in layer.get("loss_options", {}).items()
         }
+    if "dev" in fields and "dev" not in named:
+        _use_bundled_dev(values)
     if "output" not in values:
         raise InputError("the output folder is missing", "set a folder with --output")
     if "data" in fields and "data" not in values:
@@ -214,6 +219,24 @@ def _fit_to_base(values: dict[str, Any], recipe: Recipe, *, default: Any, named:
         values["pooling"] = None
     if recipe.static and _is_static(base):
         values |= {name: value for name, value in recipe.static.items() if name not in named}
+
+
+def _use_bundled_dev(values: dict[str, Any]) -> None:
+    """Select the checkpoint on the bundled pairs if the user's own sentences come without STS-B."""
+    from sentemb.data.bundled_text import BUNDLED_PAIRS
+    from sentemb.data.sources import kind_of
+    from sentemb.data.sts import stsb_dev
+
+    try:
+        if kind_of(str(values.get("data"))) == "entry" or stsb_dev(values.get("data_dir")) is not None:
+            return
+    except InputError:
+        return  # the run reports it, with its place
+    logger.warning(
+        "STS-B is not in the data folder; the bundled sentence pairs select the checkpoint. Pass --dev FILE "
+        "to use your own scored pairs, or --dev none to keep the weights of the last step"
+    )
+    values["dev"] = BUNDLED_PAIRS
 
 
 def _has_own_pooling(base: Any) -> bool:

@@ -27,9 +27,9 @@ from sentemb.adaptation.limit import MinutesCallback
 from sentemb.adaptation.run import configured
 from sentemb.adaptation.session import AdaptSession
 from sentemb.compression import write_static
-from sentemb.compression.static_model import Storage
+from sentemb.compression.config import Storage
 from sentemb.data.bundled_text import bundled_sentences
-from sentemb.data.own_documents import OwnDocument
+from sentemb.data.documents import Document
 from sentemb.errors import InputError
 from sentemb.modules import load
 from sentemb.training import session
@@ -110,7 +110,7 @@ def test_an_interrupted_run_is_resumed_with_the_same_weights(
 
 
 def test_a_base_that_is_not_helped_is_returned_as_it_was(
-    documents: list[OwnDocument], adapted: Adapted, tmp_path: Path
+    documents: list[Document], adapted: Adapted, tmp_path: Path
 ) -> None:
     settings = SHORT | {"learning_rate": 0.0, "max_steps": 2}
     found = adapt(documents, str(adapted.output), tmp_path / "same", **settings)
@@ -125,7 +125,7 @@ def test_a_base_that_is_not_helped_is_returned_as_it_was(
 
 
 def test_the_returned_weights_are_a_mean_of_the_base_and_the_trained_ones(
-    documents: list[OwnDocument], adapted: Adapted, calm_bert: Path, tmp_path: Path
+    documents: list[Document], adapted: Adapted, calm_bert: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "out"
     config, kind = configured(documents, str(calm_bert), folder, SHORT)
@@ -145,7 +145,7 @@ def test_the_returned_weights_are_a_mean_of_the_base_and_the_trained_ones(
 
 @pytest.mark.parametrize("storage", ["float32", "int8"])
 def test_a_static_model_is_adapted_too_and_keeps_its_numbers(
-    documents: list[OwnDocument], storage: Storage, tiny_bert: Path, tmp_path: Path
+    documents: list[Document], storage: Storage, tiny_bert: Path, tmp_path: Path
 ) -> None:
     tokenizer = Tokenizer.from_file(str(tiny_bert / "tokenizer.json"))
     weights = np.random.default_rng(0).normal(size=(tokenizer.get_vocab_size(), 8)).astype(np.float32)
@@ -183,7 +183,7 @@ def test_a_raw_base_has_the_bundled_encoder_as_teacher_of_english(
     tiny_bert: Path, tmp_path: Path, asked: str | None, teacher: str | None
 ) -> None:
     texts = [text for text in bundled_sentences() if len(text.split()) > 8][:120]
-    english = [OwnDocument(str(number), "", text) for number, text in enumerate(texts)]
+    english = [Document(text, str(number)) for number, text in enumerate(texts)]
     settings = SHORT | {"teacher": asked, "max_steps": 2, "save_steps": 2, "batch_size": 8}
     found = adapt(english, str(tiny_bert), tmp_path / "mine", **settings)
     config = tomllib.loads((found.output / "run" / "config.toml").read_text(encoding="utf-8"))
@@ -199,7 +199,7 @@ def test_last_layers_alone_are_trained(calm_bert: Path) -> None:
 
 
 def test_general_tasks_are_measured_before_and_after(
-    documents: list[OwnDocument], calm_bert: Path, tmp_path: Path
+    documents: list[Document], calm_bert: Path, tmp_path: Path
 ) -> None:
     options = SHORT | {
         "max_forgetting": 20.0,
@@ -214,7 +214,7 @@ def test_general_tasks_are_measured_before_and_after(
 
 
 def test_a_data_folder_that_is_not_there_is_not_passed_over(
-    documents: list[OwnDocument], calm_bert: Path, tmp_path: Path
+    documents: list[Document], calm_bert: Path, tmp_path: Path
 ) -> None:
     options = SHORT | {"max_forgetting": 1.0, "data_dir": str(tmp_path / "none")}
     with pytest.raises(InputError, match="no such data folder"):
@@ -222,7 +222,7 @@ def test_a_data_folder_that_is_not_there_is_not_passed_over(
 
 
 def test_what_forgets_too_much_is_not_returned(
-    documents: list[OwnDocument], calm_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    documents: list[Document], calm_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ForgettingCheck, "passes", lambda self, after, before: False)
     options = SHORT | {"max_forgetting": 1.0, "data_dir": str(tmp_path)}
@@ -244,9 +244,9 @@ def test_no_task_may_lose_more_than_the_limit(after: tuple[float, float], kept: 
 
 
 def test_short_documents_that_allow_no_pair_do_not_fill_a_batch(
-    documents: list[OwnDocument], tiny_bert: Path, tmp_path: Path
+    documents: list[Document], tiny_bert: Path, tmp_path: Path
 ) -> None:
-    some = [*documents[:105], *(OwnDocument(f"s{number}", "", f"short {number}") for number in range(25))]
+    some = [*documents[:105], *(Document(f"short {number}", f"s{number}") for number in range(25))]
     settings = {name: value for name, value in SHORT.items() if name != "batch_size"} | {"max_steps": 1}
     found = adapt(some, str(tiny_bert), tmp_path / "mine", **settings)
     record = json.loads((found.output / "run" / "record.json").read_text(encoding="utf-8"))
@@ -256,7 +256,7 @@ def test_short_documents_that_allow_no_pair_do_not_fill_a_batch(
 
 
 def test_an_end_by_the_clock_keeps_what_was_learned_so_far(
-    documents: list[OwnDocument], tiny_bert: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    documents: list[Document], tiny_bert: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
         found = adapt(documents, str(tiny_bert), tmp_path / "brief", minutes=1e-6, **SHORT)
@@ -286,7 +286,7 @@ def test_an_end_with_the_last_step_is_none_by_the_clock() -> None:
     ],
 )
 def test_what_cannot_be_used_is_refused_and_nothing_is_written(
-    change: dict[str, Any], said: str, documents: list[OwnDocument], tiny_bert: Path, tmp_path: Path
+    change: dict[str, Any], said: str, documents: list[Document], tiny_bert: Path, tmp_path: Path
 ) -> None:
     settings = SHORT | change
     some = documents[: settings.pop("count", len(documents))]
@@ -296,7 +296,7 @@ def test_what_cannot_be_used_is_refused_and_nothing_is_written(
 
 
 def test_pairs_get_the_prompts_and_routes_that_they_are_judged_with(
-    documents: list[OwnDocument], calm_bert: Path, tmp_path: Path
+    documents: list[Document], calm_bert: Path, tmp_path: Path
 ) -> None:
     transformer = Transformer(str(calm_bert))
     router = Router.for_query_document(

@@ -10,7 +10,6 @@ from sentemb.adaptation.gain import (
     CALLED,
     Calibration,
     Gain,
-    Reliability,
     calibration,
     change_of,
     select,
@@ -22,7 +21,7 @@ PLAIN = Calibration(
     np.array([0.5, 1.0, -1.0, 2.0, 0.0, -3.0]),
     np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0]),
     (4.0, 0.5),
-    Reliability(0, 0, 0, 0.0, 0.0, 0.0, 0.0),
+    {},
 )
 
 
@@ -113,5 +112,8 @@ def test_a_share_is_taken_if_one_is_sure_and_recall_does_not_fall(
 def test_the_package_has_a_calibration_of_many_corpora() -> None:
     found = calibration()
     assert len(found.ndcg) == len(found.recall) == 6
-    assert found.reliability.corpora >= 20
-    assert found.reliability.positive >= 0.9
+    assert {*found.reliability} == {STATIC, FINISHED, RAW}
+    for one in found.reliability.values():
+        assert one.corpora >= 20
+        assert one.positive >= 0.85
+        assert str(one.returned) in one.sentence() and one.bases[0] in one.sentence()

@@ -13,7 +13,7 @@ from sentemb.evaluation.choosing.calibration import Estimate
 
 GAIN = Gain(Estimate(4.0, 2.0), 1.5, 3.0)
 KIND = Kind("neighbors", 150, (30.0, 34.0), (70.0, 72.0))
-OUTCOME = Adapted(Path("out"), "mine", True, GAIN, (KIND,), 0.5, 120, calibration().reliability)
+OUTCOME = Adapted(Path("out"), "mine", True, GAIN, (KIND,), 0.5, 120, calibration().reliability["static"])
 EXPECTED = (
     "NDCG@10 on real queries is expected to change by +4.0 (80 % interval +1.4 to +6.6) "
     "and recall@100 by +1.5"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from sentemb.adaptation.neighbours import nearest_documents
 from sentemb.adaptation.pairs import GROUP, draw_pairs
-from sentemb.data.own_documents import OwnDocument
+from sentemb.data.documents import Document
+from sentemb.data.neighborhoods import similar_documents
 
 
-def test_every_document_has_a_pair_before_one_has_a_second(documents: list[OwnDocument]) -> None:
-    titled = [OwnDocument(one.id, f"number{one.id}", one.text) for one in documents]
+def test_every_document_has_a_pair_before_one_has_a_second(documents: list[Document]) -> None:
+    titled = [Document(one.text, one.id, title=f"number{one.id}") for one in documents]
     pairs = draw_pairs(titled, len(titled), language="en", seed=0)
     words = {one.id: {*one.whole.split()} for one in titled}
     owners = [
@@ -20,7 +20,7 @@ def test_every_document_has_a_pair_before_one_has_a_second(documents: list[OwnDo
 
 
 def test_no_batch_has_a_document_twice() -> None:
-    own = [OwnDocument(str(n), "", f"some{n} words{n} of{n} one{n} document{n} alone{n}") for n in range(40)]
+    own = [Document(f"some{n} words{n} of{n} one{n} document{n} alone{n}", str(n)) for n in range(40)]
     pairs = draw_pairs(own, 320, language="en", seed=0, batch_size=32)
     numbers = [int("".join(filter(str.isdigit, pair.query.split()[0]))) for pair in pairs]
     for start in range(0, 320, 32):
@@ -30,14 +30,14 @@ def test_no_batch_has_a_document_twice() -> None:
 
 
 def test_of_many_documents_as_many_are_read_as_there_are_pairs() -> None:
-    own = [OwnDocument(str(n), "", f"some{n} words{n} of{n} one{n} document{n} alone{n}") for n in range(200)]
+    own = [Document(f"some{n} words{n} of{n} one{n} document{n} alone{n}", str(n)) for n in range(200)]
     pairs = draw_pairs(own, 50, language="en", seed=0)
     numbers = [int("".join(filter(str.isdigit, pair.query.split()[0]))) for pair in pairs]
     assert len({*numbers}) == 50
     assert max(numbers) > 100
 
 
-def test_the_same_seed_gives_the_same_pairs_and_another_gives_others(documents: list[OwnDocument]) -> None:
+def test_the_same_seed_gives_the_same_pairs_and_another_gives_others(documents: list[Document]) -> None:
     first, again, other = (draw_pairs(documents, 100, language="en", seed=seed) for seed in (1, 1, 2))
     assert first == again
     assert first != other
@@ -47,7 +47,7 @@ def test_titles_and_sentences_are_gone_from_what_they_ask_for() -> None:
     texts = [
         (f"the title of number {n}", f"first line of {n} here\nsecond line of {n} there") for n in range(40)
     ]
-    own = [OwnDocument(str(n), *text) for n, text in enumerate(texts)]
+    own = [Document(text, str(n), title=title) for n, (title, text) in enumerate(texts)]
     pairs = draw_pairs(own, 400, language="en", seed=0)
     titles = [
         pair for pair in pairs if pair.query.startswith("the title of number") and pair.query[-1].isdigit()
@@ -62,9 +62,7 @@ def test_titles_and_sentences_are_gone_from_what_they_ask_for() -> None:
 
 
 def test_rare_words_are_asked_for_and_common_ones_are_not() -> None:
-    own = [
-        OwnDocument(str(n), "", f"the usual words and the zebra{n} lion{n} wolf{n} again") for n in range(60)
-    ]
+    own = [Document(f"the usual words and the zebra{n} lion{n} wolf{n} again", str(n)) for n in range(60)]
     pairs = draw_pairs(own, 300, language="en", seed=0)
     keywords = [pair.query.split() for pair in pairs if {"the", "and"}.isdisjoint(pair.query.split())]
     asked = [query for query in keywords if all(word[-1].isdigit() for word in query)]
@@ -73,7 +71,7 @@ def test_rare_words_are_asked_for_and_common_ones_are_not() -> None:
 
 
 def test_what_is_too_short_gives_no_pair() -> None:
-    assert draw_pairs([OwnDocument("0", "", "two words")], 5, language="en", seed=0) == []
+    assert draw_pairs([Document("two words", "0")], 5, language="en", seed=0) == []
 
 
 def test_neighbours_share_words_and_copies_are_none() -> None:
@@ -84,7 +82,7 @@ def test_neighbours_share_words_and_copies_are_none() -> None:
         "blue fish ate weed",
         "red cat sat mat",
     ]
-    near = nearest_documents([*texts, *[f"other{n} words{n} here{n}" for n in range(20)]], language="en")
+    near = similar_documents([*texts, *[f"other{n} words{n} here{n}" for n in range(20)]], language="en")
     assert near[0] == [1]  # not itself, and not its copy
     assert near[2] == [3]
     assert near[10] == []
@@ -92,9 +90,7 @@ def test_neighbours_share_words_and_copies_are_none() -> None:
 
 def test_neighbours_stand_side_by_side() -> None:
     own = [
-        OwnDocument(
-            str(n), "", f"topic{n // 4} theme{n // 4} own{n} more{n} and{n} words{n} still{n} again{n}"
-        )
+        Document(f"topic{n // 4} theme{n // 4} own{n} more{n} and{n} words{n} still{n} again{n}", str(n))
         for n in range(80)
     ]
     pairs = draw_pairs(own, 80, language="en", seed=0)
@@ -105,7 +101,7 @@ def test_neighbours_stand_side_by_side() -> None:
 
 def test_of_a_line_with_a_colon_what_is_before_it_is_asked_for() -> None:
     lines = "- List the open files: lsof -p {n}\n2. Show all of the ports: ss --tcp {n}\nNote: short head {n}"
-    own = [OwnDocument(str(n), f"tool{n}", lines.format(n=n)) for n in range(40)]
+    own = [Document(lines.format(n=n), str(n), title=f"tool{n}") for n in range(40)]
     pairs = draw_pairs(own, 600, language="en", seed=0)
     asked = [pair for pair in pairs if pair.query in {"List the open files", "Show all of the ports"}]
     assert len({pair.query for pair in asked}) == 2

@@ -3,14 +3,17 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from sentemb.augmentation import Decoding, Seq2SeqTranslator, back_translate, count_back_translations
-from sentemb.augmentation.store import TranslationStore
+from sentemb.augmentation.translator import TranslationStore
 from sentemb.errors import InputError
 from tests.waiting import wait_for
 
@@ -71,7 +74,7 @@ def test_another_draw_and_another_setting_are_translated_anew(tmp_path: Path) ->
     for there, draw in ((Words("there"), 1), (Words("elsewhere"), 0)):
         back_translate(["a cat"], there, Words("back"), cache=tmp_path, draw=draw)
         assert there.asked == [["a cat"]]
-    assert len(list(tmp_path.glob("*.jsonl"))) == 3
+    assert len(list(tmp_path.glob("*.sqlite"))) == 3
 
 
 @pytest.mark.parametrize("stop_after", range(4))
@@ -107,24 +110,13 @@ def test_samples_of_an_interrupted_call_are_those_of_an_uninterrupted_one(
     with pytest.raises(KeyboardInterrupt):
         back_translate(some, there, Stopping(), cache=tmp_path / "parts", batch_size=4)
     assert back_translate(some, there, back, cache=tmp_path / "parts", batch_size=4) == whole
-    for file in (tmp_path / "whole").glob("*.jsonl"):
-        assert (tmp_path / "parts" / file.name).read_bytes() == file.read_bytes()
+    for file in (tmp_path / "whole").glob("*.sqlite"):
+        assert rows_of(tmp_path / "parts" / file.name) == rows_of(file)
 
 
-def test_a_kill_in_mid_line_loses_that_batch_alone(tmp_path: Path, caplog) -> None:
-    texts = [f"cat {number}" for number in range(9)]
-    there = Words("there")
-    whole = back_translate(texts, there, Words("back"), cache=tmp_path, batch_size=3)
-    path = TranslationStore(tmp_path, there).path
-    content = path.read_bytes()
-    lines = content.splitlines(keepends=True)
-    for cut in (1, len(lines[-1]) // 2, len(lines[-1]) - 1):
-        path.write_bytes(content[:-cut])
-        again = Words("there")
-        assert back_translate(texts, again, Words("back"), cache=tmp_path, batch_size=3) == whole
-        assert len(again.asked) == 1
-        assert path.read_bytes() == content
-    assert "the last line is incomplete" in caplog.text
+def rows_of(path: Path) -> list[tuple[int, str, str]]:
+    with closing(sqlite3.connect(path)) as database:
+        return database.execute("SELECT * FROM translations").fetchall()
 
 
 def test_a_killed_process_leaves_a_cache_that_goes_on(tmp_path: Path) -> None:
@@ -146,41 +138,40 @@ back_translate([f"cat {n}" for n in range(400)], Stays(), Stays(), cache=Path(sy
 """
     process = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)])
     path = TranslationStore(tmp_path, Words("there")).path
-    wait_for(lambda: path.exists() and path.stat().st_size > 500, alive=lambda: process.poll() is None)
+    wait_for(
+        lambda: path.exists() and path.stat().st_size and len(rows_of(path)) > 8,
+        alive=lambda: process.poll() is None,
+    )
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    kept = len(path.read_bytes().splitlines()) - 1
+    kept = len(rows_of(path)) // 2
     there = Words("there")
     texts = [f"cat {number}" for number in range(400)]
     assert back_translate(texts, there, Words("back"), cache=tmp_path, batch_size=2) == texts
     assert 0 < len(there.asked) <= 200 - kept + 1
 
 
-@pytest.mark.parametrize(
-    ("line", "damage", "message"),
-    [
-        (2, lambda line: line.replace(b"cat", b"dog", 1), "line 2 is damaged; delete the line"),
-        (3, lambda line: b"\0" * (len(line) - 1) + b"\n", "line 3 is damaged"),
-        (3, lambda line: b'["cat"]\n', "line 3 is damaged"),
-        (2, lambda line: b"\xff" + line, "line 2 is damaged"),
-        (1, lambda line: line.replace(b"words there", b"words other"), "line 1 is not a manifest"),
-        (1, lambda line: b"cat\n", "line 1 is not a manifest"),
-    ],
-)
-def test_damage_is_named_by_file_and_line(tmp_path: Path, line: int, damage, message: str) -> None:
-    texts = [f"cat {number}" for number in range(4)]
+@pytest.mark.parametrize("damage", [lambda content: b"cat" * 4000, lambda content: content[:5000]])
+def test_a_damaged_cache_is_named(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    texts = [f"cat {number}" for number in range(400)]
     there = Words("there")
-    back_translate(texts, there, Words("back"), cache=tmp_path, batch_size=2)
+    back_translate(texts, there, Words("back"), cache=tmp_path)
     path = TranslationStore(tmp_path, there).path
-    lines = path.read_bytes().splitlines(keepends=True)
-    lines[line - 1] = damage(lines[line - 1])
-    path.write_bytes(b"".join(lines))
-    with pytest.raises(InputError, match=message) as caught:
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(InputError, match=r"cannot be used: .*delete the file; its texts are then") as caught:
         back_translate(texts, there, Words("back"), cache=tmp_path)
     assert str(path) in str(caught.value)
 
 
-def test_the_first_line_is_the_manifest(tiny_t5: Path, tmp_path: Path) -> None:
+def test_a_cache_of_another_translator_is_refused(tmp_path: Path) -> None:
+    with TranslationStore(tmp_path, Words("there")).opened() as store:
+        pass
+    store.path.rename(TranslationStore(tmp_path, Words("elsewhere")).path)
+    with pytest.raises(InputError, match="does not contain translations by elsewhere"):
+        back_translate(["cat"], Words("elsewhere"), Words("back"), cache=tmp_path)
+
+
+def test_a_cache_describes_its_translator_and_is_held(tiny_t5: Path, tmp_path: Path) -> None:
     translator = Seq2SeqTranslator(tiny_t5, decoding=SAMPLED)
     with TranslationStore(tmp_path, translator).opened() as store:
         store.add(["ä cat"], ["eine Katze"], draw=2)
@@ -189,10 +180,11 @@ def test_the_first_line_is_the_manifest(tiny_t5: Path, tmp_path: Path) -> None:
             TranslationStore(tmp_path, translator).opened(),
         ):
             pass
-    manifest, batch = (json.loads(line) for line in store.path.read_text(encoding="utf-8").splitlines())
-    assert manifest["fingerprint"] == translator.fingerprint
-    assert manifest["translator"]["decoding"] == {"temperature": 0.9, "seed": 0, "max_new_tokens": 6}
-    assert (batch["draw"], batch["texts"], batch["translations"]) == (2, ["ä cat"], ["eine Katze"])
+    with closing(sqlite3.connect(store.path)) as database:
+        ((fingerprint, described),) = database.execute("SELECT * FROM manifest")
+    assert fingerprint == translator.fingerprint
+    assert json.loads(described)["decoding"] == {"temperature": 0.9, "seed": 0, "max_new_tokens": 6}
+    assert rows_of(store.path) == [(2, "ä cat", "eine Katze")]
 
 
 def test_progress_and_a_translator_that_does_not_answer(tmp_path: Path) -> None:

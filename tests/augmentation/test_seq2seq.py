@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sentemb.augmentation import Decoding, Seq2SeqTranslator
-from sentemb.augmentation.checkpoints import forced_language
+from sentemb.augmentation.seq2seq import forced_language
 from sentemb.errors import InputError
 from tests.augmentation.conftest import build_t5
 

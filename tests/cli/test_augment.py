@@ -66,15 +66,15 @@ def test_a_kept_cache_translates_new_texts_only(
     texts = write_file("t.jsonl", "".join(json.dumps({"id": 1, "s": s}) + "\n" for s in SENTENCES))
     assert sentemb("data", "back-translate", str(texts), "--column", "s", *common)[0] == 0
     content = output.read_bytes()
-    kept = {path: path.read_bytes() for path in cache.glob("*.jsonl")}
+    kept = {path: path.read_bytes() for path in cache.glob("*.sqlite")}
     assert len(kept) == 2
     assert sentemb("data", "back-translate", str(texts), "--column", "s", *common)[0] == 0
     assert output.read_bytes() == content
-    assert {path: path.read_bytes() for path in cache.glob("*.jsonl")} == kept
+    assert {path: path.read_bytes() for path in cache.glob("*.sqlite")} == kept
     assert (
         sentemb("data", "back-translate", str(texts), "--column", "s", *common, "--temperature", "1")[0] == 0
     )
-    assert len(list(cache.glob("*.jsonl"))) == 4
+    assert len(list(cache.glob("*.sqlite"))) == 4
 
 
 def test_an_interrupt_keeps_what_is_translated(
@@ -99,7 +99,7 @@ def test_an_interrupt_keeps_what_is_translated(
     assert left.value.code == 130
     kept = tmp_path / ".back.csv.translating"
     assert f"kept in {kept}" in capsys.readouterr().err
-    assert len(list(kept.glob("*.jsonl"))) == 2
+    assert len(list(kept.glob("*.sqlite"))) == 2
     assert sentemb("data", *arguments)[0] == 0
     assert not kept.exists()
 

@@ -199,7 +199,7 @@ CASES: dict[str, tuple[Make, tuple[str, ...], tuple[str, ...]]] = {
         ("eval", "transfer", "{bert}", "--pooling", "cls", "--tasks", "{data}", "--output", "{out}"),
         ("mine.csv:3", "'label'"),
     ),
-    "no record to export": (not_an_index, ("export", "{data}", "--output", "{out}"), ("plain",)),
+    "no record to report": (not_an_index, ("report", "{data}", "--output", "{out}"), ("plain",)),
     # search
     "no index": (not_an_index, ("index", "search", "{data}", "a cat"), ("plain",)),
     "zero hits wanted": (not_an_index, ("index", "search", "{data}", "a cat", "-k", "0"), ()),
@@ -231,11 +231,6 @@ CASES: dict[str, tuple[Make, tuple[str, ...], tuple[str, ...]]] = {
         file("t.csv", "text,label\na cat,1\nthe dog,2\n"),
         (*TRAIN_DATA, "--columns", ""),
         ("--columns",),
-    ),
-    "sets that MTEB has no task for": (
-        file("pairs.tsv", PAIRS),
-        (*STS, "--sets", "{data}", "--export-mteb", "{out}"),
-        ("MTEB", "pairs"),
     ),
     "option that is none": (lambda folder: {}, ("data", "list", "--colour"), ("--colour",)),
 }

@@ -111,7 +111,7 @@ def test_help_offers_what_is_taken(sentemb: Command) -> None:
     assert code == 0 and "bm25,hybrid:MODEL" in told and "with--judgedhybrid-fitted:MODEL" in told
     assert "trec" not in told.lower() and "folderofruns" not in told
     # The command says defaults by itself, since it starts without what knows them.
-    assert f"[default:({QUERIES});" in told and f"[default:({MOST_DOCUMENTS});" in told
+    assert f"Default:{QUERIES}." in told and f"Default:{MOST_DOCUMENTS}." in told
     assert f"[default:{DRAWS};" in told
 
 

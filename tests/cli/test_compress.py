@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from sentence_transformers import SentenceTransformer
 
-from sentemb.cli.compress import _say_next
+from sentemb.cli.compress import _Options, _say_next
 from sentemb.compression.report import VariantReport, VariantReports
 from sentemb.compression.variants import draw_calibration_texts
 from sentemb.compression.write import Compressed
+from sentemb.data.documents import Document
 from sentemb.data.generated_queries import generate_queries
-from sentemb.data.own_documents import OwnDocument
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding import load_encoder
 from tests.cli.conftest import Command
@@ -63,7 +63,7 @@ def test_variants_are_not_calibrated_on_the_documents_that_price_them(
     texts = write_file("many.txt", "".join(f"{line} {row}\n" for row, line in enumerate(lines)))
     seen: dict[str, set[str]] = {}
 
-    def cut(documents: list[OwnDocument], **options: Any) -> list[RetrievalSet]:
+    def cut(documents: list[Document], **options: Any) -> list[RetrievalSet]:
         seen["priced"] = {document.whole for document in documents}
         return generate_queries(documents, **options)
 
@@ -98,11 +98,11 @@ def test_nothing_slower_than_the_model_is_called_fastest(
         VariantReport("quick", 300, 64, speed, None, None),
         VariantReport("small", 100, 64, 50.0, None, None),
     )
-    _say_next(Compressed(VariantReports(rows, (), (), 9), {}, []), ["compress", "mine"], None, 1.0)
+    _say_next(Compressed(VariantReports(rows, (), (), 9), {}, []), _Options(model="mine", texts="docs"))
     said = " ".join(capsys.readouterr().err.split())
     assert ("fastest variant that loses" in said) == (taken == "quick")
     assert ("is faster than the model" in said) == (taken == "small")
-    assert f"next: sentemb compress mine --only {taken} --write {taken} -o FOLDER" in said
+    assert f"next: sentemb compress mine --texts docs --only {taken} --write {taken} -o FOLDER" in said
 
 
 def test_the_next_command_has_the_options_that_were_given(

@@ -150,9 +150,9 @@ def test_fetch_puts_sets_where_the_readers_find_them(hub: Any, tmp_path: Path, s
 
     done = process("fetch", "sts13", "sickr", "simcse-wiki", environment=environment)
     assert done.returncode == 0, done.stderr
-    assert sorted(path.name for path in data.iterdir()) == ["senteval.tar", "simcse-wiki", "sts13"]
+    assert sorted(path.name for path in data.iterdir()) == ["senteval", "simcse-wiki", "sts13"]
     assert sorted(path.name for path in (data / "sts13").iterdir()) == ["test.jsonl.gz"]
-    assert "senteval.tar" in done.stdout
+    assert "senteval/downstream" in done.stdout
     assert done.stderr.endswith(f"next: sentemb data verify sts13 sickr simcse-wiki --data-dir {data}\n")
 
     refused = process("fetch", "sts14", environment=environment)

@@ -10,8 +10,7 @@ import pytest
 
 from sentemb import load
 from sentemb.compression import StaticOptions
-from sentemb.compression.distillation import MOST_TEXTS
-from sentemb.compression.layer_distillation import LayeredConfig
+from sentemb.compression.config import MOST_TEXTS, LayeredConfig
 from sentemb.data.bundled_text import bundled_sentences, bundled_sentences_file
 from tests.cli.conftest import Command
 from tests.training.training_helpers import make_sentences

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import runpy
 import shutil
 import sys
@@ -165,7 +164,6 @@ def test_a_model_that_is_not_there_is_named_before_data_that_is_not(
         (["--sets", "sts13"], "sts13"),
         (["--pooling", "median"], "median"),
         (["--output", "{file}/records"], "{file}"),
-        (["--export-mteb", "{file}"], "{file}"),
     ],
 )
 def test_user_errors_are_one_line_and_code_2(
@@ -219,30 +217,13 @@ def test_an_unwritable_output_and_a_taken_one_fail_before_encoding(
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"format": "sentemb-result"}'])
-def test_export_refuses_what_is_no_record(sentemb: Command, tmp_path: Path, content: str) -> None:
+def test_report_refuses_what_is_not_a_record(sentemb: Command, tmp_path: Path, content: str) -> None:
     path = tmp_path / "x.json"
     path.write_text(content)
-    code, _, err = sentemb("export", path, "--output", tmp_path / "out")
+    code, _, err = sentemb("report", path, "--output", tmp_path / "out")
     assert code == 2
     assert str(path) in err
     assert not (tmp_path / "out").exists()
-
-
-def test_real_data_from_record_to_mteb(
-    sentemb: Command, shared_data: Path, tiny_bert: Path, tmp_path: Path
-) -> None:
-    code, _, err = sentemb("eval", "sts", tiny_bert, "--pooling", "mean", "--sets", "stsb,sickr",
-        "--data-dir", shared_data, "--output", tmp_path / "records",
-    )  # fmt: skip
-    assert code == 0, err
-    code, _, err = sentemb(
-        "export", tmp_path / "records", "--format", "mteb", "--output", tmp_path, "--model-name", "org/tiny"
-    )
-    assert code == 0, err
-    assert "not exported: sickr has 4,927 pairs" in err
-    assert err.splitlines()[-1] == f"next: sentemb card MODEL --records {tmp_path / 'records'}"
-    (path,) = tmp_path.glob("results/org__tiny/*/STSBenchmark.json")
-    assert json.loads(path.read_text())["task_name"] == "STSBenchmark"
 
 
 def test_other_languages_show_pearson_first(

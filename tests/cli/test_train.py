@@ -126,3 +126,33 @@ def test_an_own_loss_is_named_on_the_command_line(
     loss = write_file("mine.py", "x = 1\n")
     message = fail(["simcse", *arguments, "--loss", f"{loss}:MyLoss"], capsys)
     assert "mine.py does not define MyLoss; define it as a subclass of torch.nn.Module" in message
+
+
+def test_own_sentences_without_sts_b_are_trained_with_the_bundled_pairs(
+    arguments: list[str],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    at = arguments.index("--dev")
+    command = ["simcse", *arguments[:at], *arguments[at + 2 :], "--data-dir", str(tmp_path)]
+    succeed([*command, "--max-steps", "1"], capsys)
+    assert caplog.text.count("the bundled sentence pairs select the checkpoint. Pass --dev FILE") == 1
+    run_folder = tmp_path / "output" / "run"
+    assert 'dev = "sentemb-pairs"' in (run_folder / "config.toml").read_text()
+    assert "sentemb-pairs dev" in (tmp_path / "output" / "README.md").read_text()
+    # Who asks for STS-B gets it or an error, and so does who trains on a data set of the catalogue.
+    again = [*command, "--output", str(tmp_path / "other")]
+    assert "dev set stsb" in fail([*again, "--dev", "stsb"], capsys)
+
+
+def test_a_default_length_above_the_limit_of_the_model_is_lowered_silently(
+    arguments: list[str], caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = arguments.index("--max-length")
+    command = ["sg-opt", *arguments[:at], "--max-steps", "1", "--set", "loss_options.projection_width=8"]
+    succeed(command, capsys)
+    assert "above the limit" not in caplog.text
+    at = command.index("--output") + 1
+    succeed([*command[:at], f"{command[at]}-2", *command[at + 1 :], "--max-length", "100"], capsys)
+    assert "max_length 100 is above the limit of the model; 64 is used" in caplog.text

@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from sentemb.compression import draw_texts
-from sentemb.data.own_documents import OwnDocument
+from sentemb.data.documents import Document
 from sentemb.errors import InputError
 
 SHARED = "All rights to this are reserved."
 
 
-def documents(count: int, sentences: int, *, shared: str = "") -> list[OwnDocument]:
+def documents(count: int, sentences: int, *, shared: str = "") -> list[Document]:
     """Documents whose every sentence names its document."""
     texts = [
         " ".join([*(f"Sentence {row} is one of document {number}z." for row in range(sentences)), shared])
         for number in range(count)
     ]
-    return [OwnDocument(str(number), f"The title of {number}z", text) for number, text in enumerate(texts)]
+    return [Document(text, str(number), title=f"The title of {number}z") for number, text in enumerate(texts)]
 
 
 def sources(texts: list[str]) -> set[str]:
@@ -59,7 +59,7 @@ def test_at_most_two_thousand_texts_are_held_out() -> None:
 
 @pytest.mark.parametrize("own", [documents(1, 600), [*documents(9, 20), *documents(1, 3000)]])
 def test_of_few_or_uneven_documents_texts_are_held_out(
-    own: list[OwnDocument], caplog: pytest.LogCaptureFixture
+    own: list[Document], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whichever document is drawn, most of what there is to learn is learned."""
     for seed in range(10):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from sentemb.compression import divide_documents
-from sentemb.data.own_documents import OwnDocument
+from sentemb.data.documents import Document
 
 
-def documents(count: int) -> list[OwnDocument]:
-    return [OwnDocument(str(number), "", f"document {number}") for number in range(count)]
+def documents(count: int) -> list[Document]:
+    return [Document(f"document {number}", str(number)) for number in range(count)]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from sentemb._files import read_json
 from sentemb.compression import compress
-from sentemb.compression.static_model import Storage, write_static
+from sentemb.compression.config import Storage
+from sentemb.compression.static_model import write_static
 from sentemb.compression.variants import Original, variants_of
 from sentemb.compression.write import QualityDropError
 from sentemb.data.sts import ScoredPairs, Subset

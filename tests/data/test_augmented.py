@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -46,19 +45,10 @@ def test_the_seed_chooses_among_more(write_file: Write) -> None:
     assert len(set(first.texts)) == len(first) == 8
 
 
-def test_originals_by_their_text(write_file: Write) -> None:
-    """A text that stands twice in the training split gives its copies to both rows."""
-    lines = [json.dumps({"text": text, "back": f"{text}{n}"}) for text in "ab" for n in range(3)]
-    copies = read_copies(write_file("back.jsonl", "\n".join(lines)), original="text", text="back")
-    noisy = add_copies(sentences(), np.array([0, 1, 4]), copies, seed=0)
-    assert noisy.texts == ["a ", "b", "b", "a0", "a1", "a2", *(["b0", "b1", "b2"] * 2)]
-    assert noisy.labels.tolist() == [0, 1, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0]
-
-
 def test_pairs(write_file: Write) -> None:
     data = LabelledTexts("qnli", "train", ["q", "r"], ["s", "s"], np.array([0, 1]), ("y", "n"))
-    path = write_file("back.csv", "one,two,one back,two back\nr,s,R,S\nq,s,Q,S\n")
-    copies = read_copies(path, original=["one", "two"], text="one back", pair="two back")
+    path = write_file("back.csv", "index,augmented,augmented_pair\n1,R,S\n0,Q,S\n")
+    copies = read_copies(path, pair="augmented_pair")
     noisy = add_copies(data, np.array([0]), copies, seed=0, ratio=1)
     assert (noisy.texts, noisy.pairs, noisy.labels.tolist()) == (["q", "Q"], ["s", "S"], [0, 0])
     with pytest.raises(
@@ -74,7 +64,7 @@ def test_pairs(write_file: Write) -> None:
         (
             "index\taugmented\nz\tx\n",
             None,
-            "back.tsv:2: sst2 train does not have a row with this text; use the training",
+            "back.tsv:2: expected a number in column 'index', but found 'z'",
         ),
         ("index\taugmented\n3\tx\n", None, "row 3 of sst2 train has 1 copies, but 3 are needed; make more"),
         (

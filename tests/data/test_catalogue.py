@@ -10,7 +10,7 @@ from sentemb.errors import InputError
 
 def test_names_are_unique_and_found() -> None:
     names = [entry.name for entry in entries()]
-    assert len(names) == len(set(names)) == 125
+    assert len(names) == len(set(names)) == 138
     assert all(get(name).name == name for name in names)
     assert {entry.name for entry in entries("triples")} == {"nli-triples", "simcse-nli"}
 

@@ -10,25 +10,25 @@ import pytest
 from sentemb.data.bundled_text import bundled_uses
 from sentemb.data.docstrings import (
     MAX_WORDS,
-    LibraryDocument,
     clean_documentation,
     name_in_words,
     stdlib_documents,
 )
+from sentemb.data.documents import Document
 
 
 @pytest.fixture(scope="module")
-def corpus() -> list[LibraryDocument]:
+def corpus() -> list[Document]:
     return list(stdlib_documents())
 
 
 @pytest.fixture(scope="module")
-def documents(corpus: list[LibraryDocument]) -> dict[str, LibraryDocument]:
+def documents(corpus: list[Document]) -> dict[str, Document]:
     return {document.id: document for document in corpus}
 
 
 def test_corpus_is_large_and_its_ids_are_unique(
-    corpus: list[LibraryDocument], documents: dict[str, LibraryDocument]
+    corpus: list[Document], documents: dict[str, Document]
 ) -> None:
     assert len(corpus) > 4000
     assert len(documents) == len(corpus)
@@ -52,7 +52,7 @@ def test_corpus_is_large_and_its_ids_are_unique(
     ],
 )
 def test_corpus_holds_what_people_look_for(
-    documents: dict[str, LibraryDocument], identifier: str, kind: str, phrase: str
+    documents: dict[str, Document], identifier: str, kind: str, phrase: str
 ) -> None:
     document = documents[identifier]
     assert document.text.startswith(f"{name_in_words(identifier)}: ")
@@ -60,7 +60,7 @@ def test_corpus_holds_what_people_look_for(
     assert document.metadata["kind"] == kind
 
 
-def test_texts_are_single_lines_of_bounded_length(documents: dict[str, LibraryDocument]) -> None:
+def test_texts_are_single_lines_of_bounded_length(documents: dict[str, Document]) -> None:
     for document in documents.values():
         body = document.text.removeprefix(f"{name_in_words(document.id)}: ")
         assert 3 <= len(body.split()) <= 3 * (MAX_WORDS + 3), document
@@ -68,7 +68,7 @@ def test_texts_are_single_lines_of_bounded_length(documents: dict[str, LibraryDo
         assert document.text == document.text.strip()
 
 
-def test_private_names_tests_and_programs_are_left_out(documents: dict[str, LibraryDocument]) -> None:
+def test_private_names_tests_and_programs_are_left_out(documents: dict[str, Document]) -> None:
     modules = {document.metadata["module"].partition(".")[0] for document in documents.values()}
     assert not modules & {
         "test",
@@ -83,7 +83,7 @@ def test_private_names_tests_and_programs_are_left_out(documents: dict[str, Libr
     assert not [name for name in documents if any(part.startswith("_") for part in name.split("."))]
 
 
-def test_documentation_that_is_repeated_comes_once(documents: dict[str, LibraryDocument]) -> None:
+def test_documentation_that_is_repeated_comes_once(documents: dict[str, Document]) -> None:
     assert "asyncio.gather" in documents
     assert "asyncio.tasks.gather" not in documents
     assert "random.Random.choice" not in documents
@@ -149,7 +149,7 @@ def test_a_sentence_without_end_is_cut() -> None:
     assert len(clean_documentation("word " * 200).split()) == MAX_WORDS
 
 
-def test_a_document_says_what_its_module_is_about(documents: dict[str, LibraryDocument]) -> None:
+def test_a_document_says_what_its_module_is_about(documents: dict[str, Document]) -> None:
     assert documents["shutil.rmtree"].text.startswith(
         "shutil rmtree: Recursively delete a directory tree. "
         "Utility functions for copying and archiving files and directory trees."
@@ -159,7 +159,7 @@ def test_a_document_says_what_its_module_is_about(documents: dict[str, LibraryDo
     assert "manipulate time values." in documents["time.sleep"].text
 
 
-def test_a_document_ends_with_what_it_is_used_for(documents: dict[str, LibraryDocument]) -> None:
+def test_a_document_ends_with_what_it_is_used_for(documents: dict[str, Document]) -> None:
     uses = bundled_uses()
     known = uses.keys() & documents.keys()
     assert len(known) > 0.9 * len(uses), "this Python has other names"
@@ -179,7 +179,7 @@ def test_a_document_ends_with_what_it_is_used_for(documents: dict[str, LibraryDo
     ],
 )
 def test_names_without_documentation_are_there_for_their_uses(
-    documents: dict[str, LibraryDocument], name: str, module: str, kind: str
+    documents: dict[str, Document], name: str, module: str, kind: str
 ) -> None:
     document = documents[name]
     assert document.text.endswith(bundled_uses()[name])

@@ -4,20 +4,20 @@ from pathlib import Path
 
 import numpy as np
 
+from sentemb.data.documents import Document, read_unique_documents
 from sentemb.data.generated_queries import generate_queries
-from sentemb.data.own_documents import OwnDocument, read_own_documents
 from sentemb.evaluation.retrieval import evaluate_retrieval
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-def documents(count: int = 60) -> list[OwnDocument]:
+def documents(count: int = 60) -> list[Document]:
     """Documents of three sentences; one of them is in all."""
     return [
-        OwnDocument(
-            str(number),
-            f"title {number}",
+        Document(
             f"Topic {number} is about {LETTERS[number % 26] * 3}. See also the index. It ends with {number}.",
+            str(number),
+            title=f"title {number}",
         )
         for number in range(count)
     ]
@@ -63,7 +63,7 @@ def test_a_seed_is_a_draw() -> None:
 
 def test_what_documents_beside_have_too_is_not_asked_for() -> None:
     own = documents(40)
-    beside = [OwnDocument("x", "title 3", f"{own[5].text.split('. ')[0]}. Another sentence.")]
+    beside = [Document(f"{own[5].text.split('. ')[0]}. Another sentence.", "x", title="title 3")]
     alone, among = (
         {data.name: data for data in generate_queries(own, count=40, beside=some)} for some in ((), beside)
     )
@@ -77,8 +77,8 @@ def test_what_documents_beside_have_too_is_not_asked_for() -> None:
 
 
 def test_documents_that_allow_no_query_have_none() -> None:
-    assert generate_queries([OwnDocument(str(n), "", f"word{n}") for n in range(100)]) == []
-    same = [OwnDocument(str(n), "same", f"Line {n} has many words.") for n in range(100)]
+    assert generate_queries([Document(f"word{n}", str(n)) for n in range(100)]) == []
+    same = [Document(f"Line {n} has many words.", str(n), title="same") for n in range(100)]
     assert [data.name for data in generate_queries(same)] == ["crop"]
     assert [data.name for data in generate_queries(documents(19))] == []
 
@@ -90,7 +90,7 @@ def test_a_large_corpus_is_drawn_from() -> None:
 
 
 def test_keywords_find_what_was_cut_out_of_real_pages(shared_data: Path) -> None:
-    pages = read_own_documents(shared_data / "retrieval" / "tldr")
+    pages = read_unique_documents(shared_data / "retrieval" / "tldr")
     sets = generate_queries(pages, count=100, most=2000)
     record = evaluate_retrieval("bm25", sets)
     scores = {data.name: record.score(data.name, "ndcg@10") for data in sets}
@@ -99,16 +99,14 @@ def test_keywords_find_what_was_cut_out_of_real_pages(shared_data: Path) -> None
     assert all(score > 20 for score in scores.values())
 
 
-def related(count: int = 160) -> list[OwnDocument]:
+def related(count: int = 160) -> list[Document]:
     """Documents on four topics, which share words with those of their topic alone."""
     generator = np.random.default_rng(0)
     found = []
     for number in range(count):
         topic = [f"{LETTERS[number % 4]}{LETTERS[place]}word" for place in range(8)]
         lines = [" ".join(generator.permutation(topic)[:5]).capitalize() for _ in range(3)]
-        found.append(
-            OwnDocument(str(number), "", f"{'. '.join(lines)}. {LETTERS[number % 4]}{number} ends it.")
-        )
+        found.append(Document(f"{'. '.join(lines)}. {LETTERS[number % 4]}{number} ends it.", str(number)))
     return found
 
 
@@ -139,11 +137,9 @@ def test_a_topic_is_terms_that_its_neighborhood_shares() -> None:
 
 
 def test_sentences_are_found_without_capitals_and_not_in_single_sentences() -> None:
-    small = [OwnDocument(one.id, "", one.text.lower()) for one in documents()]
+    small = [Document(one.text.lower(), one.id) for one in documents()]
     (data,) = generate_queries(small, count=25, kinds=("sentence",))
     assert len(data) == 25 and all(query.endswith(".") for query in data.queries)
-    single = [
-        OwnDocument(str(number), "", f"one sentence number {number} of a few words") for number in range(60)
-    ]
+    single = [Document(f"one sentence number {number} of a few words", str(number)) for number in range(60)]
     mixed = [*documents(25), *single]
     assert generate_queries(mixed, count=25, kinds=("sentence",)) == []

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sentemb.data.pair_sample import draw_pairs
+from sentemb.data.positive_pairs import draw_pairs
 from sentemb.errors import InputError
 
 

@@ -19,7 +19,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from sentemb.data import load_columns, read_labelled, read_rows, read_scored_pairs
-from sentemb.data.own_documents import read_own_documents
+from sentemb.data.documents import read_unique_documents
 from sentemb.data.sources import describe_source, kind_of
 from sentemb.errors import InputError
 from sentemb.search import read_documents
@@ -176,7 +176,7 @@ def test_a_folder_in_the_layout_of_beir(memory: MemoryFileSystem) -> None:
     assert [one.id for one in read_documents("memory://set")] == ["d1"]
     memory.pipe("/set/queries.jsonl", b'{"_id": "q1", "text": "Wer schl\xc3\xa4ft?"}')
     assert [(one.id, one.text) for one in read_documents("memory://set")] == [("d1", "Katzen sie schlafen")]
-    assert [one.whole for one in read_own_documents("memory://set")] == ["Katzen sie schlafen"]
+    assert [one.whole for one in read_unique_documents("memory://set")] == ["Katzen sie schlafen"]
 
 
 def test_tables_of_every_kind(memory: MemoryFileSystem) -> None:
@@ -195,7 +195,7 @@ def test_what_is_not_read_is_not_fetched(hub: LoopbackHub) -> None:
     rows = read_rows(f"{hub.endpoint}/datasets/me/texts/resolve/main/docs.txt")
     next(rows)
     fetched = [request for request in hub.requests if request.startswith("GET")]
-    assert len(fetched) == 1
+    assert len(fetched) == 2  # one byte, to know whether the server sends parts, and one part
     assert sum(1 for _ in rows) == 19_999
     assert len([request for request in hub.requests if request.startswith("GET")]) > 2
 
@@ -324,7 +324,7 @@ class Vault(MemoryFileSystem):
 class Broken(io.BytesIO):
     """A connection that ends."""
 
-    def read(self, size: int | None = -1) -> bytes:
+    def readinto(self, buffer: Any) -> int:
         raise ConnectionResetError(104, "gone")
 
 

@@ -8,13 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sentemb.data.label_values import score_classes
-from sentemb.data.labelled import LabelledTexts, load_labelled
+from sentemb.data.labelled import LabelledTexts, load_labelled, score_classes
 from sentemb.data.sampling import (
     LACON_WHOLE,
     cap_per_class,
     few_shot_per_class,
-    few_shot_sets,
     imbalanced,
     stratified_sample,
 )
@@ -57,7 +55,6 @@ SAMPLERS: list[Callable[[int], np.ndarray]] = [
     lambda seed: cap_per_class(LABELS, limit=50, seed=seed),
     lambda seed: few_shot_per_class(LABELS, seed=seed).train,
     lambda seed: few_shot_per_class(LABELS, seed=seed).validation,
-    lambda seed: few_shot_sets(LABELS, 100, seed=seed)[3],
     lambda seed: imbalanced(LABELS, ratio=3, seed=seed),
 ]
 
@@ -86,13 +83,6 @@ def test_lacons_few_shots() -> None:
     assert counts(few_shot_per_class(LABELS, shots=50, seed=0).train) == [50, 50, 50]
     with pytest.raises(InputError, match="class 2 has 100 rows, but 200 are needed"):
         few_shot_per_class(LABELS, shots=100, seed=0)
-
-
-def test_scls_few_shot_sets() -> None:
-    sets = few_shot_sets(LABELS, 20)
-    assert len(sets) == 10
-    assert all(counts(rows) == [12, 6, 2] for rows in sets)
-    assert len({tuple(rows.tolist()) for rows in sets}) == 10
 
 
 def test_lacons_imbalance() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import bz2
 import csv
 import gzip
 import io
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from sentemb.data.sources import kind_of, read_rows
 from sentemb.errors import InputError
-from sentemb.limits import VARIABLE
+from sentemb.limits import LIMITS
 
 WriteFile = Callable[[str, str | bytes], Path]
 
@@ -47,7 +48,7 @@ CONTENT: dict[str, bytes] = {
     ".jsonl": '{"text": "ein Satz", "id": 1}\n{"id": 2, "text": "noch “einer”"}\n'.encode(),
     ".parquet": parquet_bytes({"id": [1, 2], "text": ["ein Satz", "noch “einer”"]}),
 }
-PACKERS = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}
+PACKERS = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
 
 
 @pytest.mark.parametrize("packing", PACKERS)
@@ -117,12 +118,12 @@ def test_a_quoted_separator_in_a_header_is_text(write_file: WriteFile) -> None:
 
 
 def test_a_line_without_end_is_no_text(write_file: WriteFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "line=1")
+    monkeypatch.setitem(LIMITS, "line", (1, "MiB in a line of text"))
     with pytest.raises(
-        InputError, match=r"long\.txt, line 2: more than 1 MiB .*; split it into several lines, or"
+        InputError, match=r"long\.txt, line 2: more than 1 MiB .*; split it into several lines"
     ):
         texts(write_file("long.txt", "a\n" + "b" * (1 << 20) + "\n"))
-    monkeypatch.setenv(VARIABLE, "line=2")
+    monkeypatch.setitem(LIMITS, "line", (2, "MiB in a line of text"))
     assert len(texts(write_file("long.txt", "a\n" + "b" * (1 << 20)))) == 2
 
 
@@ -177,6 +178,8 @@ CUT_XZ = lzma.compress(b"ein Satz\n" * 5000)[:-20]
         ("cut.parquet.gz", gzip.compress(CONTENT[".parquet"], mtime=0)[:-9], "cut.parquet.gz is truncated"),
         ("no.txt.gz", b"plain text", "no.txt.gz is damaged"),
         ("no.txt.xz", b"plain text", "no.txt.xz is damaged"),
+        ("cut.txt.bz2", bz2.compress(b"ein Satz\n" * 5000)[:-20], "cut.txt.bz2 is truncated"),
+        ("no.txt.bz2", b"plain text", "no.txt.bz2 is damaged"),
         ("bits.txt.gz", CUT_GZIP[:30] + b"\xff" * 20, "bits.txt.gz is"),
         ("ragged.csv", "text,id\na,1\nb\n", "ragged.csv, line 3: 1 fields, but the header has 2"),
         ("ragged.tsv", "text\tid\na\t1\nb\t2\t3\n", "ragged.tsv, line 3: 3 fields, but the header has 2"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sentemb.data.labelled import load_labelled
-from sentemb.data.splits import lacon_train_split, scl_dev_split, sg_bert_dev_split
+from sentemb.data.sampling import lacon_train_split, scl_dev_split, sg_bert_dev_split
 from sentemb.errors import InputError
 
 

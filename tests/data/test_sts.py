@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +11,6 @@ import pytest
 from sentemb.data.catalogue import get
 from sentemb.data.sts import STS_SETS, ScoredPairs, Subset, load_scored_pairs, read_scored_pairs
 from sentemb.errors import InputError
-from sentemb.limits import VARIABLE
 
 SIZES = {
     "sts12": 3108,
@@ -193,66 +190,6 @@ def test_bytes_that_end_lines_elsewhere_do_not_here(sets_copy: Path) -> None:
     assert pairs.gold[:stop].tolist() == [1.0, 2.5, 3.0]
 
 
-@pytest.mark.parametrize("prefix", ["", "./", "downstream/", "SentEval/data/downstream/"])
-@pytest.mark.parametrize("suffix", ["tar", "tar.gz"])
-def test_reads_the_archive_without_unpacking(
-    sets_copy: Path, tmp_path: Path, prefix: str, suffix: str
-) -> None:
-    folder = tmp_path / "packed"
-    folder.mkdir()
-    archive = folder / f"senteval.{suffix}"
-    with tarfile.open(archive, f"w:{'gz' if suffix.endswith('gz') else ''}") as file:
-        for path in sorted((sets_copy / "senteval/downstream").rglob("*.*")):
-            file.add(path, prefix + path.relative_to(sets_copy / "senteval/downstream").as_posix())
-    for place in (folder, archive):
-        for name in ("sts13", "stsb", "sickr"):
-            packed = load_scored_pairs(name, data_dir=place)
-            plain = load_scored_pairs(name, data_dir=sets_copy)
-            assert packed.first == plain.first
-            assert np.array_equal(packed.gold, plain.gold)
-    assert sorted(path.name for path in folder.iterdir()) == [archive.name]
-
-
-def test_an_archive_cannot_reach_other_files(sets_copy: Path, tmp_path: Path) -> None:
-    """Links and paths that climb out are no data: nothing is unpacked and links are not followed."""
-    secret = tmp_path / "secret.txt"
-    secret.write_text("g\tf\ty\ti\t1.0\tsecret\tsecret\n")
-    archive = tmp_path / "senteval.tar"
-    with tarfile.open(archive, "w") as file:
-        link = tarfile.TarInfo("STS/STSBenchmark/sts-test.csv")
-        link.type, link.linkname = tarfile.SYMTYPE, str(secret)
-        file.addfile(link)
-        climbing = tarfile.TarInfo("STS/STSBenchmark/../../../climbed")
-        climbing.size = 1
-        file.addfile(climbing, io.BytesIO(b"x"))
-    with pytest.raises(InputError, match=r"no such file: .*sts-test\.csv"):
-        load_scored_pairs("stsb", data_dir=archive)
-    assert not (tmp_path.parent / "climbed").exists()
-
-
-@pytest.mark.parametrize("keep", [0.3, 0.9])
-def test_a_truncated_archive_is_refused(sets_copy: Path, tmp_path: Path, keep: float) -> None:
-    for suffix in ("tar", "tar.gz"):
-        archive = tmp_path / f"cut.{suffix}"
-        with tarfile.open(archive, "w:gz" if suffix.endswith("gz") else "w") as file:
-            file.add(sets_copy / "senteval/downstream/STS", "STS")
-        content = archive.read_bytes()
-        archive.write_bytes(content[: int(len(content) * keep)])
-        with pytest.raises(InputError, match=r"cut\.tar(\.gz)? is not a complete tar archive"):
-            load_scored_pairs("stsb", data_dir=archive)
-
-
-def test_an_archive_of_gigabytes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "archive=1")
-    archive = tmp_path / "senteval.tar.gz"
-    with tarfile.open(archive, "w:gz") as file:
-        zeros = tarfile.TarInfo("STS/STSBenchmark/sts-test.csv")
-        zeros.size = 2 << 20
-        file.addfile(zeros, io.BytesIO(bytes(zeros.size)))
-    with pytest.raises(InputError, match=r"senteval.tar.gz: more than 1 MiB .* in an archive; unpack it"):
-        load_scored_pairs("stsb", data_dir=archive)
-
-
 def test_reads_mtebs_copy_and_says_that_it_is_not_divided(tmp_path: Path) -> None:
     rows = [{"sentence1": f"a {n}", "sentence2": f"b {n}", "score": n / 1000} for n in range(3108)]
     folder = tmp_path / "sts12"
@@ -286,9 +223,9 @@ def test_what_is_not_there(tmp_path: Path, name: str, split: str, folder: str, f
     assert fragment in str(caught.value)
 
 
-def test_a_file_that_is_no_archive(write_file: Callable[[str, str], Path]) -> None:
-    with pytest.raises(InputError, match="not a complete tar archive"):
-        load_scored_pairs("stsb", data_dir=write_file("notes.txt", "hello"))
+def test_a_data_folder_that_is_a_file_is_refused(write_file: Callable[[str, str], Path]) -> None:
+    with pytest.raises(InputError, match=r"senteval\.tar is a file; unpack it, and name the folder"):
+        load_scored_pairs("stsb", data_dir=write_file("senteval.tar", "hello"))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from sentemb.data.own_documents import read_own_documents
+from sentemb.data.documents import read_unique_documents
 from sentemb.errors import InputError
 from sentemb.search.documents import Document, as_documents, read_documents
 
@@ -63,7 +63,7 @@ def test_a_title_stands_before_the_text_as_adapt_reads_it(write_file: Write) -> 
     for named, text in ((None, "Cats They sleep."), ("none", "They sleep.")):
         found = list(read_documents(path, title_column=named))
         assert [document.text for document in found] == [text, "Dogs."]
-        assert [one.whole for one in read_own_documents(path, title_column=named)] == [text, "Dogs."]
+        assert [one.whole for one in read_unique_documents(path, title_column=named)] == [text, "Dogs."]
         assert found[0].metadata == {"title": "Cats", "head": "Pets"}
     found = []
     with pytest.raises(InputError, match=r"c\.jsonl:2 does not have a column 'head'"):
@@ -74,7 +74,7 @@ def test_a_title_stands_before_the_text_as_adapt_reads_it(write_file: Write) -> 
 def test_a_column_called_title_can_be_the_text(write_file: Write) -> None:
     path = write_file("c.csv", "title\nCats\n")
     assert [one.text for one in read_documents(path)] == ["Cats"]
-    assert [one.whole for one in read_own_documents(path)] == ["Cats"]
+    assert [one.whole for one in read_unique_documents(path)] == ["Cats"]
 
 
 def test_a_null_id_is_refused_with_its_line(write_file: Write) -> None:

@@ -66,7 +66,7 @@ def _read(log: Path) -> bytes:
 
 def serve_with(settings: dict[str, Any]) -> None:
     """Serve on a free port with settings that the command has no options for."""
-    from sentemb.serving.logs import logger
+    from sentemb.serving.app import logger
     from sentemb.serving.server import serve
     from sentemb.serving.settings import Settings
 

@@ -19,6 +19,7 @@ import sentemb
 from sentemb.classification import Classifier
 from sentemb.modules import LinearHead
 from sentemb.serving.app import create_app
+from sentemb.serving.scoring import ClassifierRows
 from sentemb.serving.settings import Settings
 from tests.training.training_helpers import make_sentences
 
@@ -69,6 +70,24 @@ def test_probabilities_are_those_of_the_classifier_for_the_input_alone(
         one["probabilities"] for one in answer["data"]
     ]
     assert sum(one["usage"]["total_tokens"] for one in alone) == answer["usage"]["total_tokens"]
+
+
+def test_a_long_text_is_tokenized_no_further_than_needed(
+    folders: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [ClassifierRows(Classifier.load(folder, device="cpu")) for folder in folders]
+    tokenizer: Any = type(rows[0]._tokenizer)
+    call, lengths = tokenizer.__call__, list[int]()
+
+    def record(self: Any, texts: Any, *options: Any, **named: Any) -> Any:
+        lengths.extend(len(part) for one in texts for part in ([one] if isinstance(one, str) else one))
+        return call(self, texts, *options, **named)
+
+    monkeypatch.setattr(tokenizer, "__call__", record)
+    for classifier, text in zip(rows, ("cat " * 10**6, ("cat " * 10**6, "a dog")), strict=True):
+        ready = classifier.prepare([text])
+        assert list(ready.cut) == [0] and ready.lengths[0] == 32
+    assert max(lengths) < 10_000
 
 
 def test_one_text_is_a_list_of_one(client: TestClient) -> None:

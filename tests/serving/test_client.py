@@ -102,7 +102,7 @@ def test_documents_are_ranked(client: Client) -> None:
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        (lambda client, index: client.search("none", "a"), "unknown index: none"),
+        (lambda client, index: client.search("none", "a"), "unknown index 'none'"),
         (lambda client, index: client.search(index, "a", where={"year": {"~": 1}}), "where"),
         (lambda client, index: client.add(index, [(0, "taken")]), "already in the index"),
         (lambda client, index: client.add(index, ["fine", 5]), "document 1"),

@@ -23,6 +23,7 @@ from sentemb.encoding.encoder import Vectors, normalised
 from sentemb.errors import InputError
 from sentemb.serving.app import create_app
 from sentemb.serving.settings import Settings, read_keys
+from tests import test_architecture as architecture
 from tests.training.training_helpers import make_sentences
 
 KEY = "0123456789abcdef"
@@ -125,7 +126,7 @@ def test_the_models_are_listed(client: TestClient, folder: Path) -> None:
         (b"{", 400, "not valid JSON"),
         (b'{"model": "tiny", "input": "\\ud800"}', 400, "not valid JSON"),
         (b'{"model": "tiny", "input": "\xff"}', 400, "not valid JSON"),
-        ({"model": "tiny", "input": [9906, 1917]}, 400, "check_embedding_ctx_length=False"),
+        ({"model": "tiny", "input": [9906, 1917]}, 409, "check_embedding_ctx_length=False"),
         ({"model": "tiny", "input": [1, 10**6], "token_ids": "model"}, 409, "token id 1000000"),
         ({"model": "tiny:query", "input": "a", "role": "document"}, 409, "but the role is document"),
         ({"model": "tiny:query", "input": "a", "input_type": "passage"}, 409, "but the role is document"),
@@ -138,7 +139,7 @@ def test_the_models_are_listed(client: TestClient, folder: Path) -> None:
         ({"model": "tiny", "input": "a", "prompt_name": "s2s"}, 422, "prompt_name"),
         (
             {"model": "tiny", "input": [1, 2], "token_ids": "model", "input_type": "query"},
-            422,
+            409,
             "does not work with token ids",
         ),
         ({"model": "none", "input": "a"}, 404, "tiny"),
@@ -163,10 +164,11 @@ def test_a_bad_request_is_a_problem_that_says_what_to_do(
 @pytest.mark.parametrize(
     ("options", "headers", "size", "status"),
     [
-        ({}, {"Host": "evil.example"}, 9, 421),
+        ({}, {"Host": "evil.example"}, 9, 400),
         ({"max_body": 100}, {}, 200, 413),
         ({}, {"Content-Type": "text/plain"}, 9, 415),
         ({"keys": frozenset([KEY])}, {}, 9, 401),
+        ({"keys": frozenset()}, {}, 9, 401),
         ({"keys": frozenset([KEY])}, {"Authorization": f"Bearer {KEY}x"}, 9, 401),
     ],
 )
@@ -243,3 +245,20 @@ def test_openai_clients_show_the_reason(request_body: Any, reason: str, client: 
     assert problem["error"]["message"] == problem["detail"]
     assert problem["error"]["param"] == problem.get("field") == refusal.value.param
     assert refusal.value.type == "invalid_request_error"
+
+
+def test_the_command_reads_the_settings_without_the_extra() -> None:
+    modules = {architecture.module_name(path): path for path in architecture.PACKAGE.rglob("*.py")}
+    imported = {*architecture.imported_modules(modules["sentemb.serving.settings"], modules)}
+    assert not any(name.startswith("sentemb.serving") for name in imported)
+
+
+def test_a_request_for_embeddings_passes_through_few_files() -> None:
+    modules = {architecture.module_name(path): path for path in architecture.PACKAGE.rglob("*.py")}
+    room = {name for name in modules if name.startswith("sentemb.serving.")}
+    reached = {"sentemb.serving.app", "sentemb.encoding.rows"}  # where it enters and leaves the room
+    waiting = {"sentemb.serving.embeddings"}
+    while waiting:
+        reached.add(module := waiting.pop())
+        waiting |= {*architecture.imported_modules(modules[module], modules)} & room - reached
+    assert len(reached) <= 8, sorted(reached)

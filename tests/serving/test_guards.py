@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-import select
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -31,14 +30,13 @@ from tests.waiting import wait_for
 
 JSON = {"Content-Type": "application/json"}
 HEAD = b"POST /v1/embeddings HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-HOUR = 3600.0
 
 
-def serve_tiny(folder: str, header_seconds: float, body_seconds: float) -> None:
+def serve_tiny(folder: str) -> None:
     """Serve `folder/tiny`; while there is a file `folder/hold`, model threads keep the batch they have."""
-    from sentemb.serving import batcher
+    from sentemb.serving import models
 
-    row_encoder, hold = batcher.row_encoder, Path(folder, "hold")
+    row_encoder, hold = models.row_encoder, Path(folder, "hold")
 
     def holding(encoder: Any) -> Any:
         rows = row_encoder(encoder)
@@ -53,16 +51,8 @@ def serve_tiny(folder: str, header_seconds: float, body_seconds: float) -> None:
         rows.compute = wait_and_compute
         return rows
 
-    batcher.row_encoder = holding  # in a process of its own
-    serve_with(
-        {
-            "models": (f"{folder}/tiny",),
-            "truncate": "truncate",
-            "max_body": 2**20,
-            "header_seconds": header_seconds,
-            "body_seconds": body_seconds,
-        }
-    )
+    models.row_encoder = holding  # in a process of its own
+    serve_with({"models": (f"{folder}/tiny",), "truncate": "truncate", "max_body": 2**20})
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +65,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Path:
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[Live]:
     """A server that waits for its clients."""
-    with running(folder / "log", serve_tiny, str(folder), HOUR, HOUR) as found:
+    with running(folder / "log", serve_tiny, str(folder)) as found:
         yield found
         assert '"level":"error"' not in found.log.read_text()
 
@@ -99,19 +89,6 @@ def is_healthy(server: Live) -> bool:
     return httpx.get(f"{server.address}/health", timeout=None).status_code == 200
 
 
-def test_a_head_that_does_not_end_is_not_waited_for(folder: Path) -> None:
-    with running(folder / "heads", serve_tiny, str(folder), 0.3, HOUR) as server, ExitStack() as connections:
-        dripping, silent = (connections.enter_context(connect(server)) for _ in range(2))
-        some = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-        while not select.select([silent], [], [], 0.02)[0]:  # until it is given up
-            if not select.select([dripping], [], [], 0)[0]:
-                dripping.sendall(some)
-                some = b"X-A: b\r\n"
-        assert rest_of(silent) == b""
-        # The other one came before it, so its time was over before, whatever it has sent.
-        assert select.select([dripping], [], [], 0)[0] and rest_of(dripping) == b""
-
-
 def test_silent_connections_are_in_nobodys_way(server: Live) -> None:
     with ExitStack() as connections:
         for _ in range(300):
@@ -119,35 +96,11 @@ def test_silent_connections_are_in_nobodys_way(server: Live) -> None:
         assert is_healthy(server)
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [b"Content-Length: 1000\r\n\r\n{", b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"],
-    ids=["whole", "chunks"],
-)
-def test_a_body_that_does_not_end_is_not_waited_for(sent: bytes, slow_bodies: Live) -> None:
-    with connect(slow_bodies) as connection:
-        connection.sendall(HEAD + sent)
-        assert_problem(rest_of(connection), 408, "did not arrive in time")
-
-
-@pytest.fixture(scope="module")
-def slow_bodies(folder: Path) -> Iterator[Live]:
-    """A server that gives bodies a moment."""
-    with running(folder / "bodies", serve_tiny, str(folder), HOUR, 0.1) as found:
-        yield found
-
-
 @pytest.mark.parametrize("headers", [{"X-A": "a" * 70_000}, {f"X-{one}": "abc" for one in range(6000)}])
 def test_a_large_head_is_refused_though_it_comes_at_once(headers: dict[str, str], client: TestClient) -> None:
     answer = client.get("/health", headers=headers)
     assert answer.status_code == 431 and "65,536 bytes" in answer.json()["detail"]
     assert client.get("/health", headers={"X-A": "a" * 60_000}).status_code == 200
-
-
-def assert_problem(received: bytes, status: int, told: str) -> None:
-    head, _, body = received.partition(b"\r\n\r\n")
-    assert head.startswith(f"HTTP/1.1 {status} ".encode()), received[:300]
-    assert b"application/problem+json" in head and told in json.loads(body)["detail"]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +112,7 @@ def assert_problem(received: bytes, status: int, told: str) -> None:
             413,
             "several requests",
         ),
-        ([HEAD + b"X-A: " + b"a" * 200_000 + b"\r\n\r\n"], 431, "head"),
+        ([HEAD + b"X-A: " + b"a" * 200_000 + b"\r\n\r\n"], 400, "Invalid HTTP"),
         ([HEAD + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef"], 400, "Invalid HTTP"),
         ([b"\x16\x03\x01\x02\x00 this is TLS\r\n\r\n"], 400, "Invalid HTTP"),
     ],
@@ -174,7 +127,9 @@ def test_a_body_too_large_and_what_is_no_http(
                 connection.sendall(part)
         except OSError:
             pass  # closed meanwhile
-        assert_problem(rest_of(connection), status, told)
+        received = rest_of(connection)
+    assert received.startswith(f"HTTP/1.1 {status} ".encode()), received[:300]
+    assert told.encode() in received
     assert is_healthy(server)
 
 
@@ -256,16 +211,17 @@ def test_nul_characters_are_characters(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("host", "status"),
     [
-        ("evil.example", 421),
-        ("127.0.0.1.evil.example:8000", 421),
-        ("127.0.0.1@evil.example", 421),
-        ("0.0.0.0", 421),
-        ("localhost:8000, evil.example", 421),
-        ("evil.example, localhost:8000", 421),
-        ("localhost:8000/evil.example", 421),
-        ("", 421),
+        ("evil.example", 400),
+        ("127.0.0.1.evil.example:8000", 400),
+        ("127.0.0.1@evil.example", 400),
+        ("0.0.0.0", 400),
+        ("localhost:8000, evil.example", 400),
+        ("evil.example, localhost:8000", 400),
+        ("localhost:8000/evil.example", 400),
+        ("", 400),
         ("LocalHost:8000", 200),
-        ("127.9.9.9", 200),
+        ("127.9.9.9", 400),
+        ("127.0.0.1", 200),
         ("[::1]:8000", 200),
     ],
 )

@@ -15,13 +15,13 @@ GROWTH = """
 import os
 import torch
 from sentemb._compat import pack_linear_weight, packed_linear, packed_linear_dtypes
-from sentemb.serving.memory import settle_memory
+from sentemb.serving.server import limit_memory
 
 def held():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
-settle_memory()
+limit_memory()
 torch.set_num_threads(1)
 if torch.float32 in packed_linear_dtypes():
     weight = pack_linear_weight(torch.ones(256, 256))

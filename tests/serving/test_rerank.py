@@ -16,7 +16,7 @@ from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.modules import load
 from sentemb.serving.app import create_app
-from sentemb.serving.rerank import load_reranker
+from sentemb.serving.scoring import PairRows
 from sentemb.serving.settings import Settings
 from tests.serving.models import cross_encoder
 
@@ -59,4 +59,4 @@ def test_an_encoder_and_a_cross_encoder_are_told_apart(tiny_bert: Path, tmp_path
     load(tiny_bert, pooling="mean", device="cpu").save(str(tmp_path / "encoder"))
     for folder in (tiny_bert, tmp_path / "encoder"):
         with pytest.raises(InputError, match=r"is a sentence encoder.*remove --reranker"):
-            load_reranker(str(folder), device="cpu")
+            PairRows(str(folder), device="cpu")

@@ -92,7 +92,7 @@ def test_a_signal_lets_accepted_requests_finish(tmp_path: Path, tiny_bert: Path)
     texts = [" ".join(make_sentences(3, seed=seed)) for seed in range(2000)]
     expected = load_encoder(folder).encode(texts)
     body = json.dumps({"model": "tiny", "input": texts, "encoding_format": "base64"}).encode()
-    settings = {"models": (str(folder),), "truncate": "truncate", "body_seconds": 3600, "stop_seconds": 3600}
+    settings = {"models": (str(folder),), "truncate": "truncate", "stop_seconds": 3600}
     with running(tmp_path / "log", serve_with, settings) as server, ExitStack() as connections:
         sent = [connections.enter_context(begin_request(server, body[:-1], len(body))) for _ in range(6)]
         # They cannot end before the last byte; the one that asks is the seventh.

@@ -93,7 +93,7 @@ EXPECTED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("name", "fields", "options"), EXPECTED)
 def test_the_papers_values(name: str, fields: dict[str, Any], options: dict[str, Any]) -> None:
-    data = {} if "data" in RECIPES[name].defaults else {"data": "own.csv"}
+    data = {} if "data" in RECIPES[name].defaults else {"data": "own.csv", "dev": "stsb"}
     config = resolve(name, overrides={"output": "o"} | data)
     assert {field: getattr(config, field) for field in fields} == fields
     assert dict(config.loss_options) == options

@@ -82,7 +82,7 @@ def choose(
     Args:
         models: Anything that `load_encoder` takes, `bm25`, `hybrid:MODEL`, `hybrid-rrf:MODEL`, for judged
             queries alone `hybrid-fitted:MODEL`, or searchers; for pairs encoders alone.
-        texts: Documents, as of `read_own_documents` or as strings.
+        texts: Documents, as of `read_unique_documents` or as strings.
         query_log: Queries of your users without judgments, or a file of them, a query a line: generated
             queries count the more the nearer their length and the rarity of their terms are to the log's.
             With `texts` only.

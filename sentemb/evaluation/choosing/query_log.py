@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from sentemb.data.bm25 import count_query_terms, count_terms
-from sentemb.data.cutting import word_spans
 from sentemb.data.keywords import bm25_idf
 from sentemb.data.lines import read_lines
 from sentemb.data.remote import source_at
 from sentemb.data.retrieval import RetrievalSet
+from sentemb.data.sentences import word_spans
 from sentemb.errors import InputError
 from sentemb.evaluation.choosing.calibration import Double
 

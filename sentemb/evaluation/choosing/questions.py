@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from sentemb.data.documents import Document, read_unique_documents
 from sentemb.data.generated_queries import CHOOSING, NEIGHBORS, QUOTE, SENTENCE, generate_queries
-from sentemb.data.own_documents import OwnDocument, read_own_documents
 from sentemb.data.pseudo_queries import FEWEST
 from sentemb.data.retrieval import RetrievalSet, load_retrieval
 from sentemb.data.sts import ScoredPairs
@@ -83,11 +83,11 @@ def generated_from(
 ) -> Questions:
     """Generate queries from documents; each kind is a set."""
     if isinstance(texts, (str, Path)):
-        documents = read_own_documents(
+        documents = read_unique_documents(
             texts, text_column=text_column, title_column=title_column, data_dir=data_dir
         )
     else:
-        documents = [OwnDocument(str(place), "", text) for place, text in enumerate(dict.fromkeys(texts))]
+        documents = [Document(text, str(place)) for place, text in enumerate(dict.fromkeys(texts))]
     sets = generate_queries(documents, count=count, most=most, seed=seed, kinds=CHOOSING)
     if not any(one.name == QUOTE for one in sets):
         raise InputError(

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from sentemb._files import sha256_of
+from sentemb.data.bm25 import stored_bm25_scores
 from sentemb.data.keywords import RULES
 from sentemb.data.retrieval import RetrievalSet
-from sentemb.data.stored_bm25 import stored_bm25_scores
 from sentemb.data.stored_texts import Places, first_places
 from sentemb.encoding import Role, TextEncoder, for_role, similarity_of
 from sentemb.encoding.encoder import Vectors, normalised

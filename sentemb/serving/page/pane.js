@@ -84,10 +84,10 @@ class Pane {
     const list = make("ol", { className: "hits" });
     list.append(...found.hits.map((hit) => drawHit(hit, stats.most_percentile)));
     const few = found.hits.length;
-    const cut = found.query_cut ? " · the query was truncated" : "";
+    const truncated = found.query_truncated ? " · the query was truncated" : "";
     const reasons = found.warnings.map((reason) => ` · ${reason}`).join("");
     const hits = few === 0 ? "No hits" : few === 1 ? "1 hit" : `${few} hits`;
-    this.status.textContent = `${hits} in ${whole(found.documents)} documents · ${Math.round(milliseconds)} ms${cut}${reasons}`;
+    this.status.textContent = `${hits} in ${whole(found.documents)} documents · ${Math.round(milliseconds)} ms${truncated}${reasons}`;
     const more = make("button", { type: "button", className: "more", data: { act: "more" } }, "More hits");
     this.body.replaceChildren(list, ...(few === this.k && few < MOST ? [more] : []));
   }

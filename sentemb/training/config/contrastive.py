@@ -34,8 +34,9 @@ class TrainConfig(EncoderConfig):
     )
     dev: str = Field(
         "stsb",
-        description="Dev set that selects the best checkpoint: a catalogue name, a file of scored pairs, or "
-        "`none`.",
+        description="Dev set that selects the best checkpoint: a catalogue name, a file of scored pairs, "
+        "`sentemb-pairs` for the bundled ones, or `none`. If STS-B is not available, your own sentences are "
+        "trained with the bundled pairs.",
     )
     eval_steps: int = Field(ge=1, description="Optimizer steps between evaluations and between checkpoints.")
     data_dir: str | None = Field(None, description="Folder of local data sets. SENTEMB_DATA by default.")

@@ -44,8 +44,7 @@ class PretrainConfig(RunConfig):
     layers: int = Field(
         6,
         ge=1,
-        description="Number of layers of a new BERT. A new BERT has at most 1,000 million weights (raise "
-        "with sentemb --limit).",
+        description="Number of layers of a new BERT. A new BERT has at most 1,000 million weights.",
     )
     width: int = Field(256, ge=1, description="Hidden size of a new BERT.")
     heads: int = Field(4, ge=1, description="Attention heads of a new BERT.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sentemb.data.cutting import TellingWords, bare, without, word_spans
+from sentemb.data.sentences import IdfWeights, remove_span, strip_punctuation, word_spans
 
 
 @pytest.mark.parametrize(
@@ -17,20 +17,20 @@ from sentemb.data.cutting import TellingWords, bare, without, word_spans
     ],
 )
 def test_words_stand_between_blanks(text: str, words: list[str]) -> None:
-    assert [bare(text[start:stop]) for start, stop in word_spans(text)] == words
+    assert [strip_punctuation(text[start:stop]) for start, stop in word_spans(text)] == words
 
 
 def test_a_part_is_cut_out_between_words() -> None:
     text = "one two\nthree four"
     spans = word_spans(text)
     assert [text[start:stop] for start, stop in spans] == ["one", "two", "three", "four"]
-    assert without(text, spans[1][0], spans[2][1]) == "one four"
-    assert without(text, 0, spans[1][1]) == "three four"
-    assert without(text, 0, len(text)) == ""
+    assert remove_span(text, spans[1][0], spans[2][1]) == "one four"
+    assert remove_span(text, 0, spans[1][1]) == "three four"
+    assert remove_span(text, 0, len(text)) == ""
 
 
 def test_words_of_few_texts_tell_them_apart() -> None:
-    telling = TellingWords(f"the Common word{n} part{n % 5} x" for n in range(50))
+    telling = IdfWeights(f"the Common word{n} part{n % 5} x" for n in range(50))
     assert telling.weight("word7") == telling.weight("(WORD7)") > telling.weight("part3") > 0
     assert telling.weight("the") == telling.weight("common") == telling.weight("x") == 0
     assert telling.weight("nowhere") == 0

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sentemb.data.extremes import draw_extremes
+from sentemb.data.sampling import draw_extremes
 from sentemb.errors import InputError
 
 GOLD = np.array([0, 5, 5, 0, 2.5, 5, 0, 5, 0, 1, 4.8, 0])

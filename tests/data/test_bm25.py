@@ -7,16 +7,15 @@ import random
 import numpy as np
 import pytest
 
-from sentemb.data import stored_bm25
-from sentemb.data.bm25 import bm25_scores, bm25_weights, count_query_terms, count_terms
-from sentemb.data.stored_bm25 import stored_bm25_scores
+from sentemb.data import bm25
+from sentemb.data.bm25 import bm25_scores, bm25_weights, count_query_terms, count_terms, stored_bm25_scores
 
 WORDS = "cat cats dog running runs tree Baum Bäume 東京都 é the of a".split()
 
 
 @pytest.mark.parametrize("language", ["en", "de", "ja"])
 def test_scores_are_those_of_lists_in_memory(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored_bm25, "_AT_ONCE", 7)
+    monkeypatch.setattr(bm25, "_SIZES_BATCH", 7)
     draw = random.Random(0)
     texts = [" ".join(draw.choices(WORDS, k=draw.randint(0, 9))) for _ in range(50)]
     queries = [*(" ".join(draw.choices([*WORDS, "unknown"], k=n)) for n in range(6)), "unknown"]

@@ -1,0 +1,224 @@
+"""Documents: one type for all of sentemb, read from any source."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import logging
+import math
+import reprlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sentemb.data.files import Row, read_file
+from sentemb.data.remote import source_at
+from sentemb.data.retrieval import corpus_of
+from sentemb.data.sources import read_rows
+from sentemb.data.tables import (
+    IDS_HINT,
+    NO_COLUMN,
+    id_column_of,
+    require_columns,
+    text_column_of,
+    title_column_of,
+    titled,
+)
+from sentemb.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+_SPELLED = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal)
+_TIMES = ("m", "M")  # kinds of NumPy's durations and moments
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document to train on, to search or to generate queries from.
+
+    Args:
+        text: What is encoded. An index skips and counts documents whose text is empty or blank.
+        id: The user's name for it, a string or a 64-bit integer, unique in an index; by default the
+            document's position, counted from 0.
+        metadata: Values of JSON. Numbers of NumPy become numbers, tuples and arrays lists, dates and decimals
+            text, and what is not finite null.
+        location: Where it came from (`file:line`), for error messages.
+        title: Its title, if that is not part of the text.
+
+    Example:
+        >>> Document("a cat sat", id="note-1", metadata={"year": 2020}).metadata["year"]
+        2020
+    """
+
+    text: str
+    id: str | int | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    location: str | None = None
+    title: str = ""
+
+    @property
+    def whole(self) -> str:
+        """Title and text, joined by a space as in BEIR."""
+        return titled(self.title, self.text)
+
+
+def stream_documents(
+    source: str | Path,
+    *,
+    text_column: str | None = None,
+    title_column: str | None = None,
+    id_column: str | None = None,
+    data_dir: str | Path | None = None,
+    check_text: bool = False,
+) -> Iterator[Document]:
+    """Stream documents, whose titles are not part of their texts; see `read_documents`.
+
+    Without `check_text` a text may be any value, which an encoder then refuses or sets aside.
+    """
+    corpus = corpus_of(source_at(source))
+    if corpus is not None:
+        text_column = text_column or "text"
+    rows = read_rows(source, data_dir=data_dir) if corpus is None else read_file(corpus)
+    for position, row in enumerate(rows):
+        values = row.values
+        column = text_column or text_column_of(values, row.location)
+        title = title_column_of(values, title_column, text=column)
+        if position == 0:
+            named = id_column
+            id_column = id_column_of(values, named)
+            id_column = None if named is None and id_column == column else id_column
+            require_columns([column, *([id_column] if id_column else ())], list(values), row.location)
+        if column == id_column:
+            raise InputError(
+                f"the column {column!r} is used for both texts and ids", "name a different column for each"
+            )
+        require_columns([column], list(values), row.location)
+        metadata = {name: value for name, value in values.items() if name not in (column, id_column)}
+        yield Document(
+            row.text(column) if check_text or title else values[column],
+            None if id_column is None else _id_of(row, id_column),
+            plain_metadata(metadata, row.location),
+            row.location,
+            "" if title is None else row.text(title).strip(),
+        )
+
+
+def _id_of(row: Row, column: str) -> str | int:
+    value = row.values.get(column)
+    if column not in row.values:
+        raise InputError(
+            f"{row.location} does not have the column {column!r}, which contains the ids of the other rows",
+            IDS_HINT,
+        )
+    if value is None or (isinstance(value, str) and not value.strip()):
+        found = "null" if value is None else "blank"
+        raise InputError(f"{row.location}: the id in column {column!r} is {found}", IDS_HINT)
+    if not isinstance(value, (str, int)) or isinstance(value, bool):
+        raise InputError(
+            f"{row.location}: the id {reprlib.repr(value)} in column {column!r} is not a string or an "
+            "integer",
+            IDS_HINT,
+        )
+    return value
+
+
+def read_documents(
+    source: str | Path,
+    *,
+    text_column: str | None = None,
+    title_column: str | None = None,
+    id_column: str | None = None,
+    data_dir: str | Path | None = None,
+) -> Iterator[Document]:
+    """Stream documents for an index, whose texts begin with their titles.
+
+    Args:
+        source: What `read_rows` takes: a file with a document in each line or row, a page of Markdown or
+            reStructuredText, a folder of such, a URI, a hub id or a data set; or a folder in the layout of
+            BEIR, of which `corpus.jsonl` is read.
+        text_column: Column of the text; by default the only one, or the one called `text` or `sentence`.
+        title_column: Column of the title, which is put before the text; by default `title` if it exists;
+            `none` reads no title.
+        id_column: Column of the ids; by default the first of `ID_COLUMNS` in the first row, such as `id`;
+            `none`, or a first row without one, numbers the documents. All columns except text and id become
+            metadata.
+        data_dir: The data folder of the catalogue; `SENTEMB_DATA` by default.
+
+    Yields:
+        One document for each row.
+
+    Raises:
+        InputError: The source cannot be read, a column does not exist, or a row has no id.
+
+    Example:
+        >>> documents = list(read_documents("docs.jsonl"))
+        >>> documents[0].id
+        'sorted'
+    """
+    for document in stream_documents(
+        source, text_column=text_column, title_column=title_column, id_column=id_column, data_dir=data_dir
+    ):
+        yield replace(document, text=document.whole, title="") if document.title else document
+
+
+def read_unique_documents(
+    source: str | Path,
+    *,
+    text_column: str | None = None,
+    title_column: str | None = None,
+    data_dir: str | Path | None = None,
+) -> list[Document]:
+    """Read documents without blank ones and duplicates; arguments and errors are as for `read_documents`."""
+    found: dict[str, Document] = {}
+    count = blank = 0
+    columns = {"text_column": text_column, "title_column": title_column, "id_column": NO_COLUMN}
+    for document in stream_documents(source, **columns, data_dir=data_dir, check_text=True):
+        count += 1
+        document = replace(document, text=document.text.strip(), metadata={})
+        if document.whole:
+            found.setdefault(document.whole, document)
+        else:
+            blank += 1
+    if not found:
+        raise InputError(f"{source} does not contain a document with a text")
+    if repeated := count - blank - len(found):
+        logger.warning("%s: %d of %d documents are duplicates and were skipped", source, repeated, count)
+    if blank:
+        logger.warning("%s: %d of %d documents are blank and were skipped", source, blank, count)
+    return list(found.values())
+
+
+def split_documents(
+    documents: Sequence[Document], *, share: float = 0.2, seed: int = 0
+) -> tuple[list[Document], list[Document]]:
+    """Draw a share of the documents to hold out; return the others and the held-out ones, in their order."""
+    drawn = np.random.default_rng(seed).permutation(len(documents))[: round(share * len(documents))]
+    out = {int(number) for number in drawn}
+    kept = [document for number, document in enumerate(documents) if number not in out]
+    return kept, [documents[number] for number in sorted(out)]
+
+
+def plain_metadata(metadata: Mapping[str, Any], location: str) -> dict[str, Any]:
+    """Return metadata as values of JSON, or what JSON will refuse."""
+    try:
+        return {name: _as_json(value) for name, value in metadata.items()}
+    except RecursionError:
+        raise InputError(f"{location}: the metadata are nested too deeply", "flatten them") from None
+
+
+def _as_json(value: Any) -> Any:
+    """Return the nearest value of JSON, which does not have dates, decimals and NaN."""
+    if isinstance(value, (str, int)) and type(value).__module__ == "builtins":
+        return value
+    if isinstance(value, Mapping):
+        return {name: _as_json(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)) or (hasattr(value, "ndim") and value.ndim):
+        return [_as_json(one) for one in value]
+    if getattr(getattr(value, "dtype", None), "kind", "") in _TIMES or isinstance(value, _SPELLED):
+        return str(value) if value == value else None  # no moment, or a decimal that is not a number
+    if hasattr(value, "tolist"):  # a number of NumPy or torch
+        value = value.tolist()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
