@@ -14,7 +14,7 @@ import typer
 
 from sentemb._commands import format_command
 from sentemb._uris import without_secrets_in_prose
-from sentemb.encoding.cut import say_waiting
+from sentemb.encoding.truncation import report_pending
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -42,7 +42,7 @@ def say(text: str) -> None:
 
 def next_step(text: str) -> None:
     """Print what to do next, as the last line."""
-    say_waiting(say)
+    report_pending(say)
     say(f"next: {text}")
 
 

@@ -22,7 +22,7 @@ from sentemb import __version__
 from sentemb.cli.console import each_warning_once, error_line, say
 from sentemb.cli.processes import only_the_first_speaks, other_process, wait_for_the_first
 from sentemb.cli.verbs import SECTIONS, VERBS, Group, Verb
-from sentemb.encoding.cut import said_at_end
+from sentemb.encoding.truncation import report_truncation
 from sentemb.errors import InputError, ReportedError
 
 # Modules that only an extra installs.
@@ -155,7 +155,7 @@ def run(arguments: list[str] | None = None) -> None:
         if isinstance(sys.stdout, io.TextIOWrapper):
             # A file name that is no UTF-8 is printed with escapes.
             sys.stdout.reconfigure(errors="backslashreplace")
-        with only_the_first_speaks(), each_warning_once(), said_at_end(say), _interrupts_unwrapped():
+        with only_the_first_speaks(), each_warning_once(), report_truncation(say), _interrupts_unwrapped():
             code = _call(arguments)
     except KeyboardInterrupt:  # before the command itself has begun
         code = 130

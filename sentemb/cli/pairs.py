@@ -137,7 +137,7 @@ def mine_negatives(options: _Negatives) -> None:
     """
     from sentemb.data import load_columns
     from sentemb.data.positive_pairs import load_positive_pairs, negative_column
-    from sentemb.data.stored_texts import kept
+    from sentemb.data.stored_texts import spill_to_disk
     from sentemb.data.writing import check_output
     from sentemb.search.pool import TextPool, pool_at
 
@@ -149,7 +149,7 @@ def mine_negatives(options: _Negatives) -> None:
     further = None if corpus is None else pool_at(corpus)
     if corpus is not None and further is None:
         texts = load_columns(corpus, data_dir=options.data_dir)
-        further = TextPool(kept(texts[texts.column_names[0]]))
+        further = TextPool(spill_to_disk(texts[texts.column_names[0]]))
     from sentemb.encoding import load_encoder
     from sentemb.search.negatives import mine_negatives as mine
 

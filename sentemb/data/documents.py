@@ -16,7 +16,7 @@ import numpy as np
 
 from sentemb.data.files import Row, read_file
 from sentemb.data.remote import source_at
-from sentemb.data.retrieval_files import corpus_of
+from sentemb.data.retrieval import corpus_of
 from sentemb.data.sources import read_rows
 from sentemb.data.tables import (
     IDS_HINT,

@@ -128,7 +128,7 @@ class Guard:
         self._app = app
         self._settings = settings
         self._metrics = metrics
-        self._keys = [_digest(key) for key in sorted(settings.keys or ())]
+        self._keys = [_digest(key) for key in settings.keys or ()]
         self._open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -140,8 +140,8 @@ class Guard:
         path = scope["path"].rstrip("/") or "/"
         scope = {**scope, "path": f"/v1{path}" if path in _WITHOUT_PREFIX else path}
         headers = Headers(scope=scope)
-        given = headers.get("x-request-id", "")
-        request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        proposed = headers.get("x-request-id", "")
+        request_id = proposed if _REQUEST_ID.fullmatch(proposed) else uuid.uuid4().hex
         start, status = time.monotonic(), 499  # the client has gone
 
         async def respond(message: Message) -> None:
@@ -177,12 +177,9 @@ class Guard:
         """Refuse a request before its body is read or parsed."""
         # uvicorn only limits a header that arrives in parts.
         if sum(len(name) + len(value) + 4 for name, value in headers.raw) > MAX_HEADER:
-            raise Problem(
-                431,
-                f"the request header is larger than {MAX_HEADER:,} bytes; send a shorter one",
-                headers={"Connection": "close"},
-            )
-        if self._keys and path not in _OPEN_PATHS:
+            reason = f"the request header is larger than {MAX_HEADER:,} bytes; send a shorter one"
+            raise Problem(431, reason, headers={"Connection": "close"})
+        if self._settings.keys is not None and path not in _OPEN_PATHS:
             scheme, _, key = headers.get("authorization", "").partition(" ")
             # All keys are compared, in a time that reveals nothing about them.
             if scheme.lower() != "bearer" or not any(
@@ -198,19 +195,17 @@ class Guard:
         """Read the body, up to the limit."""
         limit = self._settings.max_body
         declared = headers.get("content-length", "0")
+        size = int(declared) if declared.isdecimal() else 0
         body, is_complete = bytearray(), False
-        while not is_complete:
-            if len(body) > limit or (declared.isdecimal() and int(declared) > limit):
-                raise Problem(
-                    413,
-                    f"the body is larger than {limit:,} bytes; split it into several requests",
-                    headers={"Connection": "close"},
-                )
+        while not is_complete and max(size, len(body)) <= limit:
             message = await receive()
             if message["type"] == "http.disconnect":
                 raise Problem(400, "the client closed the connection")
             body += message.get("body", b"")
             is_complete = not message.get("more_body", False)
+        if max(size, len(body)) > limit:
+            reason = f"the body is larger than {limit:,} bytes; split it into several requests"
+            raise Problem(413, reason, headers={"Connection": "close"})
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if body and kind != "application/json":
             raise Problem(415, "send the body as JSON, with the header `Content-Type: application/json`")

@@ -166,9 +166,8 @@ def _invalid(error: RequestValidationError) -> Problem:
         reason = errors[0].get("ctx", {}).get("error", errors[0]["msg"])
         return Problem(400, f"the body is not valid JSON: {reason}; send JSON in UTF-8")
     # Of a union, the member that was meant fails only by its length, or else at the deepest place.
-    faults = [
-        (one["type"] in ("too_long", "too_short"), _path(one, error.body), one["msg"]) for one in errors
-    ]
+    lengths = ("too_long", "too_short")
+    faults = [(one["type"] in lengths, _path(one, error.body), one["msg"]) for one in errors]
     is_length, path, _ = max(faults, key=lambda fault: (fault[0], len(fault[1])))
     messages = dict.fromkeys(fault[2] for fault in faults if fault[:2] == (is_length, path))
     field = ".".join(path) or None
