@@ -42,7 +42,7 @@ _TRIED = (
 # Rows that differ, in turn, so that rows left over by a tile are not all alike.
 _DISTINCT = 7
 # From one text to a large batch.
-_LOADS = tuple(2**exponent for exponent in range(3, 13))
+_LOADS = tuple(1 << exponent for exponent in range(3, 13))
 # A block starts at a multiple of this, so that its memory is aligned as that of a whole batch.
 _ALIGNED = 16
 # Padding a few texts to so many rows costs nothing that can be measured.

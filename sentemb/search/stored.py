@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -138,9 +138,7 @@ def documents_of(batch: Batch, shards: ShardFolder) -> Iterator[Document]:
 def source_of(shards: ShardFolder, model: str | None = None) -> EncoderSource:
     """Where the encoder of a folder of shards can be loaded from, or is now."""
     given = shards.settings.model
-    source = EncoderSource(
-        **{one.name: given[one.name] for one in fields(EncoderSource) if one.name in given}
-    )
+    source = EncoderSource.of(given)
     return source.located(shards.path) if model is None else replace(source, model=model)
 
 
