@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 from sentemb.errors import InputError
@@ -19,5 +20,8 @@ def resolve_data_dir(data_dir: str | os.PathLike[str] | None) -> Path | None:
     path = Path(given).expanduser()
     if not path.exists():
         source = "" if data_dir is not None else f" (from {VARIABLE})"
-        raise InputError(f"no such data folder: {path}{source}")
+        fetch = f"sentemb data fetch sts --data-dir {shlex.quote(str(path))}"
+        raise InputError(
+            f"no such data folder: {path}{source}", f"check the path, or download data sets with `{fetch}`"
+        )
     return path
