@@ -160,8 +160,10 @@ def mine_negatives(options: _Negatives) -> None:
         raise InputError(f"{data}: {counts}", "lower --margin or --skip, or add candidates with --corpus")
     names = (*found.names[:2], negative_column(found.names[:2]))
     _write_triples(output, names, triples, counts)
-    given = [] if columns is None else ["--columns", listed_columns(names)]
-    next_command("train", "pairs", "--data", output, *given, "--base", options.model, "--output", "mine")
+    columns_flag = [] if columns is None else ["--columns", listed_columns(names)]
+    next_command(
+        "train", "pairs", "--data", output, *columns_flag, "--base", options.model, "--output", "mine"
+    )
 
 
 def _write_triples(

@@ -38,7 +38,6 @@ _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _MAX_DETAIL = 2000
 _MAX_FIELD = 100
-_ITEMS_AT_A_TIME = 64
 Named = TypeVar("Named")
 
 
@@ -71,9 +70,8 @@ def json_response(content: Any) -> Response:
 async def json_array(items: Sequence[Any]) -> orjson.Fragment:
     """Return items as part of a response; other requests have their turn between them."""
     parts = []
-    for start in range(0, len(items), _ITEMS_AT_A_TIME):
-        chunk = items[start : start + _ITEMS_AT_A_TIME]
-        parts.append(orjson.dumps(chunk, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1])
+    for start in range(0, len(items), 64):
+        parts.append(orjson.dumps(items[start : start + 64], option=orjson.OPT_SERIALIZE_NUMPY)[1:-1])
         await asyncio.sleep(0)
     return orjson.Fragment(b"[" + b",".join(parts) + b"]")
 
