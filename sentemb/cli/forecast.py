@@ -112,7 +112,9 @@ def forecast(
     sizes = (size // _PART, size)
     sample = [texts[n % len(texts)] + (f" {n}" if n >= len(texts) else "") for n in range(size)]
     options = {"workers": workers, "dtype": dtype}
-    first, last = (_measure(sample[:some], model, plan, encoder.dimension, **options) for some in sizes)
+    runs = first, last = [
+        _measure(sample[:some], model, plan, encoder.dimension, **options) for some in sizes
+    ]
 
     def line(kind: Literal["time", "disk"], name: str, index: str = "") -> Line:
         # A graph grows by n·log n, all else by n.
@@ -126,12 +128,15 @@ def forecast(
 
     # Many vectors are checked with fewer queries, so the measurement of recall has a formula of its own.
     each, held_out = _comparison(encoder.dimension), 0 if plan.kind == "flat" else held_out_count(share)
-    for run, some in ((first, sizes[0]), (last, sizes[1])):
-        run["index build"] = max(0.0, run["index build"] - each * some * held_out_count(some))
+    for run, n in zip(runs, sizes, strict=True):
+        run["index build"] = max(0.0, run["index build"] - each * n * held_out_count(n))
     lines = [line("time", "encode"), line("time", "index build", plan.kind)]
     if held_out:
-        searched = math.log(share) / math.log(size) if plan.kind == "hnsw" else share / size
-        tuning = last["tune"] * searched * held_out / max(1, held_out_count(size))
+        # Seconds of a query, which walks a graph or looks into all lists.
+        grow = math.log if plan.kind == "hnsw" else float
+        query, larger = (run["tune"] / max(1, held_out_count(n)) for run, n in zip(runs, sizes, strict=True))
+        slope = max(0.0, (larger - query) / (grow(size) - grow(sizes[0])))
+        tuning = held_out * max(0.0, larger + slope * (grow(share) - grow(size)))
         formula = f"{each:.3g}·{held_out:,}·n + {tuning:.3g}"
         lines.append(Line("time", "index build, recall", (), formula, each * held_out * share + tuning))
     if found := re.match(r"IVF(\d+)", plan.factory):
