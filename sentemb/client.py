@@ -61,6 +61,14 @@ class AsyncClient:
 
     Raises:
         InputError: By every method: the server cannot be reached, or rejects the request and says why.
+
+    Example:
+        >>> async def first_hit(question: str) -> str:
+        ...     async with AsyncClient("http://127.0.0.1:8000") as client:
+        ...         hits = await client.search("animals", question, k=1)
+        ...     return hits[0].text
+        >>> asyncio.run(first_hit("kitten"))  # doctest: +SKIP
+        'a cat sat'
     """
 
     _transport: type[httpx.AsyncClient | httpx.Client] = httpx.AsyncClient

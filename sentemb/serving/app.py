@@ -222,7 +222,7 @@ class Guard:
 
 
 async def _run_while_connected(app: ASGIApp, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-    """Answer a request whose body has been read; stop when the client disconnects."""
+    """Answer a request; stop when the client disconnects."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
@@ -230,8 +230,12 @@ async def _run_while_connected(app: ASGIApp, scope: Scope, body: bytes, receive:
             await anyio.sleep_forever()
         return messages.pop()
 
+    async def wait_for_disconnect() -> None:
+        while (await receive())["type"] != "http.disconnect":  # a body that was not read
+            pass
+
     work = asyncio.ensure_future(app(scope, replay, send))
-    disconnect = asyncio.ensure_future(receive())  # also returns once the response is complete
+    disconnect = asyncio.ensure_future(wait_for_disconnect())  # also ends once the response is complete
     try:
         await asyncio.wait({work, disconnect}, return_when=asyncio.FIRST_COMPLETED)
         if work.done():

@@ -189,6 +189,8 @@ async def stats(request: Request, served: _Served) -> Any:
 def _answer(index: SearchIndex, body: schemas.SearchOptions, run: Callable[[], list[Hit]]) -> Response:
     query = body.query if isinstance(body, schemas.SearchRequest) else ""
     is_encoded = isinstance(body, schemas.SearchRequest) and body.mode != "keyword"
+    tokens = tokens_of(for_role(index.encoder, "query")) if is_encoded else None
+    is_truncated = tokens is not None and bool(tokens.lengths([query])[0] > tokens.room)
     # Explained first, because a search would log the client's field names.
     reason = None if body.where is None else index.explain_no_match(body.where)
     hits = [] if reason else run()
@@ -213,15 +215,10 @@ def _answer(index: SearchIndex, body: schemas.SearchOptions, run: Callable[[], l
                 for hit in hits
             ],
             "documents": len(index),
-            "query_truncated": is_encoded and _is_truncated(index, query),
+            "query_truncated": is_truncated,
             "warnings": [f"the conditions cannot match any document: {reason}"] if reason else [],
         }
     )
-
-
-def _is_truncated(index: SearchIndex, query: str) -> bool:
-    tokens = tokens_of(for_role(index.encoder, "query"))
-    return tokens is not None and bool(tokens.lengths([query])[0] > tokens.room)
 
 
 async def _write(served: ServedIndex, write: Callable[..., Changed], body: schemas.WriteRequest) -> Any:
