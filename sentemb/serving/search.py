@@ -149,12 +149,7 @@ async def similar(served: _Served, wanted: schemas.SimilarRequest) -> Response:
         raise Problem(404, reason, field="id")
 
     def run() -> list[Hit]:
-        if index.manifest.adapter is not None:
-            vectors = None  # its text is encoded as a query
-        elif index.manifest.kind == "ivfpq":  # its vectors are rounded
-            vectors = for_role(index.encoder, "document").encode([document.text])
-        else:
-            vectors = index.vectors([wanted.id])
+        vectors = index.vectors([wanted.id])
         hits = index.search(document.text, wanted.k + 1, where=wanted.where, vectors=vectors)
         return [hit for hit in hits if hit.id != wanted.id][: wanted.k]
 
@@ -208,7 +203,7 @@ def _answer(
     # Hits of dense search do not have snippets yet.
     bare = [hit for hit in hits if hit.snippet is None]
     starts = [hit.passage.start if hit.passage else 0 for hit in bare]
-    language = index.manifest.language or "und"
+    language = index.manifest.language
     made = iter(snippets_of(query, [hit.text for hit in bare], language, starts))
     return _json(
         {
@@ -276,9 +271,9 @@ def _stats(request: Request, served: ServedIndex, fields: tuple[Field, ...]) -> 
     return {
         **_summary(request, served),
         "vectors": manifest.vectors,
-        "skipped": manifest.left_out,
-        "chunked": manifest.split,
-        "truncated": manifest.cut,
+        "skipped": manifest.skipped,
+        "chunked": manifest.chunked,
+        "truncated": manifest.truncated,
         "dimension": manifest.dimension,
         "kind": manifest.kind,
         "metric": manifest.metric,
