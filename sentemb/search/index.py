@@ -370,16 +370,15 @@ class SearchIndex:
         if not texts:
             return []
         rows, weight = None, EVEN
-        if mode != "keyword":
-            if vectors is None:
-                rows = for_role(self.encoder, "query").encode(texts)
-            else:
-                rows = checked_vectors(vectors, self.manifest.dimension, "query", len(texts))
-            if mode == "hybrid":
-                from sentemb.search.fitting import current_weight
+        if mode != "keyword" and vectors is None:
+            rows = for_role(self.encoder, "query").encode(texts)
+        if mode == "hybrid":
+            from sentemb.search.fitting import current_weight
 
-                weight = current_weight(self, measure=vectors is None)
+            weight = current_weight(self, measure=vectors is None)
         with self.store.snapshot() as snapshot:
+            if vectors is not None:
+                rows = checked_vectors(vectors, snapshot.manifest.dimension, "query", len(texts))
             hits = find(snapshot, texts, rows, options, weight)
         return hits[0] if isinstance(queries, str) else hits
 

@@ -25,7 +25,7 @@ _FEWEST_TRAINING_POINTS = 20_000
 # Among few vectors a graph loses many and takes longer than comparing with each. Of 60,000 vectors of 384
 # dimensions on one core, comparing with 18,000 took 7 ms; a graph took 12 to find .6 among 6,000.
 _EXACT = 8_000_000  # vectors times dimensions
-_PIECE = 65_536
+_GATHERED = 2_048  # vectors that are copied to compare with them; among more, the others are skipped
 _HINT = "run `sentemb index compact`"
 
 
@@ -162,14 +162,15 @@ class VectorIndex:
 
     def _scan(self, queries: Vectors, k: int, places: Numbers) -> tuple[Vectors, Numbers]:
         """Find the exact nearest among the vectors at some places."""
-        heap = faiss.ResultHeap(len(queries), k, keep_max=True)
-        for start in range(0, len(places), _PIECE):
-            some = places[start : start + _PIECE]
-            rows = self.rows(some)
-            scores, found = faiss.knn(queries, rows, min(k, len(some)), metric=faiss.METRIC_INNER_PRODUCT)
-            heap.add_result(scores, some[found])
-        heap.finalize()
-        return heap.D, heap.I
+        if len(places) > _GATHERED:
+            alive = np.zeros(len(self), dtype=np.bool_)
+            alive[places] = True
+            chosen = faiss.IDSelectorBitmap(np.packbits(alive, bitorder="little"))
+            flat = faiss.downcast_index(self._index.storage) if self.kind == "hnsw" else self._index
+            scores, found = flat.search(queries, k, params=faiss.SearchParameters(sel=chosen))
+            return scores, found
+        scores, found = faiss.knn(queries, self.rows(places), k, metric=faiss.METRIC_INNER_PRODUCT)
+        return scores, places[found]
 
     @property
     def _lists(self) -> int:
