@@ -61,6 +61,14 @@ class AsyncClient:
 
     Raises:
         InputError: By every method: the server cannot be reached, or rejects the request and says why.
+
+    Example:
+        >>> async def first_hit(question: str) -> str:
+        ...     async with AsyncClient("http://127.0.0.1:8000") as client:
+        ...         hits = await client.search("animals", question, k=1)
+        ...     return hits[0].text
+        >>> asyncio.run(first_hit("kitten"))  # doctest: +SKIP
+        'a cat sat'
     """
 
     _transport: type[httpx.AsyncClient | httpx.Client] = httpx.AsyncClient
@@ -129,7 +137,7 @@ class AsyncClient:
             answer = await self._call(
                 "POST", "v1/embeddings", input=part, encoding_format="base64", **options
             )
-            rows += [base64.b64decode(one["embedding"]) for one in answer["data"]]
+            rows += [base64.b64decode(item["embedding"]) for item in answer["data"]]
         if not rows:
             name = model.removesuffix(":query").removesuffix(":document")
             width = dimensions or (await self._call("GET", f"v1/models/{quote(name)}"))["dimension"]
@@ -152,7 +160,7 @@ class AsyncClient:
         """
         body = {"model": model, "query": query, "documents": list(documents), "top_n": k}
         answer = await self._call("POST", "v1/rerank", **body)
-        return [Ranked(one["index"], one["relevance_score"]) for one in answer["results"]]
+        return [Ranked(result["index"], result["relevance_score"]) for result in answer["results"]]
 
     async def search(
         self,
@@ -181,7 +189,7 @@ class AsyncClient:
         answer = await self._call("POST", _path(index, "search"), **body)
         for warning in answer["warnings"]:
             logger.warning("%s", warning)
-        return [_hit(**one) for one in answer["hits"]]
+        return [_hit(**hit) for hit in answer["hits"]]
 
     async def add(
         self, index: str, documents: Iterable[Any], *, truncate: LongDocuments | None = None
@@ -212,12 +220,12 @@ class AsyncClient:
 
     async def get(self, index: str, ids: Iterable[str | int]) -> list[Document | None]:
         """Return the documents with these ids, in their order; None for an unknown id."""
-        found: list[Document | None] = []
+        documents: list[Document | None] = []
         for part in _parts(map(json.dumps, ids), len, limit=_MAX_ADDRESS):
-            query = urlencode([("id", one) for one in part])
+            query = urlencode([("id", encoded) for encoded in part])
             answer = await self._call("GET", f"{_path(index, 'documents')}?{query}")
-            found += [None if one is None else Document(**one) for one in answer["documents"]]
-        return found
+            documents += [None if item is None else Document(**item) for item in answer["documents"]]
+        return documents
 
     async def stats(self, index: str) -> dict[str, Any]:
         """Describe an index: counts, model, language and the fields of its metadata."""
@@ -228,7 +236,7 @@ class AsyncClient:
         self, method: str, index: str, documents: Iterable[Any], truncate: str | None
     ) -> Changed:
         total = Changed(0, 0, 0)
-        for part in _parts(_bodies(documents), lambda one: len(one["text"])):
+        for part in _parts(_bodies(documents), lambda body: len(body["text"])):
             answer = await self._call(method, _path(index, "documents"), documents=part, truncate=truncate)
             counts = [answer[name] for name in ("added", "replaced", "skipped", "chunked", "truncated")]
             total = Changed(*map(sum, zip(total, counts, strict=True)))
@@ -348,8 +356,8 @@ def _bodies(documents: Iterable[Any]) -> Iterator[dict[str, Any]]:
     """Return documents as a request has them; those without an id get one from the index."""
     if isinstance(documents, str | bytes):
         documents = as_documents(documents)  # raises when it is read; its letters are not documents
-    given, checked = tee(documents)
-    for item, document in zip(given, as_documents(checked), strict=True):
+    items, copies = tee(documents)
+    for item, document in zip(items, as_documents(copies), strict=True):
         has_id = item.id is not None if isinstance(item, Document) else not isinstance(item, str)
         id_of = {"id": document.id} if has_id else {}
         yield {"text": document.text, "metadata": dict(document.metadata), **id_of}

@@ -30,13 +30,10 @@ class Decoding:
 
     Attributes:
         beams: Width of beam search; 100 (Kim et al., ACL 2021, A.2).
-        temperature: Sample from the whole vocabulary at this temperature in place of beam search (Gunel et
+        temperature: Sample from the whole vocabulary at this temperature instead of beam search (Gunel et
             al., ICLR 2021, section 4.2: 0.3 to 0.9).
-        seed: Draws the samples.
-        max_new_tokens: Where a translation that does not end is cut off.
-
-    Raises:
-        InputError: A value is out of range.
+        seed: Seed of the samples.
+        max_new_tokens: Longest translation.
 
     Example:
         >>> Decoding(beams=5).beams
@@ -56,12 +53,12 @@ class Decoding:
             raise InputError(f"temperature is {self.temperature}", "use a number above 0")
 
     def describe(self) -> dict[str, Any]:
-        """The options that are in use."""
+        """Return the options that are used."""
         unused = ("temperature", "seed") if self.temperature is None else ("beams",)
         return {name: value for name, value in asdict(self).items() if name not in unused}
 
     def arguments(self) -> dict[str, Any]:
-        """The same as fields of transformers' `GenerationConfig`, over those of the checkpoint."""
+        """Return the options as fields of `GenerationConfig`, which override those of the checkpoint."""
         common = {"max_new_tokens": self.max_new_tokens, "max_length": None, "num_return_sequences": 1}
         if self.temperature is None:
             return {**common, "num_beams": self.beams, "do_sample": False}
@@ -70,28 +67,28 @@ class Decoding:
 
 
 class Seq2SeqTranslator:
-    """A translation model on its own: no gradient, evaluation mode, float32.
+    """A translation model in evaluation mode, float32, without gradients.
 
     Texts are translated in batches of similar length, none of which holds more tokens of hypotheses than
-    `tokens_per_batch`, unless a single text does. The samples of a batch follow from its texts, the seed and
-    the number of the draw. Of a text that is longer than the model allows only the beginning is translated.
+    `tokens_per_batch`, unless a single text does. The samples of a batch depend on its texts, the seed and
+    the number of the draw alone. Texts that are too long for the model are truncated.
 
     Args:
         model: Folder or hub id of a sequence-to-sequence model. Those of Marian and FSMT need sentencepiece
             or sacremoses for their texts.
         decoding: Beam search of width 100 by default.
-        source_language: Code of the language of the texts as the model spells it (`en`, `eng_Latn`); for
-            models of many languages only, which cannot do without.
-        target_language: Code of the language to translate into; the same.
+        source_language: Code of the language of the texts as the model spells it (`en`, `eng_Latn`); required
+            by multilingual models, and by no others.
+        target_language: Code of the language to translate into; likewise.
         prefix: Put before every text, as T5 (`translate English to German: `) and Marian models of several
-            targets (`>>deu<< `) want it.
-        device: Where to translate; a GPU where there is one by default.
+            targets (`>>deu<< `) need it.
+        device: Where to translate; by default a GPU if there is one.
         revision: Branch, tag or commit of a hub id.
-        tokens_per_batch: Tokens of all hypotheses of a batch; lower it where memory does not suffice.
+        tokens_per_batch: Tokens of all hypotheses of a batch; lower it if memory does not suffice.
 
     Raises:
-        InputError: There is no such model, it does not translate, its tokenizer needs a package, or a
-            language is unknown to it.
+        InputError: The model does not exist or does not translate, its tokenizer needs a package, or it does
+            not know a language.
 
     Example:
         >>> forward = Seq2SeqTranslator("facebook/wmt19-en-de")  # doctest: +SKIP
@@ -129,13 +126,13 @@ class Seq2SeqTranslator:
         return hashlib.sha256(json.dumps(self.describe(), sort_keys=True).encode()).hexdigest()
 
     def with_decoding(self, decoding: Decoding) -> Seq2SeqTranslator:
-        """A translator that shares the weights and decodes in another way."""
+        """Return a translator that shares the weights and decodes in another way."""
         other = copy.copy(self)
         other.decoding = decoding
         return other
 
     def describe(self) -> dict[str, Any]:
-        """Name, checksum of the checkpoint, languages, prefix and decoding, for a manifest."""
+        """Return name, checksum of the checkpoint, languages, prefix and decoding, for a manifest."""
         source, target = self._languages
         return {
             "name": self.name,
@@ -148,7 +145,7 @@ class Seq2SeqTranslator:
         }
 
     def count_too_long(self, texts: Sequence[str]) -> int:
-        """How many texts are cut before they are translated."""
+        """Return how many texts are truncated before they are translated."""
         return sum(length > self._longest for length in self._lengths(texts))
 
     def __call__(self, texts: Sequence[str], *, draw: int = 0) -> list[str]:

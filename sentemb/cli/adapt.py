@@ -8,7 +8,7 @@ import typer
 
 from sentemb._files import refuse_unusable_output
 from sentemb.adaptation.config import AdaptConfig
-from sentemb.cli.console import leave_interrupted, next_command
+from sentemb.cli.console import next_command
 from sentemb.cli.options import DEFAULT_ENCODER, DOCUMENTS, Fields, Resume, Values, flags, grouped
 
 _FIELDS = Fields(
@@ -35,19 +35,15 @@ def adapt(
     """Adapt an encoder to your documents: no labels, minutes on two cores."""
     refuse_unusable_output(output, [documents, base, settings.get("teacher")])
     from sentemb.adaptation import adapt as run
-    from sentemb.training.outcome import Interrupted
     from sentemb.training.progress import ConsoleProgress
 
-    try:
-        found = run(documents, base, output, resume=resume, progress=ConsoleProgress(), **settings)
-    except Interrupted as stopped:
-        leave_interrupted(stopped)
-    for kind in found.kinds:
+    adapted = run(documents, base, output, resume=resume, progress=ConsoleProgress(), **settings)
+    for kind in adapted.kinds:
         ndcg, recall = (f"{before:.1f} -> {after:.1f}" for before, after in (kind.ndcg, kind.recall))
         typer.echo(f"{kind.name}: NDCG@10 {ndcg}, recall@100 {recall} ({kind.queries} generated queries)")
-    typer.echo(f"Reliability: {found.reliability.sentence()}.")
-    typer.echo(f"Verdict: {found.verdict()}.")
-    reading = ("text_column", "title_column", "data_dir", *([] if found.helped else ["pooling"]))
-    given = flags(**{name: settings.get(name) for name in reading})
-    model = output if found.helped else base
-    next_command("index", "build", documents, *given, "--model", model, "--output", "index")
+    typer.echo(f"Reliability: {adapted.reliability.sentence()}.")
+    typer.echo(f"Verdict: {adapted.verdict()}.")
+    reading = ("text_column", "title_column", "data_dir", *([] if adapted.helped else ["pooling"]))
+    shared = flags(**{name: settings.get(name) for name in reading})
+    model = output if adapted.helped else base
+    next_command("index", "build", documents, *shared, "--model", model, "--output", "index")

@@ -128,10 +128,10 @@ def _propose(choice: Choice, source: str | None, options: _Options) -> None:
     if source is None:
         next_command("serve", model or DEFAULT_ENCODER)
         return
-    given = options.flags("text_column", "title_column", "data_dir", "pooling")
+    reading = options.flags("text_column", "title_column", "data_dir", "pooling")
     # Word vectors, which are a file, are not adapted.
     if model is not None and not Path(model).is_file() and choice.documents >= FEWEST_DOCUMENTS:
-        adapt = ("adapt", source, *given, "--base", model, "--output", "FOLDER")
+        adapt = ("adapt", source, *reading, "--base", model, "--output", "FOLDER")
         also_command(*adapt, comment="may improve this encoder for your documents, without labels")
     mode = "keyword" if best == BM25 else "hybrid" if best.startswith(tuple(PREFIXES)) else "dense"
     equal = [one for one in choice.candidates if one.place == choice.best.place]
@@ -140,6 +140,6 @@ def _propose(choice: Choice, source: str | None, options: _Options) -> None:
     named = [] if model is None or mode == "keyword" else [*options.flags("max_length"), "--model", model]
     search = flags(mode=None if mode == "dense" else mode)
     next_step(
-        f"{format_command('index', 'build', source, *given, *named, '--output', 'index')} && "
+        f"{format_command('index', 'build', source, *reading, *named, '--output', 'index')} && "
         f"{format_command('index', 'search', 'index', 'your question', *search)}"
     )

@@ -8,19 +8,18 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import typer
 
 from sentemb._commands import format_command
 from sentemb._uris import without_secrets_in_prose
-from sentemb.encoding.cut import say_waiting
+from sentemb.encoding.truncation import report_pending
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
     from sentemb.report.table import Table
-    from sentemb.training.outcome import Interrupted
 
 # Control characters except tabs and line ends, and those that change the direction of writing.
 _OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -43,7 +42,7 @@ def say(text: str) -> None:
 
 def next_step(text: str) -> None:
     """Print what to do next, as the last line."""
-    say_waiting(say)
+    report_pending(say)
     say(f"next: {text}")
 
 
@@ -85,12 +84,6 @@ def each_warning_once() -> Iterator[None]:
         yield
     finally:
         handler.removeFilter(is_new)
-
-
-def leave_interrupted(stopped: Interrupted) -> NoReturn:
-    """Say how a run resumes, and leave with the exit code of its signal."""
-    say(f"{stopped.folder}: {stopped}")
-    raise typer.Exit(128 + stopped.number) from None
 
 
 def error_line(message: str) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sentemb.cli.console import leave_interrupted, next_command, progress_bar
+from sentemb.cli.console import next_command, progress_bar
 from sentemb.cli.options import (
     DOCUMENTS,
     EncoderOptions,
@@ -81,15 +81,9 @@ def distill(
 def _layered(teacher: str, texts: str, output: Path, resume: bool, settings: dict[str, Any]) -> None:
     """Train a transformer with fewer layers."""
     from sentemb.compression import distill_layers
-    from sentemb.training.outcome import Interrupted
     from sentemb.training.progress import ConsoleProgress
 
-    try:
-        student = distill_layers(
-            teacher, texts, output, resume=resume, progress=ConsoleProgress(), **settings
-        )
-    except Interrupted as stopped:
-        leave_interrupted(stopped)
+    student = distill_layers(teacher, texts, output, resume=resume, progress=ConsoleProgress(), **settings)
     layers, speed, agreement = settings["layers"], student.speed, student.agreement
     typer.echo(
         f"{output}: {layers} {'layer' if layers == 1 else 'layers'}, {speed.student:,.0f} texts per second "

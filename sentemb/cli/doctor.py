@@ -75,7 +75,7 @@ def _kernels() -> Table:
         rows.append((f"{Path(library['filepath']).name}", kind, str(library["num_threads"])))
     waiting = ", ".join(f"{name}={os.environ[name]}" for name in _SETTINGS if name in os.environ)
     notes = (
-        f"packed linear layers (oneDNN): {'yes' if processor.packs else 'no'}; "
+        f"packed linear layers (oneDNN): {'yes' if processor.packs and processor.avx512 else 'no'}; "
         f"in bfloat16 with --precision reduced: {'yes' if processor.bfloat16 else 'no'}",
         f"environment variables: {waiting or 'none set'}",
     )

@@ -28,7 +28,7 @@ from sentemb.errors import InputError
 
 if TYPE_CHECKING:
     from sentemb.encoding.shards import Row
-    from sentemb.encoding.tasks import Pool
+    from sentemb.encoding.workers import Pool
     from sentemb.search import Document
 
 _LINES = {".txt", ".csv", ".tsv", ".jsonl"}

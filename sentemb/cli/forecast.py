@@ -46,45 +46,26 @@ _COPIES = 2  # of the index in memory while it is written
 
 
 class Line(NamedTuple):
-    """One figure of a forecast: `time` in seconds, `disk` or `memory` in bytes.
-
-    Attributes:
-        kind: What it is of.
-        name: The command, or what takes space.
-        measured: The figure in each of the two runs, if it was measured.
-        formula: How it depends on the number of texts n.
-        forecast: The figure for all texts.
-    """
+    """One figure: `time` in seconds, `disk` or `memory` in bytes."""
 
     kind: Literal["time", "disk", "memory"]
     name: str
-    measured: tuple[float, ...]
-    formula: str
-    forecast: float
+    measured: tuple[float, ...]  # in the two runs, or empty
+    formula: str  # of the number of texts n
+    forecast: float  # for all texts
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What many texts take.
-
-    Attributes:
-        count: Number of texts of one machine, of which all figures are.
-        machines: Number of machines, so that the index of each fits the memory budget.
-        machines_by_default: The same for the default budget, if the index of a machine exceeds it.
-        sizes: Numbers of texts of the two runs.
-        dimension: Dimensions of a vector.
-        plan: The index of a machine.
-        recall: recall@10 of such an index of the sample; None if it was not measured.
-        lines: The figures.
-    """
+    """Figures of one of the machines that share the texts."""
 
     count: int
     machines: int
-    machines_by_default: int | None
-    sizes: tuple[int, int]
+    machines_by_default: int | None  # with the default budget, if the index of one machine exceeds that
+    sizes: tuple[int, int]  # of the two runs
     dimension: int
     plan: IndexPlan
-    recall: float | None
+    recall: float | None  # recall@10 of such an index of the sample, if it was measured
     lines: tuple[Line, ...]
 
     def all_of(self, kind: str) -> list[float]:
@@ -113,16 +94,8 @@ def forecast(
     The difference of the two runs does not contain what a command takes to start. A fast encoder gets so many
     texts that they take seconds; if there are not enough, they are repeated with a number.
 
-    Args:
-        count: Number of texts to plan for.
-        texts: A sample of them.
-        model: Arguments of `load_encoder`.
-        most: Maximum number of texts to measure with.
-        kind: Kind of the index, as for `plan_index`.
-        memory_budget: Bytes that the index may take on a machine. The default is 2 GiB, or if nothing fits
-            that, what an IVF-PQ index needs.
-        workers: Number of processes that encode.
-        dtype: Number format of the vectors.
+    Arguments are the options of `sentemb plan`. `model` are the arguments of `load_encoder`, and `most` is
+    the maximum number of texts to measure with.
 
     Raises:
         InputError: The texts are blank, or no number of machines fits the budget.

@@ -168,11 +168,12 @@ def build(
 
 def _of_documents(documents: Iterator[Document], model: str, options: EncoderOptions) -> _Make:
     """An index of documents that are encoded."""
-    from sentemb.search import EncoderSource, SearchIndex
+    from sentemb.encoding import EncoderSpec
+    from sentemb.search import SearchIndex
 
     # Before the model is loaded: a missing file or column must not cost a minute.
     first = list(itertools.islice(documents, 1))
-    source = EncoderSource(model, options.pooling, options.precision, options.max_length)
+    source = EncoderSpec(model, options.pooling, options.precision, options.max_length)
     encoder = source.load(device=options.device, cache_dir=options.cache_dir, data_dir=options.data_dir)
 
     def make(bar: Callable[[str, int, int], None], wanted: Mapping[str, Any]) -> SearchIndex:

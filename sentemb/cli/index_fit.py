@@ -31,7 +31,7 @@ def fit(
 
     Without --queries and --qrels, the weight is fitted on queries that are generated from the documents.
     """
-    from sentemb.data.retrieval_files import query_text, read_judgements, read_unique
+    from sentemb.data.retrieval import query_text, read_judgements, read_unique
     from sentemb.search import SearchIndex
 
     if (queries is None) != (qrels is None):

@@ -30,7 +30,8 @@ def upgrade(
     memory_budget: NewBudget = None,
 ) -> None:
     """Change the model of an index. Run the same command again to resume an interrupted upgrade."""
-    from sentemb.search import EncoderSource, SearchIndex
+    from sentemb.encoding import EncoderSpec
+    from sentemb.search import SearchIndex
     from sentemb.search.folder import read_manifest, work_folder
     from sentemb.search.plan import parse_bytes
 
@@ -38,7 +39,7 @@ def upgrade(
     before = read_manifest(folder)  # before the model is loaded: a wrong folder must not cost a minute
     path = folder.absolute()
     with work_folder(path.parent / f".{path.name}.upgrading", announce=say) as work_dir:
-        source = EncoderSource(model, options.pooling, options.precision, options.max_length)
+        source = EncoderSpec(model, options.pooling, options.precision, options.max_length)
         encoder = source.load(device=options.device, cache_dir=options.cache_dir, data_dir=options.data_dir)
         with progress_bar() as bar:
             index = SearchIndex.upgrade(

@@ -22,7 +22,7 @@ from sentemb import __version__
 from sentemb.cli.console import each_warning_once, error_line, say
 from sentemb.cli.processes import only_the_first_speaks, other_process, wait_for_the_first
 from sentemb.cli.verbs import SECTIONS, VERBS, Group, Verb
-from sentemb.encoding.cut import said_at_end
+from sentemb.encoding.truncation import report_truncation
 from sentemb.errors import InputError, ReportedError
 
 # Modules that only an extra installs.
@@ -49,6 +49,16 @@ class LazyGroup(TyperGroup):
         for heading, names in SECTIONS.items():
             with formatter.section(heading):
                 formatter.write_dl([(name, self.commands[name].get_short_help_str(100)) for name in names])
+
+    def invoke(self, ctx: Any) -> Any:
+        """Say how an interrupted run resumes, and leave with the exit code of its signal."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stopped:
+            if (folder := getattr(stopped, "folder", None)) is None:
+                raise
+            say(f"{folder}: {stopped}")
+            raise typer.Exit(128 + getattr(stopped, "number", signal.SIGINT)) from None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Put the real command in the place of its stand-in."""
@@ -145,7 +155,7 @@ def run(arguments: list[str] | None = None) -> None:
         if isinstance(sys.stdout, io.TextIOWrapper):
             # A file name that is no UTF-8 is printed with escapes.
             sys.stdout.reconfigure(errors="backslashreplace")
-        with only_the_first_speaks(), each_warning_once(), said_at_end(say), _interrupts_unwrapped():
+        with only_the_first_speaks(), each_warning_once(), report_truncation(say), _interrupts_unwrapped():
             code = _call(arguments)
     except KeyboardInterrupt:  # before the command itself has begun
         code = 130

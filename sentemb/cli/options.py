@@ -49,8 +49,8 @@ class Options(BaseModel):
 class Fields:
     """Fields of a configuration that a verb has as options, with the help and the range that stand there.
 
-    Annotate a parameter of the verb with it. The parameter gets a dict of the values that are given, by the
-    names of the fields.
+    Annotate a parameter of the verb with it. The parameter gets a dict of the values that the user passes, by
+    the names of the fields.
 
     Args:
         config: The configuration: a model or a dataclass of pydantic.
@@ -68,11 +68,11 @@ class Fields:
         for option, (_, field) in self.options.items():
             yield _parameter(option, field, of_config=True, repeated=self.repeated)
 
-    def take(self, given: dict[str, Any]) -> dict[str, Any]:
+    def take(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Take the values of the fields out of those of all options."""
         values = {}
         for option, (name, field) in self.options.items():
-            if (value := given.pop(option)) is not None:
+            if (value := arguments.pop(option)) is not None:
                 values[name] = value if get_origin(field.annotation) is not tuple else _as_tuple(value)
         return values
 
@@ -102,9 +102,9 @@ def grouped(verb: Callable[..., None]) -> Callable[..., None]:
     parameters += shared
 
     @functools.wraps(verb)
-    def run(**given: Any) -> None:
-        taken = {name: take(given) for name, take in takers.items()}
-        verb(**given, **taken)
+    def run(**arguments: Any) -> None:
+        taken = {name: take(arguments) for name, take in takers.items()}
+        verb(**arguments, **taken)
 
     run.__annotations__ = {one.name: one.annotation for one in parameters}
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -117,8 +117,9 @@ def _in_order(options: type[Options]) -> list[str]:
     return list(dict.fromkeys(name for one in classes for name in inspect.get_annotations(one)))
 
 
-def _take(options: type[Options], given: dict[str, Any]) -> Options:
-    return options(**{name: given.pop(name) for name in options.model_fields})
+def _take(options: type[Options], arguments: dict[str, Any]) -> Options:
+    # The values are checked already. Checked again, a file name that is not UTF-8 would be refused.
+    return options.model_construct(**{name: arguments.pop(name) for name in options.model_fields})
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
@@ -278,8 +279,8 @@ def flags(**values: Any) -> list[str]:
     """Return options of a proposed command, without those that are None and the environment's data folder."""
     if (data_dir := values.get("data_dir")) and os.environ.get(VARIABLE) == str(data_dir):
         values["data_dir"] = None
-    given = {f"--{name.replace('_', '-')}": value for name, value in values.items() if value is not None}
-    return [str(part) for option in given.items() for part in option]
+    options = {f"--{name.replace('_', '-')}": value for name, value in values.items() if value is not None}
+    return [str(part) for option in options.items() for part in option]
 
 
 _LARGEST = 1e15  # far above any count, and exact as a float

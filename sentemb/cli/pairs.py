@@ -137,7 +137,7 @@ def mine_negatives(options: _Negatives) -> None:
     """
     from sentemb.data import load_columns
     from sentemb.data.positive_pairs import load_positive_pairs, negative_column
-    from sentemb.data.stored_texts import kept
+    from sentemb.data.stored_texts import spill_to_disk
     from sentemb.data.writing import check_output
     from sentemb.search.pool import TextPool, pool_at
 
@@ -149,7 +149,7 @@ def mine_negatives(options: _Negatives) -> None:
     further = None if corpus is None else pool_at(corpus)
     if corpus is not None and further is None:
         texts = load_columns(corpus, data_dir=options.data_dir)
-        further = TextPool(kept(texts[texts.column_names[0]]))
+        further = TextPool(spill_to_disk(texts[texts.column_names[0]]))
     from sentemb.encoding import load_encoder
     from sentemb.search.negatives import mine_negatives as mine
 
@@ -160,8 +160,10 @@ def mine_negatives(options: _Negatives) -> None:
         raise InputError(f"{data}: {counts}", "lower --margin or --skip, or add candidates with --corpus")
     names = (*found.names[:2], negative_column(found.names[:2]))
     _write_triples(output, names, triples, counts)
-    given = [] if columns is None else ["--columns", listed_columns(names)]
-    next_command("train", "pairs", "--data", output, *given, "--base", options.model, "--output", "mine")
+    columns_flag = [] if columns is None else ["--columns", listed_columns(names)]
+    next_command(
+        "train", "pairs", "--data", output, *columns_flag, "--base", options.model, "--output", "mine"
+    )
 
 
 def _write_triples(

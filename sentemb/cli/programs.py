@@ -30,13 +30,13 @@ def evaluate_or_show(
         return
     # The verb itself knows which words are values of its options.
     command = verb_command(*verb[:2])
-    given = command.make_context(verb[1], [*verb[2:], *words], resilient_parsing=True).params
-    if given["models"] and given["output"]:
+    parameters = command.make_context(verb[1], [*verb[2:], *words], resilient_parsing=True).params
+    if parameters["models"] and parameters["output"]:
         run([*verb, *words])
     try:
-        if not given["output"]:
+        if not parameters["output"]:
             raise InputError("--output is missing", "pass --output FOLDER with the records")
-        records = load_records(Path(given["output"]), suite=suite)
+        records = load_records(Path(parameters["output"]), suite=suite)
     except (InputError, OSError) as error:
         sys.stderr.write(error_line(str(error)))
         sys.exit(2)

@@ -60,16 +60,16 @@ def quickstart(options: _Options) -> None:
         made = run_quickstart(**settings, seed=options.seed, progress=ConsoleProgress(Console(stderr=True)))
     except KeyboardInterrupt:
         say(f"{output}: stopped; run the command again with --overwrite to start from scratch")
-        raise
+        raise KeyboardInterrupt from None
     _print(made)
 
 
 def _check_output(output: Path, inputs: list[str], *, overwrite: bool) -> None:
     made = [(output / name).resolve() for name in MADE]
-    for given in inputs:
-        if any(Path(given).resolve().is_relative_to(place) for place in made):
+    for path in inputs:
+        if any(Path(path).resolve().is_relative_to(place) for place in made):
             raise InputError(
-                f"the input {given} would be overwritten by the quickstart", "choose another --output"
+                f"the input {path} would be overwritten by the quickstart", "choose another --output"
             )
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         check_writable(output)

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 
 from sentemb.cli.console import next_step, say
 from sentemb.cli.options import MODEL, Fields, Values, bundled_models, grouped
 from sentemb.errors import InputError
 from sentemb.serving.settings import Settings, read_keys
+from sentemb.training.config.checks import described_error
 
 _SERVED = Fields(
     Settings, ("indexes", "index"), ("rerankers", "reranker"), ("classifiers", "classifier"), repeated=True
@@ -40,7 +42,11 @@ def serve(
     if replicas is not None and ray is None:
         raise InputError("--replicas works only with --ray", "add --ray, or use --workers")
     allowed = None if how["no_auth"] and keys is None else read_keys(keys)
-    settings = Settings(models=tuple(models or ()), keys=allowed, **served, **how)
+    values = {"models": tuple(models or ()), "keys": allowed, **served, **how}
+    try:
+        settings = Settings(**values)
+    except ValidationError as error:
+        raise described_error(error, values, known=()) from None
 
     def announce(address: str) -> None:
         say(f"serving on {address}")

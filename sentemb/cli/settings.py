@@ -33,14 +33,14 @@ def settings_command(
     own, fields = dict(flags or {}), recipe.config_class.model_fields
     options = _loss_options(recipe)
 
-    def command(**given: Any) -> None:
-        file, setting, resume = (given.pop(name) for name in ("config", "setting", "resume"))
-        chosen = {name: given.pop(name) for name in own}
-        if given.pop("explain"):
-            _explain(recipe, given.get("preset") or "paper", chosen.get("task"))
+    def command(**arguments: Any) -> None:
+        file, setting, resume = (arguments.pop(name) for name in ("config", "setting", "resume"))
+        chosen = {name: arguments.pop(name) for name in own}
+        if arguments.pop("explain"):
+            _explain(recipe, arguments.get("preset") or "paper", chosen.get("task"))
             return
         overrides = adjust(recipe, chosen) if adjust else {}
-        named = {name: value for name, value in given.items() if value is not None and value != []}
+        named = {name: value for name, value in arguments.items() if value is not None and value != []}
         overrides |= {name: value for name, value in named.items() if isinstance(value, list | bool)}
         texts = {options.get(name, name): value for name, value in named.items() if isinstance(value, str)}
         assignments = split_settings(setting or ()) | texts
@@ -80,31 +80,31 @@ def _loss_options(recipe: Recipe) -> dict[str, str]:
 
 def _of_field(recipe: Recipe, name: str) -> inspect.Parameter:
     field = recipe.config_class.model_fields[name]
-    told = field.description or ""
+    text = field.description or ""
     if name in recipe.defaults:
-        told += _default(recipe, name)
+        text += _default(recipe, name)
     elif field.default not in (PydanticUndefined, None, ()):
-        told += f" [{shown(field.default)}]"
+        text += f" [{shown(field.default)}]"
     if field.annotation is bool:
         flag = name.replace("_", "-")
-        option = typer.Option(f"--{flag}/--no-{flag}", help=told, show_default=False)
+        option = typer.Option(f"--{flag}/--no-{flag}", help=text, show_default=False)
         return _parameter(name, Annotated[bool | None, option])
     # Paths may hold commas: a list of them is an option that is repeated.
     repeated = name in ("corpus", "exclude")
     option = typer.Option(
         *([f"--{name.replace('_', '-')}", "-o"] if name == "output" else []),
-        help=f"{told} Repeat for several." if repeated else told,
-        metavar=_wanted(field.annotation),
+        help=f"{text} Repeat for several." if repeated else text,
+        metavar=_placeholder(field.annotation),
         show_default=False,
     )
     return _parameter(name, Annotated[list[str] | None if repeated else str | None, option])
 
 
 def _of_option(recipe: Recipe, name: str, key: str) -> inspect.Parameter:
-    told = "Rows to encode at a time with a gradient cache. The loss is the same, with less memory."
+    text = "Rows to encode at a time with a gradient cache. The loss is the same, with less memory."
     if key != _MINI_BATCH:
-        told = f"Option of the loss.{_default(recipe, key)}"
-    option = typer.Option(help=told, show_default=False)
+        text = f"Option of the loss.{_default(recipe, key)}"
+    option = typer.Option(help=text, show_default=False)
     return _parameter(name, Annotated[str | None, option])
 
 
@@ -113,15 +113,15 @@ def _default(recipe: Recipe, key: str) -> str:
     return f" [{shown(default.value)}: {default.source}]"
 
 
-def _wanted(kind: Any) -> str:
+def _placeholder(kind: Any) -> str:
     """Return the placeholder of a value: a number, a text, one of some words, or several with commas."""
     if get_origin(kind) is Literal:
         return "|".join(get_args(kind))
     kinds = [one for one in get_args(kind) if one not in (NoneType, Ellipsis)]
     if get_origin(kind) is tuple:
-        return f"{_wanted(kinds[0])},..."
+        return f"{_placeholder(kinds[0])},..."
     if kinds:  # an optional or annotated type
-        return _wanted(kinds[0])
+        return _placeholder(kinds[0])
     return {int: "NUMBER", float: "NUMBER"}.get(kind, "TEXT")
 
 
@@ -151,8 +151,8 @@ _COMMON = [
 
 
 def _explain(recipe: Recipe, preset: str, task: str | None) -> None:
-    told = explain(recipe.name, preset=preset, task=task)
-    width = max(len(key) for key in told)
+    defaults = explain(recipe.name, preset=preset, task=task)
+    width = max(map(len, defaults))
     typer.echo(f"{recipe.name} ({preset}): {recipe.summary}")
-    for key, (value, source) in told.items():
+    for key, (value, source) in defaults.items():
         typer.echo(f"  {key:<{width}}  {value:<22}  {source}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.main import get_command
 
-from sentemb.cli.console import error_line, leave_interrupted, next_command
+from sentemb.cli.console import error_line, next_command
 from sentemb.cli.main import LazyGroup, run
 from sentemb.cli.settings import settings_command
 from sentemb.errors import unknown
@@ -17,6 +17,7 @@ from sentemb.training.recipes import KINDS, PROTOCOLS, RECIPES, Recipe, get_reci
 
 if TYPE_CHECKING:
     from sentemb.training.outcome import Run
+    from sentemb.training.progress import ConsoleProgress
     from sentemb.training.run import SeedSummary
 
 _COMMON = ("pairs", "simcse", "simcse-supervised", "sg-opt", "bt", "quora")  # first in the list of recipes
@@ -118,22 +119,20 @@ def _index_command(config: Any) -> list[str]:
 def _train(config: Any, resume: bool) -> None:
     from sentemb.training.run import train, train_seeds
 
-    with _interruptible() as progress:
-        if len(config.seeds) > 1:
-            summary = train_seeds(config, resume=resume, progress=progress)
-            for run in summary.runs:
-                _report(run)
-            _report_seeds(summary)
-        else:
-            _report(train(config, resume=resume, progress=progress))
+    if len(config.seeds) > 1:
+        summary = train_seeds(config, resume=resume, progress=_progress())
+        for run in summary.runs:
+            _report(run)
+        _report_seeds(summary)
+    else:
+        _report(train(config, resume=resume, progress=_progress()))
 
 
 def _classifier(config: Any, resume: bool, flags: dict[str, Any]) -> None:
     from sentemb.classification.program import train_classifier
 
-    with _interruptible() as progress:
-        for line in train_classifier(config, flags, resume=resume, progress=progress):
-            typer.echo(line)
+    for line in train_classifier(config, flags, resume=resume, progress=_progress()):
+        typer.echo(line)
     next_command("classify", config.output, "FILE", "--output", "classes.csv")
 
 
@@ -156,40 +155,28 @@ def _by_protocol(recipe: Recipe, flags: dict[str, Any]) -> dict[str, Any]:
 def _transform(config: Any, resume: bool) -> None:
     from sentemb.transforms.program import fit_transform
 
-    with _interruptible() as progress:
-        typer.echo(str(fit_transform(config, progress=progress)))
+    typer.echo(str(fit_transform(config, progress=_progress())))
     next_command("eval", "sts", config.output, config.base)
 
 
 def _pretrain(config: Any, resume: bool) -> None:
     from sentemb.pretraining import pretrain
 
-    with _interruptible() as progress:
-        _report(pretrain(config, resume=resume, progress=progress))
+    _report(pretrain(config, resume=resume, progress=_progress()))
     next_command("train", "simcse", "--base", config.output, "--data", "TEXTS", "--output", "FOLDER")
 
 
 def _multitask(config: Any, resume: bool, flags: dict[str, Any]) -> None:
     from sentemb.multitask.program import train_row
 
-    with _interruptible() as progress:
-        for line in train_row(config, flags, resume=resume, progress=progress):
-            typer.echo(line)
+    for line in train_row(config, flags, resume=resume, progress=_progress()):
+        typer.echo(line)
 
 
-class _interruptible:
-    """Progress on the terminal; an interrupted run says how to resume it."""
+def _progress() -> ConsoleProgress:
+    from sentemb.training.progress import ConsoleProgress
 
-    def __enter__(self) -> Any:
-        from sentemb.training.progress import ConsoleProgress
-
-        return ConsoleProgress()
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        from sentemb.training.outcome import Interrupted
-
-        if isinstance(error, Interrupted):
-            leave_interrupted(error)
+    return ConsoleProgress()
 
 
 def _report(run: Run) -> None:

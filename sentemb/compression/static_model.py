@@ -19,8 +19,7 @@ from sentemb._compat import StaticEmbedding
 from sentemb._files import write_json, write_text
 from sentemb.compression.config import Storage
 from sentemb.encoding.encoder import Vectors
-from sentemb.encoding.static import is_static_model
-from sentemb.encoding.static_tokens import StaticTokens
+from sentemb.encoding.static import StaticTokens, is_static_model
 from sentemb.encoding.view import with_modules
 from sentemb.modules.source import ModelSource
 

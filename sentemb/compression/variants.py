@@ -321,7 +321,7 @@ class _Graphs:
 
     def rounded(self) -> tuple[Path, dict[str, Any]]:
         """Return the graph in int8, and details for the record."""
-        from sentemb.compression.quantisation import quantise
+        from sentemb.compression.quantization import quantize
 
         file = Path(self._place.name, "rounded.onnx")
         if self._told is None:
@@ -332,6 +332,6 @@ class _Graphs:
             ]
             self._told = {
                 "calibrated_on": len(self.original.texts),
-                **quantise(self.whole(), file, given),
+                **quantize(self.whole(), file, given),
             }
         return file, self._told

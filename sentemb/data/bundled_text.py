@@ -20,7 +20,7 @@ BUNDLED_PAIRS = "sentemb-pairs"
 
 
 def bundled_pairs() -> ScoredPairs:
-    """Sentence pairs of thirteen domains, graded from 0 (unrelated) to 5 (the same meaning)."""
+    """Read sentence pairs of thirteen domains, graded from 0 (unrelated) to 5 (the same meaning)."""
     pairs = read_scored_pairs(bundled_pairs_file(), name=BUNDLED_PAIRS, split="test")
     domains = (row.values["domain"] for row in read_file(bundled_pairs_file()))
     subsets: list[Subset] = []
@@ -31,17 +31,14 @@ def bundled_pairs() -> ScoredPairs:
 
 
 def bundled_sentences() -> list[str]:
-    """Unlabelled sentences over the same domains, for self-guided and unsupervised training."""
+    """Read unlabelled sentences of the same domains, for self-guided and unsupervised training."""
     return [row.values[TEXT_COLUMN] for row in read_file(bundled_sentences_file())]
 
 
 class Question(NamedTuple):
-    """A question about the standard library.
+    """A question about the standard library, with the ids of `stdlib_documents` that answer it.
 
-    Args:
-        text: The question, in a user's words.
-        answers: Qualified names that answer it, as ids of `stdlib_documents`.
-        split: `dev`, or `test`, whose questions were left alone while documents and weights were chosen.
+    Questions of `test` were not looked at while documents and weights were chosen.
     """
 
     text: str
@@ -50,22 +47,22 @@ class Question(NamedTuple):
 
 
 def bundled_questions() -> list[Question]:
-    """Plain questions about the standard library, written before anything was searched for."""
+    """Read plain questions about the standard library, written before anything was searched for."""
     lines = (_FOLDER / "questions.jsonl").read_text(encoding="utf-8").splitlines()
     rows = map(json.loads, lines)
     return [Question(row["question"], tuple(row["answers"]), row["split"]) for row in rows]
 
 
 def bundled_uses() -> dict[str, str]:
-    """Qualified names of the standard library, and what people want when they use them, in plain words."""
+    """Read what people want when they use names of the standard library, by qualified name."""
     return {row.values["name"]: row.values["uses"] for row in read_file(_FOLDER / "uses.tsv")}
 
 
 def bundled_pairs_file() -> Path:
-    """The file of the pairs, for what takes a file, such as the dev set of a training."""
+    """Return the file of the pairs, such as for the dev set of a training."""
     return _FOLDER / "pairs.tsv"
 
 
 def bundled_sentences_file() -> Path:
-    """The file of the sentences, for what takes a file, such as the data of a training."""
+    """Return the file of the sentences, such as for the data of a training."""
     return _FOLDER / "sentences.txt"

@@ -42,7 +42,10 @@ class Published(_Frozen):
     # By split, `a+b` for one after the other; by label in SentEval's order; by part of a `semeval` set.
     files: Mapping[str, str]
     columns: tuple[str, ...] = ()  # the entry's columns as these files call them; `a+b` joined by a space
-    headers: Mapping[str, tuple[str, ...]] = {}  # by split, of files without a header line
+    header: tuple[str, ...] = ()  # of files without a header line
+    headers: Mapping[
+        str, tuple[str, ...]
+    ] = {}  # the same by split, if only some lack the line or they differ
     optional: int = 0  # how many of the last columns are missing in some rows
     spellings: tuple[str, ...] = ()  # of the labels, if neither their names nor their numbers
     no_label: str | None = None  # marks a row without an agreed label, which is skipped
@@ -153,7 +156,9 @@ class Entry(_Frozen):
 def _all() -> dict[str, Entry]:
     text = (files("sentemb.data") / "catalogue.toml").read_text(encoding="utf-8")
     entries: dict[str, Entry] = {}
-    for name, table in tomllib.loads(text).items():
+    tables = tomllib.loads(text)
+    citations = tables.pop("citations")
+    for name, table in tables.items():
         members = table.pop("members", None)
         for member, own in (members or {name: {}}).items():
             values = {**table, **own}
@@ -163,6 +168,7 @@ def _all() -> dict[str, Entry]:
                 values |= {"family": name, "layouts": [*values.get("layouts", ()), member]}
             if "config" in values:
                 values["files"] = {split: f"{split}.jsonl" for split in values["rows"]}
+            values["citation"] = citations.get(values.get("citation"), values.get("citation"))
             # An empty string removes a value of the family.
             values = {key: value for key, value in values.items() if value != ""}
             entries[member] = Entry(name=member, **values)

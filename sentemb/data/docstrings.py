@@ -1,4 +1,4 @@
-"""The documentation of Python's own standard library as a search corpus that every machine already has."""
+"""The docstrings of Python's standard library as a search corpus that every machine already has."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Kind = Literal["module", "class", "function", "method", "data"]
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 MAX_WORDS = 40
-"""Longest first sentence of a documentation in words; longer ones are cut."""
+"""Longest first sentence of a docstring in words; longer ones are truncated."""
 _ENOUGH = 3  # words; a shorter first sentence takes the next one with it
 
-# Written in C for the most part, or public under another name than the file that defines them, so that no
-# source file tells what they offer. Importing them neither prints nor opens anything.
+# Mostly written in C, or public under another name than the file that defines them, so that no source file
+# lists their names. Importing them neither prints nor opens anything.
 _IMPORTED = (
     "builtins array asyncio atexit binascii bisect bz2 cmath codecs collections collections.abc "
     "concurrent.futures contextvars csv datetime decimal enum errno fractions functools gc hashlib heapq io "
@@ -34,8 +34,8 @@ _IMPORTED = (
     "tracemalloc types unicodedata unittest uuid weakref zlib zoneinfo"
 ).split()
 
-# Easter eggs, programs, tests, tables, the files behind `os.path`, windows and turtles, which not every
-# installation has, and what Python 3.12 and 3.13 dropped (PEP 594).
+# Easter eggs, programs, tests, tables, the files behind `os.path`, windows and turtles, which some
+# installations lack, and what Python 3.12 and 3.13 dropped (PEP 594).
 _LEFT_OUT = frozenset(
     "antigravity this idlelib turtledemo ensurepip encodings pydoc_data posixpath ntpath genericpath test "
     "tests tkinter turtle asynchat asyncore distutils imp lib2to3 smtpd aifc audioop cgi cgitb chunk crypt "
@@ -48,13 +48,13 @@ _Found = tuple[str, str, Kind, str]
 
 
 def stdlib_documents() -> Iterator[Document]:
-    """What the running Python's standard library says of itself, about five thousand documents.
+    """Yield about five thousand documents from the docstrings of the running Python's standard library.
 
-    A document is a qualified name in words, the first sentence of its documentation, that of its module,
-    which says what it is all about, and what people use it for, where the package has that. Names without
-    documentation that people use, such as `csv.DictReader`, come last. Modules written in C, from a list of
-    those whose import has no visible effect, and modules of such names are imported; all others are parsed
-    only. Private names and tests are left out; of repeated documentation the first is kept.
+    A document is a qualified name in words, the first sentence of its docstring, that of its module, and what
+    people use it for, where the package has that. Names without a docstring that people use, such as
+    `csv.DictReader`, come last. Modules written in C, from a list of those whose import has no visible
+    effect, and modules of such names are imported; all others are only parsed. Private names and tests are
+    skipped; of repeated docstrings the first is kept.
     """
     identifiers: set[str] = set()
     texts: set[tuple[str, str, str]] = set()
@@ -86,13 +86,13 @@ def stdlib_documents() -> Iterator[Document]:
 
 
 def _joined(*texts: str) -> str:
-    """Those of the texts that are not empty, each ended before the next."""
+    """Join the texts that are not empty, each ended before the next."""
     *before, last = filter(None, texts)
     return " ".join([*(text if text.endswith(".") else f"{text}." for text in before), last])
 
 
 def _resolved(identifier: str) -> tuple[str, Kind] | None:
-    """The module of a public name and what it is; None where this Python has no such name."""
+    """Return the module of a public name and what it is; None if this Python does not have the name."""
     parts = identifier.split(".")
     for cut in range(len(parts) - 1, -1, -1):
         with contextlib.suppress(ImportError, AttributeError):
@@ -104,13 +104,13 @@ def _resolved(identifier: str) -> tuple[str, Kind] | None:
 
 
 def name_in_words(name: str) -> str:
-    """A qualified name as the words that it is made of."""
+    """Split a qualified name into the words that it is made of."""
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)
     return " ".join(re.split(r"[._\s]+", apart)).strip()
 
 
 def clean_documentation(documentation: str) -> str:
-    """The first sentence of a documentation string as running text; the calls where it says nothing else."""
+    """Return the first sentence of a docstring as running text; the calls if it has nothing else."""
     paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(documentation))
     calls, paragraphs[0] = _split_calls(paragraphs[0])
     prose = " ".join(paragraph.partition(">>>")[0] for paragraph in paragraphs)
@@ -177,7 +177,7 @@ def _of_object(module: str, path: str, value: Any) -> Iterator[_Found]:
 
 
 def _offered(module: Any) -> list[tuple[str, Any]]:
-    """The public classes and functions of a module that are Python's own, not those of a notebook."""
+    """Return the public classes and functions of a module that are Python's own, not those of a notebook."""
     offered = getattr(module, "__all__", None) or vars(module)
     members = [(name, getattr(module, name, None)) for name in offered if not name.startswith("_")]
     # Functions first: `random.choice` is kept rather than the method of a class that it stands for; and the

@@ -16,7 +16,7 @@ import numpy as np
 
 from sentemb.data.files import Row, read_file
 from sentemb.data.remote import source_at
-from sentemb.data.retrieval_files import corpus_of
+from sentemb.data.retrieval import corpus_of
 from sentemb.data.sources import read_rows
 from sentemb.data.tables import (
     IDS_HINT,
@@ -46,7 +46,7 @@ class Document:
         metadata: Values of JSON. Numbers of NumPy become numbers, tuples and arrays lists, dates and decimals
             text, and what is not finite null.
         location: Where it came from (`file:line`), for error messages.
-        title: Its title, if that is not part of the text.
+        title: Its title, if that is not part of the text; an index puts it before the text.
 
     Example:
         >>> Document("a cat sat", id="note-1", metadata={"year": 2020}).metadata["year"]

@@ -16,9 +16,8 @@ import numpy as np
 
 from sentemb.data.bm25 import count_query_terms
 from sentemb.data.documents import Document
-from sentemb.data.function_words import without_function_words
 from sentemb.data.keywords import bm25_idf
-from sentemb.data.language import language_of
+from sentemb.data.language import language_of, without_function_words
 from sentemb.data.neighborhoods import Neighborhood, Neighborhoods
 from sentemb.data.pseudo_queries import FEWEST, MOST_DOCUMENTS, cut_queries
 from sentemb.data.retrieval import RetrievalSet
@@ -62,11 +61,11 @@ def generate_queries(
     kinds: Sequence[str] = KINDS,
     beside: Sequence[Document] = (),
 ) -> list[RetrievalSet]:
-    """Generate queries of each kind from documents.
+    """Generate up to `count` queries of each of some `kinds` from documents.
 
     Args:
         documents: The documents.
-        count: Queries of each kind; fewer where fewer documents allow one.
+        count: Queries of each kind; fewer if fewer documents allow one.
         most: Documents to search, drawn from all.
         seed: Seed of the draws.
         language: Code of the documents' language; detected by default.
@@ -75,7 +74,7 @@ def generate_queries(
 
     Returns:
         A set, named by its kind, for each kind with at least 20 queries. All sets search the same documents,
-        except for the words that were taken out of those with a query. In the set `neighbors` a query has the
+        except for the words that were removed from those with a query. In the set `neighbors` a query has the
         id of its document, which `exclude_same_ids` then leaves out of the results.
     """
     generator = np.random.default_rng(seed)

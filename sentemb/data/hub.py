@@ -83,7 +83,7 @@ def stream(
 
 
 def _explain(error: Exception, hub_id: str, revision: str | None, needed_for: str) -> InputError:
-    """The user's side of an error of the hub's clients; an error that is not theirs is raised again."""
+    """Turn an error of the hub's clients into InputError; raise any other error again."""
     from huggingface_hub import constants, errors
 
     place = f"{hub_id} at {revision}" if revision else hub_id

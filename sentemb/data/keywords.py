@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sentemb.data.folding import Places, fold, folded_places
-from sentemb.data.function_words import without_function_words
+from sentemb.data.language import without_function_words
 
 # Thai, Lao, Khmer and Burmese, then Han and kana: scripts without spaces between words. No punctuation.
 _ALPHABETS = (

@@ -42,7 +42,7 @@ def open_bytes(path: Source) -> Iterator[IO[bytes]]:
         try:
             with _decompress(path, raw) as file:
                 yield file
-        except InputError:
+        except (InputError, MemoryError):
             raise
         except EOFError:
             raise InputError(

@@ -114,16 +114,23 @@ def _unpack(entry: Entry, archive: Path) -> Place:
                 with tarfile.open(archive) as file:
                     file.extractall(scratch, filter="data")
             except (tarfile.TarError, EOFError) as error:
-                raise InputError(f"{archive} is not a complete tar archive: {error}", "delete it") from None
+                raise _incomplete(archive, str(error).partition("\n")[0]) from None
             place = find(entry, Path(scratch))
-            if place is None:
-                hint = "report this as a bug of sentemb"
-                raise InputError(f"{entry.hub_id} at {entry.revision} does not contain {entry.name}", hint)
+            # An archive that ends before a file has no error.
+            files = entry.published.file_names if entry.published else []
+            if place is None or not all(place.first_of([name]) for name in files):
+                raise _incomplete(archive, f"it does not contain all files of {entry.name}")
             unpacked = target / ROOTS[0] / place.folder
             unpacked.parent.mkdir(parents=True, exist_ok=True)
             (place.path / place.folder).rename(unpacked)
         place = Place(target / ROOTS[0], place.folder)
     return place
+
+
+def _incomplete(archive: Path, reason: str) -> InputError:
+    return InputError(
+        f"{archive} is not a complete tar archive: {reason}", "delete it, and download it again"
+    )
 
 
 def _files(entry: Entry) -> tuple[str, ...]:

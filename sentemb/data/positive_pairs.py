@@ -56,21 +56,14 @@ def load_positive_pairs(
     *,
     data_dir: str | os.PathLike[str] | None = None,
 ) -> PositivePairs:
-    """Load pairs of a question and a passage, and any hard negatives.
+    """Load pairs of a question and a passage, and any hard negatives, from what `read_rows` takes.
 
-    A `.csv` or `.tsv` file of two columns whose first line reads like text has no header.
-
-    Args:
-        source: What `read_rows` takes: a file, a folder, a URI, a hub id, or a data set of the catalogue.
-        columns: Columns of the question, the passage and any hard negatives; by default by usual names.
-        data_dir: The data folder; `SENTEMB_DATA` by default.
-
-    Returns:
-        The pairs.
+    By default their columns are found by usual names. A `.csv` or `.tsv` file of two columns whose first line
+    reads like text has no header.
 
     Raises:
         InputError: The source, a column or a row is missing or broken, a role has no column or several, or
-            the rows have labels; with the columns that there are.
+            the rows have labels; with the columns of the source.
     """
     found = pair_columns(source, columns, data_dir=data_dir)
     roles = roles_of(len(found.names))

@@ -1,13 +1,11 @@
-"""SentEval's probing tasks (Conneau et al., 2018): what of a sentence's form its vector still tells."""
+"""SentEval's probing tasks (Conneau et al., 2018): properties of a sentence that its vector may reveal."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections import defaultdict
 
-import numpy as np
-
-from sentemb.data.labelled import LabelledTexts
+from sentemb.data.labelled import LabelledTexts, number_labels
 from sentemb.data.lines import read_lines
 from sentemb.data.locate import VARIABLE, resolve_data_dir
 from sentemb.errors import InputError
@@ -31,33 +29,23 @@ def read_probe(
     if not found:
         raise InputError(f"the probing file {file} is not in {folder or 'a data folder'}", _HINT)
     path = found[0]
-    rows: dict[str, list[tuple[int, str, str]]] = {split: [] for split in ROWS}
+    texts: defaultdict[str, list[str]] = defaultdict(list)
+    labels: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
     for number, line in read_lines(path):
-        fields = line.rstrip().split("\t")
-        if len(fields) < 3 or fields[0] not in SPLITS:
+        split, *fields = line.rstrip().split("\t")
+        if len(fields) < 2 or split not in SPLITS:
             raise InputError(
                 f"{path}, line {number}: expected tr, va or te, a label and a sentence, separated by tabs"
             )
-        rows[SPLITS[fields[0]]].append((number, fields[1], fields[-1]))
-    classes = sorted({label for _, label, _ in rows["train"]})
-    numbers = {name: number for number, name in enumerate(classes)}
+        texts[SPLITS[split]].append(fields[-1])
+        labels[SPLITS[split]].append((f"{path}, line {number}", fields[0]))
+    classes = tuple(sorted({label for _, label in labels["train"]}))
     parts = {}
     for split, expected in ROWS.items():
-        _check(f"{path}, {split}", rows[split], numbers, expected if check_rows else None)
-        labels = np.array([numbers[label] for _, label, _ in rows[split]])
-        texts = [text for _, _, text in rows[split]]
-        parts[split] = LabelledTexts(path.stem, split, texts, None, labels, tuple(classes), source=str(path))
+        rows = len(texts[split])
+        if not rows or (check_rows and rows != expected):
+            needed = f"{expected:,}" if check_rows else "some"
+            raise InputError(f"{path}, {split} has {rows:,} rows instead of {needed}", _HINT)
+        numbers = number_labels(labels[split], classes, spellings=classes, where="the training rows")
+        parts[split] = LabelledTexts(path.stem, split, texts[split], None, numbers, classes, source=str(path))
     return parts
-
-
-def _check(
-    where: str, rows: list[tuple[int, str, str]], numbers: Mapping[str, int], expected: int | None
-) -> None:
-    if not rows or (expected is not None and len(rows) != expected):
-        wanted = "some" if expected is None else f"{expected:,}"
-        raise InputError(f"{where} has {len(rows):,} rows instead of {wanted}", _HINT)
-    for number, label, _ in rows:
-        if label not in numbers:
-            raise InputError(
-                f"{where}, line {number}: the label {label!r} does not occur in the training rows", _HINT
-            )

@@ -99,7 +99,7 @@ def _read_tables(
 def _parse(
     published: Published, split: str, where: str, lines: Lines, columns: list[str]
 ) -> Iterator[Numbered]:
-    header = published.headers.get(split)
+    header = published.header or published.headers.get(split)
     if published.format == "tsv":
         whole = _whole_lines(where, lines) if published.broken_lines else lines
         return parse_tsv(where, whole, columns, header=header, optional=published.optional)

@@ -73,12 +73,12 @@ class StoredTexts(Sequence[str]):
         return self._file.read(self._ends[stop] - self._ends[start])
 
 
-def kept(texts: Iterable[str]) -> Sequence[str]:
+def spill_to_disk(texts: Iterable[str]) -> Sequence[str]:
     """Return texts as a list, or in a file if they are many."""
-    return kept_pairs((text, "") for text in texts)[0]
+    return spill_pairs_to_disk((text, "") for text in texts)[0]
 
 
-def kept_pairs(pairs: Iterable[tuple[str, str]]) -> tuple[Sequence[str], Sequence[str]]:
+def spill_pairs_to_disk(pairs: Iterable[tuple[str, str]]) -> tuple[Sequence[str], Sequence[str]]:
     """Return the first and the second texts of pairs as two lists, or in files if they are many."""
     first: list[str] | StoredTexts = []
     second: list[str] | StoredTexts = []

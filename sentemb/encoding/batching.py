@@ -25,6 +25,7 @@ _CHARACTERS_PER_TOKEN = 16
 _WIDER = 8
 _MARGIN = 64
 _BLANK = re.compile(r"\s")
+_MOST_TEXTS = 512  # in a batch
 _SEQUENCE_KEYS = ("input_ids", "token_type_ids")
 
 
@@ -186,9 +187,7 @@ def _padding(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
     return {"input_ids": tokenizer.pad_token_id, "token_type_ids": tokenizer.pad_token_type_id}
 
 
-def same_length_batches(
-    lengths: NDArray[np.int64], *, token_budget: int, max_texts: int = 512
-) -> Iterator[NDArray[np.intp]]:
+def same_length_batches(lengths: NDArray[np.int64], *, token_budget: int) -> Iterator[NDArray[np.intp]]:
     """Cut texts into batches of one length each, the longest first.
 
     Nothing is padded, so that a text's vector does not depend on what is encoded beside it.
@@ -196,21 +195,19 @@ def same_length_batches(
     order = np.argsort(-lengths, kind="stable")
     ends = np.flatnonzero(np.diff(lengths[order])) + 1
     for same in np.split(order, ends):
-        size = max(1, min(max_texts, token_budget // max(1, int(lengths[same[0]]))))
+        size = max(1, min(_MOST_TEXTS, token_budget // max(1, int(lengths[same[0]]))))
         for start in range(0, len(same), size):
             yield same[start : start + size]
 
 
-def batches(
-    lengths: NDArray[np.int64], *, token_budget: int, max_texts: int = 512
-) -> Iterator[NDArray[np.intp]]:
+def batches(lengths: NDArray[np.int64], *, token_budget: int) -> Iterator[NDArray[np.intp]]:
     """Cut texts into batches of similar length, the longest first: too large a batch fails at once."""
     order = np.argsort(-lengths, kind="stable")
     lengths = lengths[order]
     start = 0
     while start < len(order):
         width = max(1, int(lengths[start]))
-        end = min(len(order), start + max(1, min(max_texts, token_budget // width)))
+        end = min(len(order), start + max(1, min(_MOST_TEXTS, token_budget // width)))
         # Past a quarter of the budget the matrix products gain little from a larger batch, while padding
         # costs in full: the batch ends where the length changes. A batch of one length needs no mask either.
         enough = start + token_budget // (4 * width)

@@ -12,10 +12,10 @@ from sentence_transformers.util import batch_to_device
 from sentemb.encoding.encoder import Vectors, check_finite
 from sentemb.encoding.sentence import training_flags_kept
 
+_BATCH_SIZE = 64
 
-def encode_with_dropout(
-    model: SentenceTransformer, texts: Sequence[str], *, seed: int, batch_size: int = 64
-) -> Vectors:
+
+def encode_with_dropout(model: SentenceTransformer, texts: Sequence[str], *, seed: int) -> Vectors:
     """Encode every text by itself; the model and the caller's random numbers are left as they are."""
     name = model.default_prompt_name
     prompt = None if name is None else model.prompts.get(name) or None
@@ -23,8 +23,8 @@ def encode_with_dropout(
     with training_flags_kept(model), torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(seed)
         model.train()
-        for first in range(0, len(texts), batch_size):
-            features = model.preprocess(list(texts[first : first + batch_size]), prompt=prompt)
+        for first in range(0, len(texts), _BATCH_SIZE):
+            features = model.preprocess(list(texts[first : first + _BATCH_SIZE]), prompt=prompt)
             output = model(batch_to_device(features, model.device))["sentence_embedding"]
             parts.append(output.float().cpu().numpy())
     vectors = np.concatenate(parts)

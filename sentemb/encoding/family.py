@@ -8,18 +8,15 @@ from typing import Any
 import numpy as np
 from sentence_transformers import SentenceTransformer
 
-from sentemb.encoding.branches import Branches
-from sentemb.encoding.encoder import Precision, TextEncoder, Vectors
+from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.encoding.fingerprint import fingerprint_of
 from sentemb.encoding.sentence import SentenceEncoder, is_plain_text_model
 from sentemb.encoding.tokens import Tokens
-from sentemb.encoding.view import view_with_states, with_modules
+from sentemb.encoding.view import Branches, view_with_states, with_modules
 from sentemb.errors import InputError
 
 
-def encode_together(
-    models: Mapping[str, SentenceTransformer], *, precision: Precision = "float32"
-) -> list[TextEncoder]:
+def encode_together(models: Mapping[str, SentenceTransformer]) -> list[TextEncoder]:
     """Make encoders of models that differ only in what follows their transformer.
 
     Poolings of one checkpoint, or flows fitted with several seeds: the first encoder that is asked for some
@@ -27,7 +24,6 @@ def encode_together(
 
     Args:
         models: The models by the names that records call them. Nobody trains them meanwhile.
-        precision: See `Precision`.
 
     Returns:
         An encoder for each model, in their order.
@@ -42,14 +38,14 @@ def encode_together(
     """
     if not models:
         raise InputError("the list of models is empty", "pass at least one model")
-    family = _Family(models, precision)
+    family = _Family(models)
     return [_Member(family, number, name, model) for number, (name, model) in enumerate(models.items())]
 
 
 class _Family:
     """The transformer with what every model does after it, and the vectors of the last texts."""
 
-    def __init__(self, models: Mapping[str, SentenceTransformer], precision: Precision) -> None:
+    def __init__(self, models: Mapping[str, SentenceTransformer]) -> None:
         (first, leader), *_ = models.items()
         wanted = _transformer_fingerprint(leader)
         for name, model in models.items():
@@ -69,7 +65,7 @@ class _Family:
         transformer = view_with_states(leader[0], wanted=all_states)
         branches = Branches([list(model)[1:] for model in models.values()])
         joined = with_modules(leader, [transformer, branches])
-        self.encoder = SentenceEncoder(joined, name=" + ".join(models), precision=precision, frozen=True)
+        self.encoder = SentenceEncoder(joined, name=" + ".join(models), frozen=True)
         widths = [int(model.get_embedding_dimension() or 0) for model in models.values()]
         self._ends = np.cumsum(widths)[:-1]
         self._texts: list[str] = []

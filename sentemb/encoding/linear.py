@@ -32,45 +32,32 @@ with inputs, weights and outputs in bfloat16 and everything between the linear l
 
 # Below, a call to oneDNN costs more than it gains.
 _NARROWEST = 128
-# Numbers of rows that are tried for each shape, odd and even: close together where kernels switch, up to
-# where they no longer do. Fewer rows than the first are padded.
+# Numbers of rows that are tried for each shape. All up to 64, since a kernel works in tiles of up to 48 rows
+# and may add up the rows left over by a tile in another order. Above, the numbers at which kernels switch, up
+# to where they no longer do, with several remainders of a tile. Fewer rows than the first are padded.
 _TRIED = (
-    8,
-    9,
-    13,
-    16,
-    17,
-    24,
-    31,
-    32,
-    47,
-    48,
-    64,
-    65,
-    95,
-    96,
-    128,
-    129,
-    192,
-    255,
-    256,
-    383,
-    512,
-    767,
-    1024,
-    2048,
-    4096,
+    *range(8, 65),
+    *(80, 96, 112, 128, 129, 160, 192, 224, 255, 256, 320, 383, 384, 512, 640, 767, 768, 1024, 2048, 4096),
 )
+# Rows that differ, in turn, so that rows left over by a tile are not all alike.
+_DISTINCT = 7
+# From one text to a large batch.
+_LOADS = tuple(1 << exponent for exponent in range(3, 13))
 # A block starts at a multiple of this, so that its memory is aligned as that of a whole batch.
 _ALIGNED = 16
 # Padding a few texts to so many rows costs nothing that can be measured.
 _FEW = 32
+# A larger share of padding costs more than a second call.
+_MOST_PADDING = 0.25
+# A call costs as much as so many rows.
+_ROWS_OF_A_CALL = 16
 
 
 class Processor(NamedTuple):
     """What decides which kernel is fast."""
 
-    packs: bool  # packed layers are at least as fast as `nn.Linear` in float32
+    packs: bool  # layers can be packed in float32
+    avx512: bool  # packed layers are at least as fast as `nn.Linear` in float32
     bfloat16: bool  # and there are instructions for bfloat16
 
 
@@ -87,7 +74,7 @@ class RowPlan:
     """How to call a kernel so that each row of the output has the same bits for any number of rows.
 
     Attributes:
-        steady: The tried numbers of rows that gave the same bits, ascending; empty if no two agree.
+        steady: The tried numbers of rows that gave the same bits, ascending; empty if no number is usable.
     """
 
     steady: tuple[int, ...]
@@ -99,20 +86,29 @@ class RowPlan:
 
     def blocks(self, rows: int) -> list[int]:
         """Split a number of rows into calls; the last one may be longer than what is left, and is padded."""
-        if not self.steady or self._is_steady(rows):
+        if not self.steady or rows in self.steady:
             return [rows]
-        aligned = [size for size in self.steady if size % _ALIGNED == 0]
+        if self.is_plain:
+            return [max(rows, self.steady[0])]
         blocks = []
         while rows > 0:
-            blocks.append(max((size for size in aligned if size <= rows), default=aligned[0]))
+            blocks.append(self._next_block(rows))
             rows -= blocks[-1]
         return blocks
 
-    def _is_steady(self, rows: int) -> bool:
-        """Whether the tried numbers on both sides of this one are steady."""
-        place = bisect_left(_TRIED, rows)
-        around = [*_TRIED[max(0, place - 1) : place], *_TRIED[place : place + 1]]
-        return rows >= _TRIED[0] and set(around if rows not in _TRIED else [rows]) <= set(self.steady)
+    @property
+    def cost(self) -> float:
+        """Cost of calls for one text up to a large batch."""
+        calls = ((rows, self.blocks(rows)) for rows in _LOADS)
+        return sum((sum(blocks) + _ROWS_OF_A_CALL * len(blocks)) / rows for rows, blocks in calls)
+
+    def _next_block(self, rows: int) -> int:
+        """Return a tried number of rows that needs little padding, or the largest one without any."""
+        place = bisect_left(self.steady, rows)
+        if place < len(self.steady) and self.steady[place] <= rows * (1 + _MOST_PADDING):
+            return self.steady[place]
+        filled = [size for size in self.steady[:place] if size % _ALIGNED == 0]
+        return filled[-1] if filled else self.steady[place]
 
 
 @cache
@@ -121,7 +117,8 @@ def this_processor() -> Processor:
     features: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     dtypes = packed_linear_dtypes()
     return Processor(
-        packs=torch.float32 in dtypes and bool(features.get("avx512_f")),
+        packs=torch.float32 in dtypes,
+        avx512=bool(features.get("avx512_f")),
         bfloat16=torch.bfloat16 in dtypes and bool(features.get("avx512_bf16") or features.get("amx_bf16")),
     )
 
@@ -171,7 +168,7 @@ class SteadyLinear(nn.Linear):
 def row_plan(kernel: LinearKernel, shape: Shape) -> RowPlan:
     """Find out on this processor with which numbers of rows a kernel gives the same bits.
 
-    All rows are equal, so that their outputs must be too, and the terms of each sum cancel out: what is left
+    A few rows are repeated, so that their outputs must be too. The terms of each sum cancel out: what is left
     is the rounding error, which any other order of summation changes, in bfloat16 as well.
 
     Args:
@@ -179,39 +176,42 @@ def row_plan(kernel: LinearKernel, shape: Shape) -> RowPlan:
         shape: Of the layer.
 
     Returns:
-        The plan with the largest set of tried numbers that agree.
+        The plan that costs least, of those with tried numbers that agree.
     """
-    linear, row = _cancelling(shape)
+    linear, distinct = _cancelling(shape)
+    if kernel == "packed-bfloat16":
+        # The products are then exact, and the halves of a sum still cancel out.
+        linear.weight.data, distinct = linear.weight.data.bfloat16().float(), distinct.bfloat16().float()
     product = _product_by(kernel, linear)
+    inputs = distinct.repeat(_TRIED[-1] // _DISTINCT + 1, 1)
     groups: defaultdict[bytes, list[int]] = defaultdict(list)
     with one_thread(), torch.inference_mode():
         for rows in _TRIED:
-            outputs = product(row.expand(rows, -1).contiguous())
-            if bool((outputs == outputs[0]).all()):
-                groups[outputs[0].numpy().tobytes()].append(rows)
+            outputs = product(inputs[:rows])
+            if torch.equal(outputs[:-_DISTINCT], outputs[_DISTINCT:]):
+                groups[outputs[:_DISTINCT].numpy().tobytes()].append(rows)
     usable = [rows for rows in groups.values() if any(number % _ALIGNED == 0 for number in rows)]
-    # Of groups of one size the one with more rows, which needs fewer calls.
-    best: list[int] = max(usable, key=lambda rows: (len(rows), rows[-1]), default=[])
-    return RowPlan(tuple(best))
+    return min((RowPlan(tuple(rows)) for rows in usable), key=lambda plan: plan.cost, default=RowPlan(()))
 
 
 def _cancelling(shape: Shape) -> tuple[nn.Linear, Tensor]:
-    """Make a layer and an input (inputs,) whose products are exact in float32 and add up to zero."""
+    """Make a layer and inputs (distinct, inputs) whose products add up to zero, but for an odd one."""
     generator = torch.Generator().manual_seed(0)
     half = shape.inputs // 2
     # Not initialised, which would draw from the generator of a run.
     linear = nn.Linear(shape.inputs, shape.outputs, bias=shape.bias, dtype=torch.float32, device="meta")
     linear.to_empty(device="cpu")
     order = torch.randperm(half, generator=generator)
+
+    def with_negative(rows: int, sign: int) -> Tensor:
+        values = torch.randn(rows, shape.inputs - half, generator=generator)
+        return torch.cat([values[:, :half], sign * values[:, order], values[:, half:]], dim=1)
+
     with torch.no_grad():
-        values, weights = (
-            torch.randn(count, half, generator=generator).bfloat16().float() for count in (1, shape.outputs)
-        )
-        rest = torch.zeros(shape.outputs, shape.inputs - 2 * half)
-        linear.weight.copy_(torch.cat([weights, -weights[:, order], rest], dim=1))
+        linear.weight.copy_(with_negative(shape.outputs, -1))
         if shape.bias:
             linear.bias.zero_()
-        return linear, torch.cat([values, values[:, order], rest[:1]], dim=1)[0]
+    return linear, with_negative(_DISTINCT, 1)
 
 
 def choose_kernel(
@@ -238,7 +238,9 @@ def choose_kernel(
         return "stock"
     if precision == "reduced" and processor.bfloat16:
         return "packed-bfloat16"
-    kernels: list[LinearKernel] = ["packed", "stock"] if processor.packs else ["stock"]
+    kernels: list[LinearKernel] = ["stock", "packed"] if processor.packs else ["stock"]
+    if processor.avx512:
+        kernels.reverse()
     with one_thread_each() as pool:
         for kernel in kernels:
             if all(found.is_plain for found in pool.map(partial(plan, kernel), shapes)):

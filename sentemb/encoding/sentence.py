@@ -26,14 +26,13 @@ from sentemb._compat import (
 )
 from sentemb._threads import one_thread, one_thread_each
 from sentemb.encoding.batching import TokenisedTexts, batches, same_length_batches, tokenise
-from sentemb.encoding.branches import Branches
 from sentemb.encoding.encoder import BAGS, Precision, Role, Vectors, check_finite, unique_texts
 from sentemb.encoding.fingerprint import fingerprint_of
 from sentemb.encoding.linear import kernel_for, replace_linears, this_processor
 from sentemb.encoding.roles import select_prompt
 from sentemb.encoding.static import encode_static, is_static_model
 from sentemb.encoding.tokens import Tokens
-from sentemb.encoding.view import inference_view
+from sentemb.encoding.view import Branches, inference_view
 from sentemb.modules.custom_modules import CUSTOM_MODULES
 
 # Tokens in a batch. A CPU is fastest while the activations of a layer stay in its caches; an accelerator

@@ -7,7 +7,6 @@ import functools
 import itertools
 import json
 import logging
-import os
 import secrets
 import shutil
 import socket
@@ -41,16 +40,14 @@ from sentemb.encoding.shards import (
     write_manifest,
     write_shard,
 )
-from sentemb.encoding.tasks import Pool, Runner
+from sentemb.encoding.spec import EncoderSpec
+from sentemb.encoding.workers import Pool, Runner
 from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
 
 _LOCK = ".lock"
 _RUN = "run"  # in the notes of what has begun: which run this is
-# Options of `load_encoder` that decide the vectors.
-_DECISIVE = {"pooling": None, "precision": "float32", "max_length": None}
-_PLACES = ("model", "cache_dir", "data_dir")
 SHARD_SIZE = 16_384
 """Rows of a shard: some seconds of a transformer, less than one of a static encoder."""
 
@@ -123,8 +120,7 @@ def encode_shards(
         dimension=encoder.dimension,
         dtype=dtype,
         shard_size=shard_size,
-        model={name: model.get(name, usual) for name, usual in _DECISIVE.items()}
-        | {"model": _seen_from(folder, model["model"])},
+        model=asdict(EncoderSpec.of(model).seen_from(folder)),
         role=role,
     )
     made = not folder.exists()
@@ -283,17 +279,9 @@ def _unfit(row: Row) -> str | None:
 
 def _seen_anywhere(model: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of `load_encoder` for a process with another working folder."""
-    found = dict(model)
-    for name, value in model.items():
-        if name in _PLACES and isinstance(value, str | Path) and Path(value).expanduser().exists():
-            found[name] = str(Path(value).expanduser().resolve())
-    return found
-
-
-def _seen_from(folder: Path, model: str) -> str:
-    """A model by its path from a folder, where it has one: the two can be moved together."""
-    path = Path(model).expanduser()
-    return os.path.relpath(path.resolve(), folder.resolve()) if path.exists() else model
+    folders = {name: model.get(name) for name in ("cache_dir", "data_dir")}
+    found = {name: str(Path(folder).expanduser().resolve()) for name, folder in folders.items() if folder}
+    return {**model, "model": EncoderSpec.of(model).located().model, **found}
 
 
 def _check_output(folder: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sentemb.encoding.cut import CutTexts
+from sentemb.encoding.truncation import TruncatedTexts
 
 # Longer texts are tokenised in parts: a tokenizer takes some hundred bytes for each token.
 _PART = 100_000
@@ -33,7 +33,7 @@ class Tokens:
         self._prompt_tokens = 0
         self._prompt_tokens = len(self._starts(prompt)) if prompt else 0
         self.room = max(0, room - self._prompt_tokens)
-        self.cut = CutTexts(name, self.room)
+        self.cut = TruncatedTexts(name, self.room)
 
     @cached_property
     def _fast(self) -> Any:

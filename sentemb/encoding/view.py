@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -78,3 +79,21 @@ def with_modules(model: SentenceTransformer, modules: list[nn.Module]) -> Senten
         default_prompt_name=model.default_prompt_name,
         similarity_fn_name=model.similarity_fn_name,
     )
+
+
+class Branches(nn.Module):
+    """Branches that each turn a transformer's output into sentence vectors, which are concatenated."""
+
+    def __init__(self, branches: Sequence[Sequence[nn.Module]]) -> None:
+        super().__init__()
+        self.branches = nn.ModuleList(nn.ModuleList(branch) for branch in branches)
+
+    def forward(self, features: dict[str, Any]) -> dict[str, Any]:
+        """Run every branch."""
+        vectors = []
+        for branch in self.branches:
+            output = dict(features)  # a branch does not see what another one adds
+            for module in branch:  # type: ignore[attr-defined]
+                output = module(output)
+            vectors.append(output["sentence_embedding"])
+        return {**features, "sentence_embedding": torch.cat(vectors, dim=1)}

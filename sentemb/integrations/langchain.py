@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from sentemb.encoding import EncoderSpec
 from sentemb.encoding.encoder import TextEncoder, Vectors, normalised
 from sentemb.encoding.roles import for_role
 from sentemb.errors import InputError
 from sentemb.integrations._own import ids_of, own_ids
 from sentemb.integrations.embeddings import EmbeddingsEncoder
-from sentemb.search import EncoderSource, SearchIndex
+from sentemb.search import SearchIndex
 from sentemb.search.encoders import resolve
 from sentemb.search.folder import is_index
 from sentemb.search.hit import Hit
@@ -52,7 +53,7 @@ class SentembEmbeddings(Embeddings):
 
     def __init__(self, model: Any) -> None:
         self.encoder: TextEncoder = resolve(model)
-        self.source = EncoderSource(str(model)) if isinstance(model, (str, Path)) else None
+        self.source = EncoderSpec(str(model)) if isinstance(model, (str, Path)) else None
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """The vectors of documents."""

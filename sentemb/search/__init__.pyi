@@ -13,6 +13,5 @@ from .negatives import mine_negatives as mine_negatives
 from .plan import IndexPlan as IndexPlan
 from .plan import estimate_bytes as estimate_bytes
 from .plan import plan_index as plan_index
-from .source import EncoderSource as EncoderSource
 from .store import Changed as Changed
 from .where import Where as Where

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +46,7 @@ def as_documents(items: Iterable[Any], *, first: int | None = 0) -> Iterator[Doc
             identifier = first + position
         _check(document.text, identifier, location)
         metadata = plain_metadata(document.metadata, location)
-        yield replace(document, id=identifier, metadata=metadata, location=location)
+        yield Document(document.whole if document.title else document.text, identifier, metadata, location)
 
 
 def _as_document(item: Any, position: int) -> Document:

@@ -8,9 +8,9 @@ from typing import Any
 
 from sentemb.encoding.encoder import TextEncoder
 from sentemb.encoding.roles import for_role
+from sentemb.encoding.spec import EncoderSpec
 from sentemb.errors import InputError
 from sentemb.search.manifest import EncoderFacts
-from sentemb.search.source import EncoderSource
 
 
 def resolve(encoder: Any) -> TextEncoder:
@@ -25,10 +25,10 @@ def resolve(encoder: Any) -> TextEncoder:
     return load_encoder(encoder)
 
 
-def facts_of(encoder: TextEncoder, given: Any, source: EncoderSource | None) -> EncoderFacts:
+def facts_of(encoder: TextEncoder, given: Any, source: EncoderSpec | None) -> EncoderFacts:
     """Return what an index notes of an encoder that was given in some form, so that it finds it again."""
     if source is None and isinstance(given, (str, Path)):
-        source = EncoderSource(str(given))
+        source = EncoderSpec(str(given))
     place = source.located() if source else None
     documents = for_role(encoder, "document")
     return EncoderFacts(encoder.name, documents.fingerprint, place, documents.describe(), "document")

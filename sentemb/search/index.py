@@ -16,6 +16,7 @@ from sentemb._fusion import EVEN
 from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.encoding.roles import for_role
 from sentemb.encoding.shards import ShardFolder
+from sentemb.encoding.spec import EncoderSpec
 from sentemb.errors import InputError
 from sentemb.search import encoded
 from sentemb.search.chunks import OVERLAP, Truncate, chunk_documents
@@ -32,7 +33,6 @@ from sentemb.search.manifest import Manifest
 from sentemb.search.plan import Kind, Metric
 from sentemb.search.rescoring import Rescore
 from sentemb.search.searching import Mode, SearchArguments, SearchOptions, check_queries, find
-from sentemb.search.source import EncoderSource
 from sentemb.search.store import Batches, Capability, Changed, Store
 from sentemb.search.where import Where
 
@@ -84,7 +84,7 @@ class SearchIndex:
         documents: Iterable[Any],
         encoder: Any,
         *,
-        source: EncoderSource | None = None,
+        source: EncoderSpec | None = None,
         kind: Kind | Literal["auto"] = "auto",
         metric: Metric | None = None,
         memory_budget: int | None = None,
@@ -250,7 +250,7 @@ class SearchIndex:
         path: str | Path,
         encoder: Any,
         *,
-        source: EncoderSource | None = None,
+        source: EncoderSpec | None = None,
         truncate: Truncate | None = None,
         kind: Kind | Literal["auto"] | None = None,
         memory_budget: int | None = None,

@@ -13,12 +13,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from sentemb.data.keywords import RULES
 from sentemb.encoding.encoder import Role as TextRole
+from sentemb.encoding.spec import EncoderSpec
 from sentemb.errors import InputError
 from sentemb.search.calibration import Calibration
 from sentemb.search.chunks import OVERLAP, Truncate
 from sentemb.search.hybrid_weight import HybridWeight
 from sentemb.search.plan import Kind, Metric
-from sentemb.search.source import EncoderSource
 
 NAME = "manifest.json"
 """The file that makes a folder an index: it names the database."""
@@ -60,11 +60,11 @@ class EncoderFacts:
 
     name: str
     fingerprint: str
-    source: EncoderSource | None
+    source: EncoderSpec | None
     details: dict[str, Any]
     role: TextRole | None = None
 
-    def moved(self, change: Callable[[EncoderSource], EncoderSource]) -> EncoderFacts:
+    def moved(self, change: Callable[[EncoderSpec], EncoderSpec]) -> EncoderFacts:
         """Return the same with another place, where it has one."""
         return self if self.source is None else dataclasses.replace(self, source=change(self.source))
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sentemb.data.labelled import LabelledTexts, text_key
 from sentemb.data.nli import Triple
 from sentemb.data.paraphrases import NAMES, paraphrase_components
-from sentemb.data.stored_texts import first_places, kept
+from sentemb.data.stored_texts import first_places, spill_to_disk
 from sentemb.encoding.encoder import TextEncoder, Vectors, normalised
 from sentemb.encoding.nearest import NOTHING, merged, rows_of_block
 from sentemb.encoding.roles import for_role
@@ -91,7 +91,7 @@ def mine_negatives(
     for anchor, positive in dict.fromkeys(pairs):
         positives_of.setdefault(anchor, []).append(positive)
     positives = list(dict.fromkeys(positive for own in positives_of.values() for positive in own))
-    texts = kept(pool.texts())
+    texts = spill_to_disk(pool.texts())
     wanted = _candidates(texts, {*positives})
     total = len(positives) + int(wanted.sum())
     if skip >= total:

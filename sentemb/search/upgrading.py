@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from sentemb.encoding.encoder import TextEncoder
 from sentemb.encoding.roles import for_role
+from sentemb.encoding.spec import EncoderSpec
 from sentemb.search.building import Building, BuildOptions
 from sentemb.search.chunks import Truncate, chunk_documents
 from sentemb.search.encoded import Progress
@@ -17,13 +18,12 @@ from sentemb.search.local import LocalStore
 from sentemb.search.manifest import EncoderFacts, Manifest
 from sentemb.search.plan import Kind, Metric
 from sentemb.search.rescoring import encodes_again, metric_of
-from sentemb.search.source import EncoderSource
 
 
 def upgrade(
     path: Path,
     encoder: Any,
-    source: EncoderSource | None,
+    source: EncoderSpec | None,
     work_dir: str | Path | None,
     *,
     truncate: Truncate | None,

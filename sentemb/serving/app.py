@@ -35,7 +35,6 @@ from sentemb.serving.settings import Settings
 logger = logging.getLogger("sentemb.serving")
 _OPEN_PATHS = frozenset({"/", "/health", "/ready", "/openapi.json"})  # they show nothing of the documents
 _WITHOUT_PREFIX = frozenset({"/classify", "/embeddings", "/models", "/rerank"})
-_METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 MAX_HEADER = 64 * 1024
 _HEADERS = {
@@ -128,7 +127,7 @@ class Guard:
         self._app = app
         self._settings = settings
         self._metrics = metrics
-        self._keys = [_digest(key) for key in sorted(settings.keys or ())]
+        self._keys = [_digest(key) for key in settings.keys or ()]
         self._open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -140,8 +139,8 @@ class Guard:
         path = scope["path"].rstrip("/") or "/"
         scope = {**scope, "path": f"/v1{path}" if path in _WITHOUT_PREFIX else path}
         headers = Headers(scope=scope)
-        given = headers.get("x-request-id", "")
-        request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        proposed = headers.get("x-request-id", "")
+        request_id = proposed if _REQUEST_ID.fullmatch(proposed) else uuid.uuid4().hex
         start, status = time.monotonic(), 499  # the client has gone
 
         async def respond(message: Message) -> None:
@@ -158,7 +157,8 @@ class Guard:
         self._metrics.open.set(self._open)
         try:
             self._check_head(scope["path"], headers)
-            body = await self._read(headers, receive)
+            # Paths that need no key have no body: nobody without a key makes the server wait for one.
+            body = b"" if scope["path"] in _OPEN_PATHS else await self._read(headers, receive)
             await _run_while_connected(self._app, scope, body, receive, respond)
         except Exception as error:
             if status != 499:
@@ -177,12 +177,9 @@ class Guard:
         """Refuse a request before its body is read or parsed."""
         # uvicorn only limits a header that arrives in parts.
         if sum(len(name) + len(value) + 4 for name, value in headers.raw) > MAX_HEADER:
-            raise Problem(
-                431,
-                f"the request header is larger than {MAX_HEADER:,} bytes; send a shorter one",
-                headers={"Connection": "close"},
-            )
-        if self._keys and path not in _OPEN_PATHS:
+            reason = f"the request header is larger than {MAX_HEADER:,} bytes; send a shorter one"
+            raise Problem(431, reason, headers={"Connection": "close"})
+        if self._settings.keys is not None and path not in _OPEN_PATHS:
             scheme, _, key = headers.get("authorization", "").partition(" ")
             # All keys are compared, in a time that reveals nothing about them.
             if scheme.lower() != "bearer" or not any(
@@ -198,19 +195,17 @@ class Guard:
         """Read the body, up to the limit."""
         limit = self._settings.max_body
         declared = headers.get("content-length", "0")
+        size = int(declared) if declared.isdecimal() else 0
         body, is_complete = bytearray(), False
-        while not is_complete:
-            if len(body) > limit or (declared.isdecimal() and int(declared) > limit):
-                raise Problem(
-                    413,
-                    f"the body is larger than {limit:,} bytes; split it into several requests",
-                    headers={"Connection": "close"},
-                )
+        while not is_complete and max(size, len(body)) <= limit:
             message = await receive()
             if message["type"] == "http.disconnect":
                 raise Problem(400, "the client closed the connection")
             body += message.get("body", b"")
             is_complete = not message.get("more_body", False)
+        if max(size, len(body)) > limit:
+            reason = f"the body is larger than {limit:,} bytes; split it into several requests"
+            raise Problem(413, reason, headers={"Connection": "close"})
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if body and kind != "application/json":
             raise Problem(415, "send the body as JSON, with the header `Content-Type: application/json`")
@@ -220,22 +215,14 @@ class Guard:
 
     def _log(self, scope: Scope, request_id: str, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", None) or "none"
-        # Clients invent methods, and every label value is kept forever.
-        method = scope["method"] if scope["method"] in _METHODS else "other"
-        self._metrics.requests.labels(route, method, str(status)).inc()
-        self._metrics.seconds.labels(route).observe(seconds)
-        fields = {
-            "request_id": request_id,
-            "method": method,
-            "route": route,
-            "status": status,
-            "milliseconds": round(1000 * seconds, 2),
-        }
+        self._metrics.count_request(route, scope["method"], status, seconds)
+        fields = {"request_id": request_id, "method": scope["method"], "route": route, "status": status}
+        fields["milliseconds"] = round(1000 * seconds, 2)
         logger.info("request", extra={"fields": fields})
 
 
 async def _run_while_connected(app: ASGIApp, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-    """Answer a request whose body has been read; stop when the client disconnects."""
+    """Answer a request; stop when the client disconnects."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
@@ -243,8 +230,12 @@ async def _run_while_connected(app: ASGIApp, scope: Scope, body: bytes, receive:
             await anyio.sleep_forever()
         return messages.pop()
 
+    async def wait_for_disconnect() -> None:
+        while (await receive())["type"] != "http.disconnect":  # a body that was not read
+            pass
+
     work = asyncio.ensure_future(app(scope, replay, send))
-    disconnect = asyncio.ensure_future(receive())  # also returns once the response is complete
+    disconnect = asyncio.ensure_future(wait_for_disconnect())  # also ends once the response is complete
     try:
         await asyncio.wait({work, disconnect}, return_when=asyncio.FIRST_COMPLETED)
         if work.done():

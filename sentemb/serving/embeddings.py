@@ -27,23 +27,23 @@ router = APIRouter(route_class=JsonRoute, prefix="/v1", tags=["embeddings"])
 
 
 @router.post("/embeddings", response_model=EmbeddingsAnswer)
-async def embeddings(request: Request, wanted: EmbeddingsRequest) -> Response:
+async def embeddings(request: Request, body: EmbeddingsRequest) -> Response:
     """Encode texts, or token ids of the model's own tokenizer."""
-    served, role = _find_model(request, wanted)
-    _check_dimensions(served, wanted)
-    encoded = await _encode(served, wanted, role)
+    served, role = _find_model(request, body)
+    _check_dimensions(served, body)
+    encoded = await _encode(served, body, role)
     rows: Any = encoded.vectors
-    if wanted.dimensions is not None and wanted.dimensions < served.dimension:
-        rows = normalised(rows[:, : wanted.dimensions])
+    if body.dimensions is not None and body.dimensions < served.dimension:
+        rows = normalised(rows[:, : body.dimensions])
     rows = list(np.ascontiguousarray(rows, dtype="<f4"))
-    if wanted.encoding_format == "base64":
+    if body.encoding_format == "base64":
         rows = [base64.b64encode(row).decode() for row in rows]
     items = [{"object": "embedding", "index": index, "embedding": row} for index, row in enumerate(rows)]
     return json_response(
         {
             "object": "list",
             "data": await json_array(items),
-            "model": wanted.model,
+            "model": body.model,
             "usage": {"prompt_tokens": encoded.tokens, "total_tokens": encoded.tokens},
             "truncated": encoded.truncated,
         }
@@ -75,36 +75,32 @@ def _card(served: ServedEncoder) -> dict[str, Any]:
     }
 
 
-def _find_model(request: Request, wanted: EmbeddingsRequest) -> tuple[ServedEncoder, Role | None]:
+def _find_model(request: Request, body: EmbeddingsRequest) -> tuple[ServedEncoder, Role | None]:
     """Return the encoder and the role that a request names, or raise a `Problem`."""
     encoders: dict[str, ServedEncoder] = request.app.state.registry.encoders
-    fields = {"role": wanted.role, "input_type": wanted.input_type, "prompt_name": wanted.prompt_name}
+    fields = {"role": body.role, "input_type": body.input_type, "prompt_name": body.prompt_name}
     named = {field: value for field, value in fields.items() if value is not None}
     roles = {_ROLES[value] for value in named.values()}
     if len(roles) > 1:
         listed = " and ".join(f"{field} is {value}" for field, value in named.items())
-        raise Problem(
-            409, f"{listed}, which are different roles; send one of them", field=next(reversed(named))
-        )
+        reason = f"{listed}, which are different roles; send one of them"
+        raise Problem(409, reason, field=next(reversed(named)))
     role = next(iter(roles), None)
-    stem, _, suffix = wanted.model.rpartition(":")
-    if wanted.model in encoders or stem not in encoders or suffix not in ("query", "document"):
-        return find(encoders, wanted.model, "model"), role
+    stem, _, suffix = body.model.rpartition(":")
+    if body.model in encoders or stem not in encoders or suffix not in ("query", "document"):
+        return find(encoders, body.model, "model"), role
     if role not in (None, suffix):
-        raise Problem(
-            409,
-            f"the model name sets the role {suffix}, but the role is {role}; send one of them",
-            field="role",
-        )
+        reason = f"the model name sets the role {suffix}, but the role is {role}; send one of them"
+        raise Problem(409, reason, field="role")
     return encoders[stem], _ROLES[suffix]
 
 
-def _check_dimensions(served: ServedEncoder, wanted: EmbeddingsRequest) -> None:
+def _check_dimensions(served: ServedEncoder, body: EmbeddingsRequest) -> None:
     """Raise a `Problem` if the model does not have so many dimensions, or was not trained for fewer."""
-    dimensions = wanted.dimensions or served.dimension
+    dimensions = body.dimensions or served.dimension
     if dimensions > served.dimension:
         raise Problem(409, f"{served.name} has {served.dimension} dimensions", field="dimensions")
-    if dimensions < served.dimension and not (served.is_matryoshka or wanted.force_dimensions):
+    if dimensions < served.dimension and not (served.is_matryoshka or body.force_dimensions):
         raise Problem(
             409,
             f"{served.name} was not trained to be shortened from {served.dimension} to {dimensions} "
@@ -113,15 +109,15 @@ def _check_dimensions(served: ServedEncoder, wanted: EmbeddingsRequest) -> None:
         )
 
 
-async def _encode(served: ServedEncoder, wanted: EmbeddingsRequest, role: Role | None) -> Encoded:
-    inputs: list[Any] = [wanted.input] if isinstance(wanted.input, str) else list(wanted.input)
+async def _encode(served: ServedEncoder, body: EmbeddingsRequest, role: Role | None) -> Encoded:
+    inputs: list[Any] = [body.input] if isinstance(body.input, str) else list(body.input)
     if isinstance(inputs[0], int):
         inputs = [inputs]
     if isinstance(inputs[0], str):
-        if wanted.token_ids is not None:
+        if body.token_ids is not None:
             raise Problem(409, "the input is text; remove token_ids", field="token_ids")
-        return await served.compute(inputs, role=role, truncate=wanted.truncate)
-    if wanted.token_ids is None:
+        return await served.compute(inputs, role=role, truncate=body.truncate)
+    if body.token_ids is None:
         raise Problem(
             409,
             "token ids of another tokenizer would give wrong vectors: send texts (in LangChain "

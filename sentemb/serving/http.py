@@ -38,7 +38,6 @@ _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _MAX_DETAIL = 2000
 _MAX_FIELD = 100
-_ITEMS_AT_A_TIME = 64
 Named = TypeVar("Named")
 
 
@@ -71,9 +70,8 @@ def json_response(content: Any) -> Response:
 async def json_array(items: Sequence[Any]) -> orjson.Fragment:
     """Return items as part of a response; other requests have their turn between them."""
     parts = []
-    for start in range(0, len(items), _ITEMS_AT_A_TIME):
-        chunk = items[start : start + _ITEMS_AT_A_TIME]
-        parts.append(orjson.dumps(chunk, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1])
+    for start in range(0, len(items), 64):
+        parts.append(orjson.dumps(items[start : start + 64], option=orjson.OPT_SERIALIZE_NUMPY)[1:-1])
         await asyncio.sleep(0)
     return orjson.Fragment(b"[" + b",".join(parts) + b"]")
 
@@ -166,9 +164,8 @@ def _invalid(error: RequestValidationError) -> Problem:
         reason = errors[0].get("ctx", {}).get("error", errors[0]["msg"])
         return Problem(400, f"the body is not valid JSON: {reason}; send JSON in UTF-8")
     # Of a union, the member that was meant fails only by its length, or else at the deepest place.
-    faults = [
-        (one["type"] in ("too_long", "too_short"), _path(one, error.body), one["msg"]) for one in errors
-    ]
+    lengths = ("too_long", "too_short")
+    faults = [(one["type"] in lengths, _path(one, error.body), one["msg"]) for one in errors]
     is_length, path, _ = max(faults, key=lambda fault: (fault[0], len(fault[1])))
     messages = dict.fromkeys(fault[2] for fault in faults if fault[:2] == (is_length, path))
     field = ".".join(path) or None

@@ -7,6 +7,7 @@ from functools import partial
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _TOKENS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
@@ -32,6 +33,12 @@ class Metrics:
         self.batch_tokens = histogram("sentemb_batch_tokens", "Tokens per batch.", ["queue"], buckets=_TOKENS)
         self.batch_texts = counter("sentemb_batch_texts", "Computed texts.", ["queue"])
         self.busy = counter("sentemb_model_seconds", "Seconds of computation in model threads.", ["queue"])
+
+    def count_request(self, route: str, method: str, status: int, seconds: float) -> None:
+        """Count an answered request; clients invent methods, and every label value is kept forever."""
+        method = method if method in _METHODS else "other"
+        self.requests.labels(route, method, str(status)).inc()
+        self.seconds.labels(route).observe(seconds)
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""

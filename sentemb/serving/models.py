@@ -83,7 +83,7 @@ class ServedModel:
             token_ids: Whether the inputs are ids of the model's own tokenizer, with special tokens.
         """
         places: dict[Any, int] = {}
-        positions = [places.setdefault(one, len(places)) for one in inputs]
+        positions = [places.setdefault(value, len(places)) for value in inputs]
         unique = list(places)
         size = sum(map(_characters, unique))
         few = len(unique) <= _FEW_INPUTS and size <= _FEW_CHARACTERS
@@ -120,12 +120,8 @@ class ServedModel:
 
     def _too_long(self, field: str) -> Problem:
         room = "maximum length" if self.max_tokens is None else f"{self.max_tokens:,} tokens"
-        return Problem(
-            409,
-            f"{field} is longer than the {room} of {self.name}; shorten it, or send "
-            '"truncate": "truncate" to truncate it',
-            field=field,
-        )
+        remedy = 'shorten it, or send "truncate": "truncate" to truncate it'
+        return Problem(409, f"{field} is longer than the {room} of {self.name}; {remedy}", field=field)
 
 
 class ServedEncoder(ServedModel):
@@ -196,5 +192,5 @@ def _characters(value: Any) -> int:
     return (
         len(value)
         if isinstance(value, str)
-        else sum(len(one) if isinstance(one, str) else 4 for one in value)
+        else sum(len(part) if isinstance(part, str) else 4 for part in value)
     )

@@ -59,11 +59,8 @@ def served(settings: Settings, *, address: str, replicas: int) -> Iterator[str]:
                 f"Ray Serve is already running on the cluster {address}",
                 "stop it with `serve shutdown`, or choose another cluster",
             )
-        http = {
-            "host": settings.host.strip("[]"),
-            "port": settings.port,
-            "keep_alive_timeout_s": KEEP_ALIVE,
-        }
+        host = settings.host.strip("[]")
+        http = {"host": host, "port": settings.port, "keep_alive_timeout_s": KEEP_ALIVE}
         deployment = ray_serve.deployment(
             name="models",
             num_replicas=replicas,

@@ -173,7 +173,7 @@ class _IndexRequest(_Schema):
     model_config = ConfigDict(extra="forbid")
 
 
-class _SearchOptions(_IndexRequest):
+class SearchOptions(_IndexRequest):
     k: Annotated[StrictInt, Field(ge=1, le=1000), _INTEGRAL] = 10
     """Number of hits."""
     where: dict[str, Any] | None = None
@@ -183,7 +183,7 @@ class _SearchOptions(_IndexRequest):
     """Whether to return the full text of each document."""
 
 
-class SearchRequest(_SearchOptions):
+class SearchRequest(SearchOptions):
     query: Annotated[StrictStr, Field(min_length=1, max_length=32_768)]
     mode: Literal["dense", "keyword", "hybrid"] = "dense"
     """Search by vectors (dense), by keywords (BM25) or by both (hybrid)."""
@@ -191,7 +191,7 @@ class SearchRequest(_SearchOptions):
     """Minimum score of a hit. In dense mode also a percentile such as `99.2%`."""
 
 
-class SimilarRequest(_SearchOptions):
+class SimilarRequest(SearchOptions):
     id: _Id
 
 

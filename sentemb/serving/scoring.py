@@ -142,34 +142,34 @@ router = APIRouter(route_class=JsonRoute, prefix="/v1")
 
 
 @router.post("/rerank", response_model=RerankAnswer, tags=["rerank"])
-async def rerank(request: Request, wanted: RerankRequest) -> Response:
+async def rerank(request: Request, body: RerankRequest) -> Response:
     """Score the query with each document."""
-    model = find(request.app.state.registry.rerankers, wanted.model, "reranker")
-    texts = [one if isinstance(one, str) else one.text for one in wanted.documents]
-    pairs = [(wanted.query, text) for text in texts]
-    scored = await model.compute(pairs, truncate=wanted.truncate, field="documents")
+    model = find(request.app.state.registry.rerankers, body.model, "reranker")
+    texts = [item if isinstance(item, str) else item.text for item in body.documents]
+    pairs = [(body.query, text) for text in texts]
+    scored = await model.compute(pairs, truncate=body.truncate, field="documents")
     scores = scored.vectors[:, 0]
     results = [
         {"index": int(row), "relevance_score": float(scores[row])}
-        | ({"document": {"text": texts[row]}} if wanted.return_documents else {})
-        for row in np.argsort(-scores, kind="stable")[: wanted.top_n]
+        | ({"document": {"text": texts[row]}} if body.return_documents else {})
+        for row in np.argsort(-scores, kind="stable")[: body.top_n]
     ]
     usage = {"total_tokens": scored.tokens}
     return json_response(
-        {"model": wanted.model, "results": results, "usage": usage, "truncated": scored.truncated}
+        {"model": body.model, "results": results, "usage": usage, "truncated": scored.truncated}
     )
 
 
 @router.post("/classify", response_model=ClassifyAnswer, tags=["classify"])
-async def classify(request: Request, wanted: ClassifyRequest) -> Response:
+async def classify(request: Request, body: ClassifyRequest) -> Response:
     """Classify texts or pairs of texts."""
-    model, classifier = find(request.app.state.registry.classifiers, wanted.model, "classifier")
-    inputs: list[Any] = [wanted.input] if isinstance(wanted.input, str) else list(wanted.input)
+    model, classifier = find(request.app.state.registry.classifiers, body.model, "classifier")
+    inputs: list[Any] = [body.input] if isinstance(body.input, str) else list(body.input)
     if isinstance(inputs[0], list) != classifier.pairs:
         kind = "pairs of texts" if classifier.pairs else "texts"
-        raise Problem(409, f"{wanted.model} classifies {kind}; send {kind}", field="input")
+        raise Problem(409, f"{body.model} classifies {kind}; send {kind}", field="input")
     inputs = list(map(tuple, inputs)) if classifier.pairs else inputs
-    scored = await model.compute(inputs, truncate=wanted.truncate)
+    scored = await model.compute(inputs, truncate=body.truncate)
     data = [
         {
             "index": index,
@@ -179,4 +179,4 @@ async def classify(request: Request, wanted: ClassifyRequest) -> Response:
         for index, row in enumerate(scored.vectors)
     ]
     usage = {"total_tokens": scored.tokens}
-    return json_response({"model": wanted.model, "data": data, "usage": usage, "truncated": scored.truncated})
+    return json_response({"model": body.model, "data": data, "usage": usage, "truncated": scored.truncated})

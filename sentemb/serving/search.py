@@ -19,7 +19,7 @@ from fastapi import Path as PathParameter
 from sentemb.encoding import for_role
 from sentemb.encoding.tokens import tokens_of
 from sentemb.errors import InputError
-from sentemb.search import Document, Field, Hit, SearchIndex
+from sentemb.search import Changed, Document, Field, Hit, SearchIndex
 from sentemb.search.snippets import snippets_of
 from sentemb.serving import schemas
 from sentemb.serving.http import JsonRoute, Problem, find
@@ -89,13 +89,10 @@ def _find(request: Request, name: _Name) -> ServedIndex:
 def _find_writable(request: Request, name: _Name) -> ServedIndex:
     settings: Settings = request.app.state.settings
     if settings.read_only:
-        raise Problem(
-            403, "the server was started with --read-only; change the index with `sentemb index` instead"
-        )
+        raise Problem(403, "the server was started with --read-only; change the index with `sentemb index`")
     if not settings.is_writable:
-        raise Problem(
-            403, "other machines cannot change an index without an API key; start the server with --keys FILE"
-        )
+        reason = "other machines cannot change an index without an API key"
+        raise Problem(403, f"{reason}; start the server with --keys FILE")
     return _find(request, name)
 
 
@@ -107,8 +104,7 @@ _Ids = Annotated[
     Query(
         min_length=1,
         max_length=schemas.MAX_INPUTS,
-        description="Id of a document. Quote a string that looks like a number: id=3 is a number, "
-        'id="3" a string.',
+        description='Ids. Quote a string that looks like a number: id=3 is a number, id="3" a string.',
     ),
 ]
 router = APIRouter(prefix="/v1/indexes", route_class=JsonRoute, tags=["search"])
@@ -118,68 +114,63 @@ router = APIRouter(prefix="/v1/indexes", route_class=JsonRoute, tags=["search"])
 async def list_indexes(request: Request) -> Any:
     """List the indexes."""
     indexes = request.app.state.registry.indexes.values()
-    return {"indexes": [await one.read(partial(_summary, request, one)) for one in indexes]}
+    return {"indexes": [await index.read(partial(_summary, request, index)) for index in indexes]}
 
 
-@router.post(
-    "/{name}/search", response_model=schemas.SearchAnswer, summary="Search by vectors, keywords or both"
-)
-async def search(served: _Served, wanted: schemas.SearchRequest) -> Response:
+@router.post("/{name}/search", response_model=schemas.SearchAnswer)
+async def search(served: _Served, body: schemas.SearchRequest) -> Response:
     """Search an index, as `SearchIndex.search` does."""
-    if isinstance(wanted.min_score, str) and wanted.mode != "dense":
+    if isinstance(body.min_score, str) and body.mode != "dense":
         raise Problem(409, "min_score in percent works only in dense mode; send a score", field="min_score")
 
     def run() -> list[Hit]:
         return served.index.search(
-            wanted.query, wanted.k, mode=wanted.mode, min_score=wanted.min_score, where=wanted.where
+            body.query, body.k, mode=body.mode, min_score=body.min_score, where=body.where
         )
 
-    return await served.read(partial(_answer, served.index, wanted, run))
+    return await served.read(partial(_answer, served.index, body, run))
 
 
-@router.post(
-    "/{name}/similar", response_model=schemas.SearchAnswer, summary="Search for documents similar to one"
-)
-async def similar(served: _Served, wanted: schemas.SimilarRequest) -> Response:
+@router.post("/{name}/similar", response_model=schemas.SearchAnswer)
+async def similar(served: _Served, body: schemas.SimilarRequest) -> Response:
     """Search for documents similar to a document of the index, which is not among the hits."""
     index = served.index
-    (document,) = await served.read(partial(index.get, [wanted.id])) if _fits(wanted.id) else (None,)
+    (document,) = await served.read(partial(index.get, [body.id])) if _fits(body.id) else (None,)
     if document is None:
-        reason = f"the index {served.name} does not have a document with the id {wanted.id!r}"
+        reason = f"the index {served.name} does not have a document with the id {body.id!r}"
         raise Problem(404, reason, field="id")
 
     def run() -> list[Hit]:
-        vectors = index.vectors([wanted.id])
-        hits = index.search(document.text, wanted.k + 1, where=wanted.where, vectors=vectors)
-        return [hit for hit in hits if hit.id != wanted.id][: wanted.k]
+        vectors = index.vectors([body.id])
+        hits = index.search(document.text, body.k + 1, where=body.where, vectors=vectors)
+        return [hit for hit in hits if hit.id != body.id][: body.k]
 
-    return await served.read(partial(_answer, index, wanted, run))
+    return await served.read(partial(_answer, index, body, run))
 
 
 @router.get("/{name}/documents", response_model=schemas.DocumentsAnswer)
 async def get_documents(served: _Served, id: _Ids) -> Response:
     """Return documents in the order of the ids; null for an unknown id."""
     stored = await served.read(partial(served.index.get, list(map(_parse_id, id))))
-    found = (one and {"id": one.id, "text": one.text, "metadata": dict(one.metadata)} for one in stored)
-    return _json({"documents": list(found)})
+    return _json({"documents": list(map(_document, stored))})
 
 
 @router.post("/{name}/documents", response_model=schemas.WriteAnswer)
-async def add_documents(served: _Writable, given: schemas.WriteRequest) -> Any:
+async def add_documents(served: _Writable, body: schemas.WriteRequest) -> Any:
     """Add documents whose ids are new."""
-    return await _write(served, served.index.add, given)
+    return await _write(served, served.index.add, body)
 
 
 @router.put("/{name}/documents", response_model=schemas.WriteAnswer)
-async def update_documents(served: _Writable, given: schemas.WriteRequest) -> Any:
+async def update_documents(served: _Writable, body: schemas.WriteRequest) -> Any:
     """Replace the documents with these ids, and add the others."""
-    return await _write(served, served.index.update, given)
+    return await _write(served, served.index.update, body)
 
 
 @router.delete("/{name}/documents", response_model=dict[str, int])
-async def delete_documents(served: _Writable, given: schemas.DeleteRequest) -> Any:
+async def delete_documents(served: _Writable, body: schemas.DeleteRequest) -> Any:
     """Delete documents in one step; unknown ids are skipped."""
-    ids = list(filter(_fits, given.ids))
+    ids = list(filter(_fits, body.ids))
     return {"deleted": await served.change(partial(served.index.delete, ids))}
 
 
@@ -190,21 +181,19 @@ async def stats(request: Request, served: _Served) -> Any:
     return await served.read(partial(_stats, request, served, fields))
 
 
-def _answer(
-    index: SearchIndex,
-    wanted: schemas.SearchRequest | schemas.SimilarRequest,
-    run: Callable[[], list[Hit]],
-) -> Response:
-    query = wanted.query if isinstance(wanted, schemas.SearchRequest) else ""
-    is_encoded = isinstance(wanted, schemas.SearchRequest) and wanted.mode != "keyword"
+def _answer(index: SearchIndex, body: schemas.SearchOptions, run: Callable[[], list[Hit]]) -> Response:
+    query = body.query if isinstance(body, schemas.SearchRequest) else ""
+    is_encoded = isinstance(body, schemas.SearchRequest) and body.mode != "keyword"
+    tokens = tokens_of(for_role(index.encoder, "query")) if is_encoded else None
+    is_truncated = tokens is not None and bool(tokens.lengths([query])[0] > tokens.room)
     # Explained first, because a search would log the client's field names.
-    reason = None if wanted.where is None else index.explain_no_match(wanted.where)
+    reason = None if body.where is None else index.explain_no_match(body.where)
     hits = [] if reason else run()
     # Hits of dense search do not have snippets yet.
-    bare = [hit for hit in hits if hit.snippet is None]
-    starts = [hit.passage.start if hit.passage else 0 for hit in bare]
+    without = [hit for hit in hits if hit.snippet is None]
+    starts = [hit.passage.start if hit.passage else 0 for hit in without]
     language = index.manifest.language
-    made = iter(snippets_of(query, [hit.text for hit in bare], language, starts))
+    snippets = iter(snippets_of(query, [hit.text for hit in without], language, starts))
     return _json(
         {
             "hits": [
@@ -213,33 +202,26 @@ def _answer(
                     "score": hit.score,
                     "percentile": hit.percentile,
                     "length": len(hit.text),
-                    "text": hit.text if wanted.text else None,
+                    "text": hit.text if body.text else None,
                     "metadata": dict(hit.metadata),
-                    "snippet": asdict(hit.snippet or next(made)),
+                    "snippet": asdict(hit.snippet or next(snippets)),
                     "passage": None if hit.passage is None else hit.passage._asdict(),
                 }
                 for hit in hits
             ],
             "documents": len(index),
-            "query_truncated": is_encoded and _is_truncated(index, query),
+            "query_truncated": is_truncated,
             "warnings": [f"the conditions cannot match any document: {reason}"] if reason else [],
         }
     )
 
 
-def _is_truncated(index: SearchIndex, query: str) -> bool:
-    tokens = tokens_of(for_role(index.encoder, "query"))
-    return tokens is not None and bool(tokens.lengths([query])[0] > tokens.room)
-
-
-async def _write(
-    served: ServedIndex, write: Callable[..., tuple[int, ...]], given: schemas.WriteRequest
-) -> dict[str, int]:
+async def _write(served: ServedIndex, write: Callable[..., Changed], body: schemas.WriteRequest) -> Any:
     documents = [
-        Document(one.text, one.id, one.metadata, location=f"documents.{place}")
-        for place, one in enumerate(given.documents)
+        Document(item.text, item.id, item.metadata, location=f"documents.{place}")
+        for place, item in enumerate(body.documents)
     ]
-    changed = await served.change(partial(write, documents, truncate=given.truncate))
+    changed = await served.change(partial(write, documents, truncate=body.truncate))
     return dict(zip(schemas.WriteAnswer.model_fields, changed, strict=True))
 
 
@@ -255,6 +237,12 @@ def _parse_id(text: str) -> str | int:
     except (ValueError, RecursionError):
         return text
     return value if type(value) in (int, str) and _fits(value) else text
+
+
+def _document(stored: Document | None) -> dict[str, Any] | None:
+    if stored is None:
+        return None
+    return {"id": stored.id, "text": stored.text, "metadata": dict(stored.metadata)}
 
 
 def _summary(request: Request, served: ServedIndex) -> dict[str, Any]:
@@ -283,8 +271,8 @@ def _stats(request: Request, served: ServedIndex, fields: tuple[Field, ...]) -> 
         "hybrid_weight": manifest.hybrid.weight if manifest.hybrid else None,
         "most_percentile": manifest.calibration.most if manifest.calibration else None,
         "fields": [
-            {**asdict(one), "values": [{"value": value, "documents": count} for value, count in one.values]}
-            for one in fields
+            {**asdict(field), "values": [{"value": value, "documents": n} for value, n in field.values]}
+            for field in fields
         ],
     }
 

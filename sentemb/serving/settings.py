@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Literal
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
@@ -11,7 +12,6 @@ from pydantic.dataclasses import dataclass
 from sentemb._network import is_loopback
 from sentemb.encoding.encoder import Precision
 from sentemb.errors import InputError
-from sentemb.serving.schemas import Truncate
 
 KEYS_VARIABLE = "SENTEMB_API_KEYS"
 """Environment variable with the keys, separated by commas."""
@@ -40,7 +40,7 @@ class Settings:
     """Accept requests from other machines without a key. They cannot change an index."""
     read_only: bool = False
     """Do not allow changes of an index."""
-    truncate: Truncate = "error"
+    truncate: Literal["error", "truncate"] = "error"
     """Texts longer than the model's maximum length: answer with an error, or truncate and count them."""
     workers: int | None = Field(None, ge=1)
     """Number of model threads, each on one core. The default is all cores."""

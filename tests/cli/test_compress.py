@@ -55,7 +55,7 @@ def test_table_record_and_folder(
     assert (output / "model.safetensors").is_file()
 
 
-def test_variants_are_not_calibrated_on_the_documents_that_price_them(
+def test_variants_are_not_calibrated_on_the_documents_that_evaluate_them(
     model: Path, write_file: WriteFile, tmp_path: Path, sentemb: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = [word for word in WORDS if not word.startswith("#")]
@@ -63,23 +63,23 @@ def test_variants_are_not_calibrated_on_the_documents_that_price_them(
     texts = write_file("many.txt", "".join(f"{line} {row}\n" for row, line in enumerate(lines)))
     seen: dict[str, set[str]] = {}
 
-    def cut(documents: list[Document], **options: Any) -> list[RetrievalSet]:
-        seen["priced"] = {document.whole for document in documents}
+    def generate(documents: list[Document], **options: Any) -> list[RetrievalSet]:
+        seen["evaluated"] = {document.whole for document in documents}
         return generate_queries(documents, **options)
 
     def drawn(texts: list[str], *, seed: int) -> list[str]:
         seen["calibrated"] = {*(found := draw_calibration_texts(texts, seed=seed))}
         return found
 
-    monkeypatch.setattr("sentemb.data.generated_queries.generate_queries", cut)
+    monkeypatch.setattr("sentemb.data.generated_queries.generate_queries", generate)
     monkeypatch.setattr("sentemb.compression.write.draw_calibration_texts", drawn)
     record = tmp_path / "prices.json"
     code, out, err = sentemb("compress", model, "--texts", texts, "--only", "layers-1", "--record", record)
     assert code == 0, err
-    assert (len(seen["priced"]), len(seen["calibrated"])) == (500, 600)
-    assert not seen["priced"] & seen["calibrated"]
+    assert (len(seen["evaluated"]), len(seen["calibrated"])) == (500, 600)
+    assert not seen["evaluated"] & seen["calibrated"]
     assert "crop" in out and "calibrated" not in out
-    assert json.loads(record.read_text())["calibration"] == {"texts": 600, "priced": 0}
+    assert json.loads(record.read_text())["calibration"] == {"texts": 600, "evaluated": 0}
 
 
 def test_the_next_command_finds_the_student_again(model: Path, texts: Path, sentemb: Command) -> None:

@@ -7,7 +7,7 @@ import pytest
 from sentemb.cli import console
 from sentemb.cli.console import each_warning_once, next_command, progress_bar
 from sentemb.encoding import load_encoder
-from sentemb.encoding.cut import said_at_end
+from sentemb.encoding.truncation import report_truncation
 
 
 def test_a_command_says_each_warning_once() -> None:
@@ -24,7 +24,7 @@ def test_a_command_says_each_warning_once() -> None:
 
 
 def test_the_next_command_is_the_last_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with said_at_end(lambda text: None):
+    with report_truncation(lambda text: None):
         load_encoder("sg-bert-mini", max_length=10).encode(["word " * 9])
         next_command("serve", "mine")
     cut, step = capsys.readouterr().err.splitlines()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from sentemb.cli import console
 from sentemb.cli.main import build, run
 from sentemb.cli.verbs import SECTIONS, VERBS, Group
 from sentemb.report.table import Table
+from sentemb.training.outcome import Interrupted
 from tests import processes
 from tests.cli.conftest import Command
 
@@ -116,9 +118,23 @@ def test_a_group_without_a_verb_shows_its_help(group: list[str], sentemb: Comman
     assert ("Your documents:" if not group else "Commands:") in err
 
 
-def test_an_interrupt_leaves_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("stopped", "code", "said"),
+    [
+        (KeyboardInterrupt(), 130, ""),
+        (Interrupted(Path("mine"), 7), 130, "mine: stopped at step 7; run the same command with --resume"),
+        (Interrupted(Path("mine"), 7, signal.SIGTERM), 143, "mine: stopped at step 7"),
+    ],
+)
+def test_an_interrupt_leaves_with_its_code_and_says_how_to_resume(
+    stopped: KeyboardInterrupt,
+    code: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     def interrupted() -> None:
-        raise KeyboardInterrupt
+        raise stopped
 
     command = build()
     app = typer.Typer()
@@ -127,7 +143,7 @@ def test_an_interrupt_leaves_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sentemb.cli.main.build", lambda: command)
     with pytest.raises(SystemExit) as left:
         run(["card"])
-    assert left.value.code == 130
+    assert left.value.code == code and said in capsys.readouterr().err
 
 
 def test_an_interrupt_in_a_class_body_leaves_with_130(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sentemb.data.documents import Document, read_unique_documents, split_documents
+from sentemb.data.documents import Document, read_documents, read_unique_documents, split_documents
 from sentemb.errors import InputError
 
 
@@ -29,10 +29,22 @@ def test_blank_and_repeated_documents_are_counted(tmp_path: Path, caplog: pytest
     assert "1 of 5 documents are blank" in caplog.text
 
 
-def test_judgements_beside_a_corpus_are_not_read(tmp_path: Path) -> None:
-    for name, text in (("corpus", "a document"), ("queries", "a question")):
-        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"_id": "1", "text": text}) + "\n")
+@pytest.mark.parametrize("neighbor", ["queries.jsonl", "qrels/test.jsonl"])
+def test_of_a_folder_in_the_layout_of_beir_every_reader_reads_the_corpus(
+    tmp_path: Path, neighbor: str
+) -> None:
+    for name, text in (("corpus.jsonl", "a document"), (neighbor, "a question")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(json.dumps({"_id": "1", "text": text}) + "\n")
     assert [document.whole for document in read_unique_documents(tmp_path)] == ["a document"]
+    assert [(document.id, document.text) for document in read_documents(tmp_path)] == [("1", "a document")]
+
+
+def test_of_any_other_folder_every_reader_reads_all_files(tmp_path: Path) -> None:
+    for name, text in (("corpus.jsonl", "a document"), ("more.jsonl", "another")):
+        (tmp_path / name).write_text(json.dumps({"id": text, "text": text}) + "\n")
+    assert [document.whole for document in read_unique_documents(tmp_path)] == ["a document", "another"]
+    assert [document.id for document in read_documents(tmp_path)] == ["a document", "another"]
 
 
 def test_nothing_to_read_is_an_error(tmp_path: Path) -> None:

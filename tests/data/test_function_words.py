@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sentemb.data.folding import fold
-from sentemb.data.function_words import without_function_words
+from sentemb.data.language import without_function_words
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,27 @@ def languages(**sizes: int) -> dict[str, bytes]:
         files[f"test/{pair}.jsonl"] = "".join(json.dumps(row) + "\n" for row in rows).encode()
         configs += f"- config_name: {pair}\n  data_files:\n  - split: test\n    path: test/{pair}.jsonl\n"
     return files | {"README.md": f"---\nconfigs:\n{configs}---\n".encode()}
+
+
+def test_a_set_from_an_archive_is_unpacked_once(hub: LoopbackHub, tmp_path: Path, shared_data: Path) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as file:
+        file.add(shared_data / "senteval/downstream/SICK", "./SICK")
+        file.add(shared_data / "senteval/downstream/TREC", "./TREC")
+    repository = "princeton-nlp/datasets-for-simcse"
+    hub.add("datasets", repository, {"senteval.tar": packed.getvalue()}, commit=get("sickr").revision)
+    cache = tmp_path / "cache"
+    asked = [["pairs", "sickr", split] for split in ("test", "dev")]
+    answers = ask(CLIENT, hub.environment(cache), *asked)
+    assert [answer[0] for answer in answers] == [4927, 500]
+    (folder,) = cache.rglob("senteval/senteval/downstream")
+    assert [path.name for path in folder.iterdir()] == ["SICK"]
+    (archive,) = cache.rglob("senteval.tar")
+    (folder / "SICK").rename(folder.parent / "gone")
+    archive.unlink()
+    archive.write_bytes(packed.getvalue()[:2000])
+    (answer,) = ask(CLIENT, hub.environment(cache), asked[0])
+    assert "senteval.tar is not a complete tar archive" in answer
 
 
 def test_downloads_and_streams(hub: LoopbackHub, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_absent_files_say_where_they_are(tmp_path: Path) -> None:
     [
         ([*LINES, "dev\tPAST\tNo ."], "line 5: expected tr, va or te"),
         ([*LINES, "te PAST No ."], "line 5: expected tr, va or te"),
-        ([*LINES, "te\tFUTURE\tNo ."], "test, line 5: the label 'FUTURE'"),
+        ([*LINES, "te\tFUTURE\tNo ."], "line 5: 'FUTURE' is not a label of the training rows"),
         (LINES[:3], "test has 0 rows instead of some"),
     ],
 )

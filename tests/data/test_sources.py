@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import bz2
 import csv
 import gzip
 import io
@@ -47,7 +48,7 @@ CONTENT: dict[str, bytes] = {
     ".jsonl": '{"text": "ein Satz", "id": 1}\n{"id": 2, "text": "noch “einer”"}\n'.encode(),
     ".parquet": parquet_bytes({"id": [1, 2], "text": ["ein Satz", "noch “einer”"]}),
 }
-PACKERS = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}
+PACKERS = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
 
 
 @pytest.mark.parametrize("packing", PACKERS)
@@ -177,6 +178,8 @@ CUT_XZ = lzma.compress(b"ein Satz\n" * 5000)[:-20]
         ("cut.parquet.gz", gzip.compress(CONTENT[".parquet"], mtime=0)[:-9], "cut.parquet.gz is truncated"),
         ("no.txt.gz", b"plain text", "no.txt.gz is damaged"),
         ("no.txt.xz", b"plain text", "no.txt.xz is damaged"),
+        ("cut.txt.bz2", bz2.compress(b"ein Satz\n" * 5000)[:-20], "cut.txt.bz2 is truncated"),
+        ("no.txt.bz2", b"plain text", "no.txt.bz2 is damaged"),
         ("bits.txt.gz", CUT_GZIP[:30] + b"\xff" * 20, "bits.txt.gz is"),
         ("ragged.csv", "text,id\na,1\nb\n", "ragged.csv, line 3: 1 fields, but the header has 2"),
         ("ragged.tsv", "text\tid\na\t1\nb\t2\t3\n", "ragged.tsv, line 3: 3 fields, but the header has 2"),

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from sentemb.data import stored_texts
-from sentemb.data.stored_texts import StoredTexts, descending, first_places, kept, kept_pairs, places_of
+from sentemb.data.stored_texts import (
+    StoredTexts,
+    descending,
+    first_places,
+    places_of,
+    spill_pairs_to_disk,
+    spill_to_disk,
+)
 
 TEXTS = ["b", "", "ü\n", "a", "b", "\ud800x", "\U0001f600", "\ue000", "a", "ab"]
 
@@ -27,9 +34,9 @@ def test_a_file_reads_as_a_list() -> None:
 
 
 def test_many_texts_go_to_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert kept(iter(TEXTS)) == TEXTS
+    assert spill_to_disk(iter(TEXTS)) == TEXTS
     monkeypatch.setattr(stored_texts, "_IN_MEMORY", 5)
-    ids, texts = kept_pairs(zip(map(str, range(10)), TEXTS, strict=True))
+    ids, texts = spill_pairs_to_disk(zip(map(str, range(10)), TEXTS, strict=True))
     assert isinstance(ids, StoredTexts) and isinstance(texts, StoredTexts)
     assert ([*ids], [*texts]) == ([str(number) for number in range(10)], TEXTS)
 

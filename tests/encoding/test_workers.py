@@ -6,6 +6,8 @@ import errno
 import functools
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 
 from sentemb.encoding.workers import Workers
 from sentemb.errors import InputError
+from tests.waiting import stay, wait_for
 
 
 def squares(folder: Path, deaths: int, threads: int) -> Callable[[int], int]:
@@ -83,3 +86,41 @@ def test_only_failed_starts_in_a_row_end_the_work(tmp_path: Path) -> None:
     with Workers(functools.partial(_starting_badly, tmp_path, 2), count=1, say=str) as workers:
         assert list(workers.run(iter(range(4)))) == [0, 1, 2, 3]
     assert len(list(tmp_path.iterdir())) == 6
+
+
+def _naming_its_process(folder: Path, threads: int) -> Callable[[int], int]:
+    (folder / str(os.getpid())).touch()
+    return lambda number: stay()
+
+
+PARENT = """
+import functools, pathlib, sys
+from sentemb.encoding.workers import Workers
+from tests.encoding.test_workers import _naming_its_process
+
+if __name__ == "__main__":
+    make = functools.partial(_naming_its_process, pathlib.Path(sys.argv[1]))
+    with Workers(make, count=1, say=print) as workers:
+        list(workers.run(iter([1])))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
+def test_a_killed_parent_leaves_no_worker(tmp_path: Path) -> None:
+    program, marks = tmp_path / "program.py", tmp_path / "marks"
+    program.write_text(PARENT)
+    marks.mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    with subprocess.Popen([sys.executable, str(program), str(marks)], env=environment) as parent:
+        wait_for(lambda: any(marks.iterdir()), alive=lambda: parent.poll() is None)
+        parent.kill()
+    (mark,) = marks.iterdir()
+    wait_for(lambda: not _is_running(int(mark.name)))
+
+
+def _is_running(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"

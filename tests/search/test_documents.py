@@ -196,3 +196,8 @@ def test_one_column_is_not_for_texts_and_ids(tmp_path: Path) -> None:
     (tmp_path / "d.jsonl").write_text('{"text": "a cat"}\n')
     with pytest.raises(InputError, match="the column 'text' is used for both texts and ids"):
         list(read_documents(tmp_path / "d.jsonl", text_column="text", id_column="text"))
+
+
+def test_a_title_is_put_before_the_text() -> None:
+    (document,) = as_documents([Document("They sleep.", id="d1", title="Cats")])
+    assert (document.id, document.text, document.title) == ("d1", "Cats They sleep.", "")

@@ -168,6 +168,7 @@ def test_a_bad_request_is_a_problem_that_says_what_to_do(
         ({"max_body": 100}, {}, 200, 413),
         ({}, {"Content-Type": "text/plain"}, 9, 415),
         ({"keys": frozenset([KEY])}, {}, 9, 401),
+        ({"keys": frozenset()}, {}, 9, 401),
         ({"keys": frozenset([KEY])}, {"Authorization": f"Bearer {KEY}x"}, 9, 401),
     ],
 )
@@ -244,6 +245,12 @@ def test_openai_clients_show_the_reason(request_body: Any, reason: str, client: 
     assert problem["error"]["message"] == problem["detail"]
     assert problem["error"]["param"] == problem.get("field") == refusal.value.param
     assert refusal.value.type == "invalid_request_error"
+
+
+def test_the_command_reads_the_settings_without_the_extra() -> None:
+    modules = {architecture.module_name(path): path for path in architecture.PACKAGE.rglob("*.py")}
+    imported = {*architecture.imported_modules(modules["sentemb.serving.settings"], modules)}
+    assert not any(name.startswith("sentemb.serving") for name in imported)
 
 
 def test_a_request_for_embeddings_passes_through_few_files() -> None:

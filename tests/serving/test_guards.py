@@ -265,6 +265,21 @@ def test_the_key_is_checked_before_the_body_is_read(
     assert sent[0]["status"] == 401
 
 
+def test_nobody_waits_for_the_body_of_a_path_without_one(locked: TestClient) -> None:
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        await asyncio.sleep(3600)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    head = [(b"host", b"127.0.0.1"), (b"content-length", b"9")]
+    scope = {"type": "http", "method": "GET", "path": "/health", "headers": head, "query_string": b""}
+    asyncio.run(locked.app(scope, receive, send))  # type: ignore[arg-type]
+    assert sent[0]["status"] == 200
+
+
 def test_paths_without_documents_need_no_key(locked: TestClient) -> None:
     assert {locked.get(path).status_code for path in ("/", "/health", "/ready", "/openapi.json")} == {200}
     answer = locked.post("/v1/embeddings", content=b"{", headers={"Authorization": f"Bearer {KEY}", **JSON})

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 if TYPE_CHECKING:
-    from sentemb.compression.quantisation import Floats, Product
+    from sentemb.compression.quantization import Floats, Product
 
 pytestmark = pytest.mark.skipif(find_spec("onnx") is None, reason="needs the extra compress")
 
 
 def best_product(inputs: Floats, weights: list[Floats]) -> Product:
-    from sentemb.compression import quantisation
+    from sentemb.compression import quantization
 
-    return quantisation.best_product(inputs, weights)
+    return quantization.best_product(inputs, weights)
 
 
 def rounded(inputs: Floats, product: Product, weights: Floats) -> Floats:

@@ -62,7 +62,7 @@ class Product(NamedTuple):
     error: float
 
 
-def quantise(graph: Path, target: Path, batches: Sequence[Features]) -> dict[str, Any]:
+def quantize(graph: Path, target: Path, batches: Sequence[Features]) -> dict[str, Any]:
     """Write a graph with int8 products.
 
     Args:
@@ -224,8 +224,8 @@ def _rewritten(
         shift = constant(f"{number}.shift", product.shifts[number])
         each.append(
             [
-                make("DequantizeLinear", [codes, steps, zeros], [f"{own}.dequantised"], axis=1),
-                make("MatMul", [f"{name}.rounded", f"{own}.dequantised"], [f"{own}.most"]),
+                make("DequantizeLinear", [codes, steps, zeros], [f"{own}.dequantized"], axis=1),
+                make("MatMul", [f"{name}.rounded", f"{own}.dequantized"], [f"{own}.most"]),
                 make("MatMul", [f"{name}.few", few], [f"{own}.rest"]),
                 make("Add", [f"{own}.most", f"{own}.rest"], [f"{own}.sum"]),
                 make("Add", [f"{own}.sum", shift], [node.output[0]]),

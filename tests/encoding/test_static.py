@@ -10,8 +10,8 @@ from tokenizers.models import BPE, Unigram, WordPiece
 from tokenizers.normalizers import BertNormalizer, Lowercase
 from tokenizers.pre_tokenizers import BertPreTokenizer, ByteLevel, PreTokenizer, WhitespaceSplit
 
-from sentemb.encoding import static_tokens
-from sentemb.encoding.static_tokens import BLANK, CLAUSES, StaticTokens
+from sentemb.encoding import static
+from sentemb.encoding.static import BLANK, CLAUSES, StaticTokens
 
 _LETTERS = [*string.ascii_letters[:10], *string.digits[:3], *string.punctuation, "é", "中", "ß"]
 _WORDS = ["abc", "bad", "face", "cab", "dad"]
@@ -70,9 +70,9 @@ def test_the_tokens_are_the_tokenizers_own(make: Callable[..., Tokenizer], lower
 
 def test_each_part_is_tokenised_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    given = static_tokens._ids
+    given = static._ids
     monkeypatch.setattr(
-        static_tokens, "_ids", lambda tokenizer, texts: asked.extend(texts) or given(tokenizer, texts)
+        static, "_ids", lambda tokenizer, texts: asked.extend(texts) or given(tokenizer, texts)
     )
     tokens = StaticTokens(wordpiece())
     tokens(["abc bad, abc", "bad.", "abc\nface"])
@@ -81,7 +81,7 @@ def test_each_part_is_tokenised_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_more_parts_are_kept_than_a_corpus_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(static_tokens, "_MOST_KEPT", 20)
+    monkeypatch.setattr(static, "_MOST_KEPT", 20)
     tokenizer, texts = wordpiece(), written(300)
     tokens = StaticTokens(tokenizer)
     for first in range(0, len(texts), 10):

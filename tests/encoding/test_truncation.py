@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from sentemb.encoding import load_encoder
-from sentemb.encoding.cut import said_at_end, say_waiting
 from sentemb.encoding.tokens import tokens_of
+from sentemb.encoding.truncation import report_pending, report_truncation
 from sentemb.modules import load
 
 SHORT = ["short", "ünd kürz", "word " * 8]
@@ -36,7 +36,7 @@ def test_a_command_says_at_its_end_how_many_there_were(
 ) -> None:
     for _ in range(2):  # the second time they are in the cache
         said: list[str] = []
-        with said_at_end(said.append):
+        with report_truncation(said.append):
             for texts in ([*SHORT, LONG[0]], LONG, LONG):  # each time by another copy of the encoder
                 encoder = load_encoder("sg-bert-mini", max_length=10, cache_dir=tmp_path)
                 for text in texts:
@@ -48,10 +48,10 @@ def test_a_command_says_at_its_end_how_many_there_were(
 
 def test_encoders_that_read_as_much_share_a_line() -> None:
     said: list[str] = []
-    with said_at_end(said.append):
+    with report_truncation(said.append):
         for name, pooling in (("sg-bert-mini", None), ("bert-mini", "mean")):
             load_encoder(name, max_length=10, pooling=pooling).encode([*SHORT, *LONG])
-        say_waiting(said.append)  # before the next command is named
+        report_pending(said.append)  # before the next command is named
     (line,) = said
     assert line.startswith(MESSAGE.replace(" and were", " or 1 other model and were"))
 
