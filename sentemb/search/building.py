@@ -119,6 +119,7 @@ def new_manifest(encoder: EncoderFacts, dimension: int, options: BuildOptions) -
         versions={"sentemb": __version__, "faiss": faiss.__version__, "numpy": np.__version__},
         index_id=secrets.token_hex(8),
         asked=options.kind != "auto" or options.factory is not None,
+        asked_factory=options.factory or "",
         truncate=options.truncate,
         overlap=options.overlap,
         hybrid=options.hybrid,

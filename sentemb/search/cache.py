@@ -51,6 +51,8 @@ def plan_again(
         memory_budget: Bytes the vector index may take; by default codes keep their size per vector.
         again: Whether the texts of candidates are encoded again.
     """
+    if facts.asked_factory and kind is None and memory_budget is None:
+        return plan_index(count, facts.dimension, factory=facts.asked_factory)
     keeps = facts.asked
     if facts.kind == "ivfpq":  # it may have been chosen for a budget that is not known any more
         keeps = suits_ivfpq(count, facts.dimension)

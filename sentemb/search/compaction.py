@@ -62,6 +62,7 @@ def compact(
             factory=plan.factory,
             reason=plan.reason,
             asked=facts.asked if kind is None else kind != "auto",
+            asked_factory=facts.asked_factory if kind is None and memory_budget is None else "",
             keeps_vectors=not (plan.kind == "ivfpq" and again),
             calibration=facts.calibration or calibration_of(len(chunks), rows),
             keyword_rules=RULES,

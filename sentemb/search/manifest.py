@@ -97,6 +97,7 @@ class Manifest:
         cached: Number of vectors in the faiss file, of deleted documents too.
         index_id: The same for all states of one index, however often it was changed and compacted.
         asked: Whether the kind was requested, so that compaction keeps it.
+        asked_factory: The factory that was requested in place of a kind; empty if none was.
         truncate: What becomes of texts that are longer than the model reads.
         overlap: How much of a chunk may be repeated in the next one, as a share of the model's length.
         chunked: Number of documents that are indexed in chunks.
@@ -131,6 +132,7 @@ class Manifest:
     cached: int = 0
     index_id: str = ""
     asked: bool = False
+    asked_factory: str = ""
     truncate: Truncate = "warn"
     overlap: float = OVERLAP
     chunked: int = 0

@@ -74,7 +74,8 @@ def plan_index(
         kind: A kind, or `auto`.
         memory_budget: Bytes that the vectors and their index may take in memory; for `auto` 2 GiB by default,
             otherwise without bound.
-        factory: A description of faiss in place of a kind, such as `IVF4096,PQ64x4fs`, for experts.
+        factory: A description of faiss in place of a kind, such as `IVF4096,PQ64x4fs`, for experts: `Flat`,
+            `HNSW` with a number of neighbors, or any `IVF` index.
         rescored: Whether the texts of candidates are encoded again to rank them.
 
     Returns:
@@ -92,6 +93,8 @@ def plan_index(
     if memory_budget is not None and memory_budget <= 0:
         raise InputError(f"the memory budget is {memory_budget} bytes", "pass a positive size")
     if factory is not None:
+        # The candidates of codes are ranked by their exact vectors anyway.
+        factory = factory.removesuffix(",RFlat")
         chosen = kind_of(factory)
         if kind not in ("auto", chosen):
             raise InputError(f"the factory {factory} is not of the kind {kind}", "remove one of them")

@@ -193,9 +193,10 @@ class LocalSnapshot:
                 nearest.add(part.vectors, part.recent)
                 found.append(nearest.numbers())
             scores, chunks = rescore(queries, np.concatenate(found, axis=1), self.exact, wanted)
-            if wanted == total or (wanted >= _MOST_EQUAL + count and not exact):
+            coded = cache is not None and not cache.keeps_vectors
+            if coded or wanted == total or (wanted >= _MOST_EQUAL + count and not exact):
                 break
-            if (scores[:, count - 1] - scores[:, -1] > _EQUAL).all() or (cache and not cache.keeps_vectors):
+            if (scores[:, count - 1] - scores[:, -1] > _EQUAL).all():
                 break
             wanted = min(total, 4 * wanted)
         return scores[:, :count], chunks[:, :count]

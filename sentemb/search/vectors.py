@@ -60,6 +60,12 @@ class VectorIndex:
                 f"faiss cannot make the factory {factory} for {dimension} dimensions: {reason}",
                 "see faiss's description of its index factory",
             ) from None
+        codes = faiss.try_extract_index_ivf(index) is not None and not isinstance(index, faiss.IndexRefine)
+        if kind == "ivfpq" and not codes:
+            raise InputError(
+                f"the factory {factory} is not supported",
+                "use Flat, HNSW32 or an IVF index, such as IVF4096,SQ8",
+            )
         return cls(faiss.IndexIDMap(index), kind)
 
     def __len__(self) -> int:
@@ -84,7 +90,13 @@ class VectorIndex:
 
     def train(self, sample: Vectors) -> None:
         """Learn the centroids and codes from a sample, (n, dim)."""
-        self._index.train(sample)
+        try:
+            self._mapped.train(sample)
+        except RuntimeError as error:
+            reason = str(error).rsplit(":", 1)[-1].strip()
+            raise InputError(
+                f"faiss cannot train the index on {len(sample):,} vectors: {reason}", "use fewer lists"
+            ) from None
 
     def add(self, vectors: Vectors, numbers: Numbers) -> None:
         """Add vectors (n, dim) under their numbers (n,)."""

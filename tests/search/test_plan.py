@@ -116,5 +116,15 @@ def test_an_expert_may_pass_a_factory() -> None:
         plan_index(10**6, 64, kind="hnsw", factory="IVF4096,PQ16x4fs")
     index = SearchIndex.build([f"w{n}" for n in range(40)], BagOfWords(), factory="IVF2,SQ8")
     assert index.manifest.factory == "IVF2,SQ8" and index.search("w3", 1)[0].id == 3
+    index.delete([7])
+    index.compact()
+    assert index.manifest.factory == "IVF2,SQ8" and index.search("w3", 1)[0].id == 3
+    index.compact(kind="auto")
+    assert index.manifest.factory == "Flat"
+    assert plan_index(10**6, 64, factory="IVF4096,PQ16x4fs,RFlat").factory == "IVF4096,PQ16x4fs"
+    with pytest.raises(InputError, match="the factory PQ8 is not supported; use Flat, HNSW32 or"):
+        SearchIndex.build(["w1"], BagOfWords(), factory="PQ8")
+    with pytest.raises(InputError, match=r"cannot train the index on 3 vectors: .*; use fewer lists"):
+        SearchIndex.build(["w1", "w2", "w3"], BagOfWords(), factory="IVF64,SQ8")
     with pytest.raises(InputError, match="faiss cannot make the factory Nonsense7 for 32 dimensions"):
         SearchIndex.build(["w1"], BagOfWords(), factory="Nonsense7")
