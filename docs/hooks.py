@@ -26,6 +26,8 @@ _DEFAULTS = re.compile(r"<!-- defaults: (?P<recipe>[\w-]+) -->")
 _REFERENCE = re.compile(r"<!-- reference: (?P<module>[\w.]+) -->")
 _REPORT = re.compile(r"<!-- report: (?P<name>[a-z]+) -->")
 _EXPLAIN = {"coming-from", "faq", "glossary", "machines", "models", "troubleshooting"}
+_ROW, _SKIPPED = r'^<span class="go">\|.*\n', r'^<span class="go">…</span>\n'
+_PRINTED_TABLE = re.compile(f"(?:{_ROW}(?:{_SKIPPED}(?={_ROW}))?)+", re.MULTILINE)
 _INCLUDE = re.compile(r"<!-- include: (?P<path>[\w./-]+) -->")
 
 
@@ -57,10 +59,10 @@ def _boost(page: str) -> float:
 
 
 def on_page_content(html: str, *, page: Page, **_: Any) -> str:
-    """Put the formulas into their places."""
+    """Put the formulas into their places, and each table that a command prints into a box that scrolls."""
     for number, formula in enumerate(page.meta.get("formulas", [])):
         html = html.replace(_PLACE.format(number), formula)
-    return html
+    return _PRINTED_TABLE.sub(lambda found: f'<span class="printed-table">{found[0]}</span>', html)
 
 
 def _defaults(recipe: str) -> str:

@@ -23,6 +23,16 @@ def hooks() -> ModuleType:
     return module
 
 
+def test_the_rows_of_a_printed_table_stay_on_their_lines(hooks: ModuleType) -> None:
+    rows = '<span class="go">| place | system |</span>\n<span class="go">|---|---|</span>\n'
+    page = SimpleNamespace(meta={})
+    html = hooks.on_page_content(f'<code><span class="go">a line</span>\n{rows}\n</code>', page=page)
+    assert f'a line</span>\n<span class="printed-table">{rows}</span>\n' in html
+    assert re.search(
+        r"\.printed-table \{[^}]*overflow-x: auto", (DOCS / "stylesheets" / "code.css").read_text()
+    )
+
+
 def test_a_formula_on_its_own_line_scrolls_in_its_box_and_one_in_a_sentence_does_not(
     hooks: ModuleType,
 ) -> None:

@@ -11,17 +11,22 @@ from typing import Any, NamedTuple
 from datasets import Dataset
 from transformers import TrainerCallback
 
-from sentemb.adaptation.blending import Weights, blend, weights_of
 from sentemb.adaptation.card import adapted_card
 from sentemb.adaptation.config import SHARES, AdaptConfig
 from sentemb.adaptation.forgetting import ForgettingCheck
 from sentemb.adaptation.gain import Gain, calibration, change_of, select
 from sentemb.adaptation.held_out import Parts, Scores, hold_out, scores_on
-from sentemb.adaptation.layers import train_last_layers
-from sentemb.adaptation.limit import MinutesCallback, in_order
 from sentemb.adaptation.outcome import Adapted, kinds_of
 from sentemb.adaptation.pairs import allows_pair, draw_pairs
-from sentemb.adaptation.teaching import taught
+from sentemb.adaptation.training import (
+    MinutesCallback,
+    Weights,
+    blend,
+    in_order,
+    label_with_teacher,
+    train_last_layers,
+    weights_of,
+)
 from sentemb.compression.static_model import static_form
 from sentemb.compression.variants import write_copy
 from sentemb.data.documents import Document
@@ -132,7 +137,9 @@ class AdaptSession(EncoderSession):
         self.start_weights: Weights = weights_of(self.model)
         if self.teacher is not None:
             kept = CachedEncoder(self.teacher, self.kept_vectors)
-            self.rows = taught(self.pairs, kept, partial(self.encode_by_teacher, name=self.teacher.name))
+            self.rows = label_with_teacher(
+                self.pairs, kept, partial(self.encode_by_teacher, name=self.teacher.name)
+            )
 
     def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool, in_memory: bool) -> Any:
         """Make the trainer; pairs come in their order, and training ends with its time."""

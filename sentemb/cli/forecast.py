@@ -34,6 +34,7 @@ from sentemb.search.plan import (
     format_bytes,
     plan_index,
 )
+from sentemb.search.recall import held_out_count
 from sentemb.search.rescoring import encodes_again
 from sentemb.search.vectors import training_points
 
@@ -111,7 +112,9 @@ def forecast(
     sizes = (size // _PART, size)
     sample = [texts[n % len(texts)] + (f" {n}" if n >= len(texts) else "") for n in range(size)]
     options = {"workers": workers, "dtype": dtype}
-    first, last = (_measure(sample[:some], model, plan, encoder.dimension, **options) for some in sizes)
+    runs = first, last = [
+        _measure(sample[:some], model, plan, encoder.dimension, **options) for some in sizes
+    ]
 
     def line(kind: Literal["time", "disk"], name: str, index: str = "") -> Line:
         # A graph grows by n·log n, all else by n.
@@ -123,13 +126,25 @@ def forecast(
         formula = f"{start:.3g} + {slope:.3g}·n{'·log n' if index == 'hnsw' else ''}"
         return Line(kind, name, (first[name], last[name]), formula, start + slope * whole)
 
+    # Many vectors are checked with fewer queries, so the measurement of recall has a formula of its own.
+    each, held_out = _comparison(encoder.dimension), 0 if plan.kind == "flat" else held_out_count(share)
+    for run, n in zip(runs, sizes, strict=True):
+        run["index build"] = max(0.0, run["index build"] - each * n * held_out_count(n))
     lines = [line("time", "encode"), line("time", "index build", plan.kind)]
+    if held_out:
+        # Seconds of a query, which walks a graph or looks into all lists.
+        grow = math.log if plan.kind == "hnsw" else float
+        query, larger = (run["tune"] / max(1, held_out_count(n)) for run, n in zip(runs, sizes, strict=True))
+        slope = max(0.0, (larger - query) / (grow(size) - grow(sizes[0])))
+        tuning = held_out * max(0.0, larger + slope * (grow(share) - grow(size)))
+        formula = f"{each:.3g}·{held_out:,}·n + {tuning:.3g}"
+        lines.append(Line("time", "index build, recall", (), formula, each * held_out * share + tuning))
     if found := re.match(r"IVF(\d+)", plan.factory):
         lists = int(found[1])
-        each, points = lists * _comparison(encoder.dimension), _ROUNDS * training_points(share, lists)
-        compared, formula = each * (share + points), f"{each:.3g}·(n + {points:,})"
+        points, seconds = _ROUNDS * training_points(share, lists), each * lists
+        formula = f"{seconds:.3g}·(n + {points:,})"
+        lines.append(Line("time", "index build, lists", (), formula, seconds * (share + points)))
         codes = last["train"] * min(share, _CODE_POINTS) / min(size, _CODE_POINTS)
-        lines.append(Line("time", "index build, lists", (), formula, compared))
         lines.append(Line("time", "index build, codes", (), f"measured, up to {_CODE_POINTS:,} texts", codes))
     program, building, index = first["memory"], last["build memory"], plan.bytes
     lines += [line("disk", "vectors"), line("disk", "documents of the index")]
@@ -221,8 +236,8 @@ def _measure(
         index.save(folder / "index")
         note("")
         room = _size(folder / "index") - estimate_bytes(index.manifest.factory, len(texts), dimension)
-    train = stages.pop("train", 0.0)
-    found |= {"train": train, "index build": sum(stages.values()), "documents of the index": max(0, room)}
+    found |= {stage: stages.pop(stage, 0.0) for stage in ("train", "tune")}
+    found |= {"index build": sum(stages.values()), "documents of the index": max(0, room)}
     return found | {"build memory": _memory(), "recall": index.manifest.recall.at_10}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import tarfile
 import tempfile
 from collections.abc import Iterable
@@ -35,7 +36,10 @@ def resolve_data_dir(data_dir: str | os.PathLike[str] | None) -> Path | None:
     path = Path(given).expanduser()
     source = "" if data_dir is not None else f" (from {VARIABLE})"
     if not path.exists():
-        raise InputError(f"no such data folder: {path}{source}")
+        fetch = f"sentemb data fetch sts --data-dir {shlex.quote(str(path))}"
+        raise InputError(
+            f"no such data folder: {path}{source}", f"check the path, or download data sets with `{fetch}`"
+        )
     if not path.is_dir():
         raise InputError(f"the data folder {path}{source} is a file", "unpack it, and name the folder")
     return path

@@ -29,10 +29,16 @@ def hold_out(count: int, *, seed: int = 0) -> Numbers:
 
     Querying with vectors of the index itself would flatter it: each finds itself.
     """
-    wanted = min(_QUERIES, count // 10, max(_ENOUGH, _COMPARISONS // max(1, count)))
-    if wanted < _FEWEST:
+    wanted = held_out_count(count)
+    if not wanted:
         return np.empty(0, dtype=np.int64)
     return np.sort(np.random.default_rng(seed).choice(count, wanted, replace=False)).astype(np.int64)
+
+
+def held_out_count(count: int) -> int:
+    """Return how many vectors are kept out of the index."""
+    wanted = min(_QUERIES, count // 10, max(_ENOUGH, _COMPARISONS // max(1, count)))
+    return wanted if wanted >= _FEWEST else 0
 
 
 class ExactNeighbours:

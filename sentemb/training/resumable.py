@@ -114,13 +114,6 @@ class ResumableTrainer(Trainer):
             file = Path(checkpoint) / random_file(0)
         set_random_state(load_state(file))
 
-    def _run_epoch(self, *args: Any, epoch: int, train_dataloader: Any, **kwargs: Any) -> None:
-        # To skip batches, upstream wraps the loader. Before transformers 5.17, the wrapper does not pass the
-        # epoch to the batch sampler, so that a resumed epoch has other batches.
-        if hasattr(train_dataloader, "set_epoch"):
-            train_dataloader.set_epoch(epoch)
-        super()._run_epoch(*args, epoch=epoch, train_dataloader=train_dataloader, **kwargs)
-
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log, and stop a run whose loss, or a part of it, is not finite."""
         super().log(logs, start_time)

@@ -22,10 +22,9 @@ from sentemb._compat import Pooling, Router, Transformer
 from sentemb.adaptation import Adapted, adapt
 from sentemb.adaptation.config import RAW, SHARES, STATIC, AdaptConfig
 from sentemb.adaptation.forgetting import ForgettingCheck
-from sentemb.adaptation.layers import train_last_layers
-from sentemb.adaptation.limit import MinutesCallback
 from sentemb.adaptation.run import configured
 from sentemb.adaptation.session import AdaptSession
+from sentemb.adaptation.training import MinutesCallback, train_last_layers
 from sentemb.compression import write_static
 from sentemb.compression.config import Storage
 from sentemb.data.bundled_text import bundled_sentences

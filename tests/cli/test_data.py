@@ -116,7 +116,10 @@ def test_verify_names_what_differs(tmp_path: Path, shared_data: Path, sentemb: C
             ["verify", "stsb", "--data-dir", "."],
             "does not contain stsb (searched for senteval/downstream/STS",
         ),
-        (["list", "--data-dir", "missing"], "no such data folder: missing"),
+        (
+            ["list", "--data-dir", "missing"],
+            "missing; check the path, or download data sets with `sentemb data fetch sts --data-dir missing`",
+        ),
     ],
 )
 def test_user_errors_are_one_line(

@@ -76,6 +76,8 @@ def test_what_cannot_be_encoded_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
     sentemb: Command,
 ) -> None:
+    if "--ray" in arguments:
+        pytest.importorskip("ray", reason="ray is not installed")
     monkeypatch.chdir(documents.parent)
     code, _, err = sentemb("encode", *arguments)
     assert code == 2

@@ -29,7 +29,7 @@ def test_both_runs_are_those_of_the_commands(codes: Forecast) -> None:
     assert codes.sizes == (750, 3_000)
     times = [line for line in codes.lines if line.kind == "time"]
     assert [line.name for line in times] == [
-        *("encode", "index build", "index build, lists", "index build, codes")
+        *("encode", "index build", "index build, recall", "index build, lists", "index build, codes")
     ]
     assert codes.plan.factory.startswith("IVF1000,")
     assert codes.recall is not None and codes.recall > 0.5
@@ -57,7 +57,7 @@ def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
     def measure(some: list[str], *_: Any, **options: Any) -> dict[str, Any]:
         size = len(some)
         linear = dict.fromkeys(("encode", "index build", "vectors", "documents of the index"), 2.0 + size)
-        return linear | {"train": 1.0, "recall": 0.9, "memory": 10, "build memory": 20}
+        return linear | {"train": 1.0, "tune": 1.0, "recall": 0.9, "memory": 10, "build memory": 20}
 
     monkeypatch.setattr(forecasts, "_measure", measure)
 

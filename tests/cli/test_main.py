@@ -108,7 +108,7 @@ def test_an_error_is_one_line_without_control_characters(
     code, out, err = sentemb(*arguments)
     assert (code, out) == (2, "")
     assert err.startswith("sentemb: error: ") and err.count("\n") == 1
-    assert expected in err
+    assert expected.lower() in err.lower()  # releases of typer print names of arguments in either case
 
 
 @pytest.mark.parametrize("group", [[], ["index"], ["train"]])

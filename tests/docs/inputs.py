@@ -27,6 +27,7 @@ from sentemb.data.bundled_text import (
 from sentemb.modules.bundled import bundled_folder
 from sentemb.search import SearchIndex, read_documents
 from tests.conftest import build_tiny_bert
+from tests.printed import steps_of
 
 ROOT = Path(__file__).parents[2]
 SHARED_DATA = Path(os.environ.get("SENTEMB_TEST_DATA", ROOT.parent / "shared" / "data")).resolve()
@@ -77,6 +78,11 @@ def _more_documents(path: Path) -> None:
 def _library(path: Path) -> None:
     """Entries of Python's documentation: their uses by their names."""
     _json_lines(path, ({"id": name, "text": text} for name, text in _uses().items()))
+
+
+def _small_library(path: Path) -> None:
+    """As few entries as `adapt` and `distill` take."""
+    _json_lines(path, ({"id": name, "text": text} for name, text in _uses(110).items()))
 
 
 def _uses(others: int = 750) -> dict[str, str]:
@@ -182,7 +188,9 @@ def _encoder_with_prompts(folder: Path) -> None:
 
 
 def _loss(path: Path) -> None:
-    path.write_text("from sentemb.losses import SimCSELoss\n\n\nclass MyLoss(SimCSELoss):\n    pass\n")
+    """The one that the guide to training prints."""
+    steps = steps_of((ROOT / "docs/guides/train.md").read_text("utf-8"))
+    path.write_text(next(step.text for step in steps if "class MyLoss" in step.text))
 
 
 def _unclear(path: Path) -> None:
@@ -238,6 +246,7 @@ INPUTS: dict[str, Write] = {
     "more documents": _more_documents,
     "pairs": _pairs,
     "Python's documentation": _library,
+    "a little of Python's documentation": _small_library,
     "queries": _queries,
     "queries of the documents": _queries_of_the_documents,
     "records": _records,

@@ -162,10 +162,8 @@ def unsteady(kernel: LinearKernel, layer: nn.Linear) -> Callable[[torch.Tensor],
         return functools.reduce(torch.add, columns).float()
 
     def product(inputs: torch.Tensor) -> torch.Tensor:
-        rows, kind = (
-            inputs.reshape(-1, inputs.shape[-1]),
-            torch.float64 if len(inputs) < 16 else torch.float32,
-        )
+        rows = inputs.reshape(-1, inputs.shape[-1])
+        kind = torch.float64 if len(rows) < 16 else torch.float32
         given, weight = rows.to(kind), layer.weight.to(kind)
         if 96 <= len(rows) <= 300:
             given, weight = given.flip(1), weight.flip(1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +50,7 @@ def table(queries: list[tuple[dict[str, int], dict[str, float]]]) -> tuple[np.nd
 
 @given(QUERIES)
 def test_every_metric_is_trec_evals(queries: list[tuple[dict[str, int], dict[str, float]]]) -> None:
+    pytrec_eval = pytest.importorskip("pytrec_eval", reason="pytrec-eval is not installed")
     judgements = {f"q{number}": grades for number, (grades, _) in enumerate(queries)}
     run = {f"q{number}": found for number, (_, found) in enumerate(queries) if found}
     referee = pytrec_eval.RelevanceEvaluator(judgements, set(TREC.values())).evaluate(run)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import pytrec_eval
 
 from sentemb.data.retrieval import RetrievalSet, load_retrieval, retrieval_set
 from sentemb.errors import InputError
@@ -36,6 +35,7 @@ def test_real_sets_have_trec_evals_scores(name: str, shared_data: Path, tmp_path
 
 
 def check_by_trec_eval(data: RetrievalSet, hits: Sequence[Hits], path: Path) -> None:
+    pytrec_eval = pytest.importorskip("pytrec_eval", reason="pytrec-eval is not installed")
     judgements: dict[str, dict[str, int]] = {}
     for query, document, grade in data.judged.tolist():
         judgements.setdefault(data.query_ids[query], {})[data.document_ids[document]] = grade
