@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import logging
-import secrets
 import shutil
 import sqlite3
 import tempfile
@@ -117,7 +116,6 @@ def new_manifest(encoder: EncoderFacts, dimension: int, options: BuildOptions) -
         vectors=0,
         skipped=0,
         versions={"sentemb": __version__, "faiss": faiss.__version__, "numpy": np.__version__},
-        index_id=secrets.token_hex(8),
         asked=options.kind != "auto" or options.factory is not None,
         asked_factory=options.factory or "",
         truncate=options.truncate,

@@ -95,7 +95,6 @@ class Manifest:
         cache_bytes: Its size.
         cache_sha256: Its checksum.
         cached: Number of vectors in the faiss file, of deleted documents too.
-        index_id: The same for all states of one index, however often it was changed and compacted.
         asked: Whether the kind was requested, so that compaction keeps it.
         asked_factory: The factory that was requested in place of a kind; empty if none was.
         truncate: What becomes of texts that are longer than the model reads.
@@ -130,7 +129,6 @@ class Manifest:
     cache_bytes: int = 0
     cache_sha256: str = ""
     cached: int = 0
-    index_id: str = ""
     asked: bool = False
     asked_factory: str = ""
     truncate: Truncate = "warn"

@@ -196,11 +196,6 @@ def chunk_number(document: int, part: int) -> int:
     return document << _PARTS | part
 
 
-def document_of(chunk: int) -> int:
-    """Return the number of a chunk's document."""
-    return chunk >> _PARTS
-
-
 def documents_of(chunks: Numbers) -> Numbers:
     """Return the numbers of the documents of chunks."""
     documents: Numbers = chunks >> _PARTS
