@@ -310,9 +310,12 @@ def test_a_row_does_not_depend_on_how_many_there_are(kernel: LinearKernel, input
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_no_shape_and_no_number_of_rows_changes_a_row(kernel: LinearKernel) -> None:
     skip_without(kernel)
-    # A larger layer takes seconds.
-    shapes = st.integers(64, 4096).flatmap(
-        lambda one: st.tuples(st.just(one), st.integers(64, min(4096, 2**20 // one))).flatmap(st.permutations)
+    # Widths of models are multiples of 8. With odd ones, rows are not aligned, and some of MKL's kernels
+    # without AVX-512 depend on that. A larger layer takes seconds.
+    shapes = st.integers(8, 512).flatmap(
+        lambda one: st.tuples(
+            st.just(8 * one), st.integers(8, min(512, 2**14 // one)).map(lambda other: 8 * other)
+        ).flatmap(st.permutations)
     )
 
     @settings(max_examples=8)
