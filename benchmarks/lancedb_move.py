@@ -35,10 +35,8 @@ from sentemb.encoding.sharding import encode_shards
 from sentemb.encoding.shards import Row
 from sentemb.evaluation.environment import hardware
 from sentemb.search import SearchIndex
-from sentemb.search.fill import fill_lancedb
-from sentemb.search.move import move
-from sentemb.search.recall import ExactNeighbours, share_found
-from sentemb.search.stored import index_shards
+from sentemb.search.move import fill_lancedb, move
+from sentemb.search.recall import ExactNeighbours, recall_at_k
 
 K = 10
 SENTENCES = 170_000
@@ -75,7 +73,7 @@ def measured(index: SearchIndex, lookup: Lookup, texts: list[str], queries: np.n
             hits = index.search(texts[place], K, vectors=vector, where=where)
             times.append(1000 * (time.perf_counter() - started))
             found.append([hit.id for hit in hits])
-        row[f"{name}recall_at_10"] = share_found(np.array(found), exact.numbers())
+        row[f"{name}recall_at_10"] = recall_at_k(np.array(found), exact.numbers())
         row[f"{name}p50_ms"] = statistics.median(times)
         row[f"{name}p99_ms"] = float(np.percentile(times, 99))
     started = time.perf_counter()
@@ -126,11 +124,11 @@ def rows(options: argparse.Namespace, folder: Path) -> Iterator[tuple[str, Figur
     encoded = [Row(place, text, metadata, "") for place, text, metadata in documents()]
     shards = encode_shards(encoded, folder / "shards", {"model": options.model}, source="texts").folder
     address = f"lancedb:{folder / 'filled'}"
-    seconds = clocked(lambda: fill_lancedb(shards, address, workers=options.workers))
+    seconds = clocked(lambda: fill_lancedb(shards, address))
     filled = SearchIndex.open(address)
     row = {"made_s": seconds, "bytes_per_document": bytes_of(folder / "filled") / options.count}
     # Not the folder above, whose vectors were brought to length 1 twice.
-    row |= {"same": same(index_shards(shards, kind="flat"), filled)}
+    row |= {"same": same(SearchIndex.from_shards(shards, kind="flat"), filled)}
     yield "LanceDB, filled from shards", row | measured(filled, lookup, texts, queries)
 
 
@@ -176,7 +174,6 @@ def main() -> None:
     parser.add_argument("--model", default="static-mini", help="encoder (default: static-mini)")
     parser.add_argument("--count", type=int, default=100_000, help="documents (default: 100000)")
     parser.add_argument("--queries", type=int, default=500)
-    parser.add_argument("--workers", type=int, default=1, help="processes that fill LanceDB (default: 1)")
     parser.add_argument("--hnsw", action="store_true", help="build and measure a graph too")
     parser.add_argument("--folder", type=Path, help="where the indexes are made, for a while")
     parser.add_argument("--output", type=Path, help="write JSON here and a table beside it")

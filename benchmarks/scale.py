@@ -37,7 +37,7 @@ from sentemb.data.sources import read_rows
 from sentemb.encoding.encoder import normalised
 from sentemb.encoding.shards import ShardFolder
 from sentemb.search import SearchIndex
-from sentemb.search.recall import ExactNeighbours, share_found
+from sentemb.search.recall import ExactNeighbours, recall_at_k
 
 _SENTEMB = "if __name__ == '__main__':\n import sys\n from sentemb.cli.main import run\n run(sys.argv[1:])"
 _WORDS = (6, 40)  # of a line that is taken
@@ -164,7 +164,7 @@ def _search(vectors: Path, index: Path, queries: Path) -> Result:
         seconds.append(time.perf_counter() - began)
     facts = opened.manifest
     return {
-        "recall": share_found(np.array([[hit.id for hit in row] for row in hits]), exact.numbers()),
+        "recall": recall_at_k(np.array([[hit.id for hit in row] for row in hits]), exact.numbers()),
         "ms": 1000 * statistics.median(seconds),
         "ms_99": 1000 * statistics.quantiles(seconds, n=100)[-1],
         "factory": facts.factory,

@@ -37,7 +37,7 @@ from sentemb.encoding import load_encoder
 from sentemb.encoding.encoder import normalised
 from sentemb.evaluation.environment import hardware
 from sentemb.search import SearchIndex
-from sentemb.search.recall import ExactNeighbours, share_found
+from sentemb.search.recall import ExactNeighbours, recall_at_k
 
 K = 10
 SELECTIVITIES = (1, 0.1, 0.01, 0.001, 0.0001)
@@ -136,7 +136,7 @@ def timed(search: Search, data: Data, alive: NDArray[np.bool_] | None = None) ->
         "queries_per_second": len(queries) / min(batches),
         "p50_ms": statistics.median(single),
         "p99_ms": float(np.percentile(single, 99)),
-        "recall_at_10": share_found(np.array(found), exact),
+        "recall_at_10": recall_at_k(np.array(found), exact),
     }
 
 
@@ -180,7 +180,8 @@ def sentemb_rows(kind: Any, data: Data, folder: Path) -> Iterator[tuple[str, Row
     row["resident_mib"] = resident() - before
     yield f"sentemb {kind}", row | filtered(search, data, alive)
     if kind == "hnsw":
-        graph = index._view.segments.base._index
+        with index.store.snapshot() as snapshot:
+            graph = snapshot.state.cache._index
         parameters = faiss.SearchParametersHNSW(efSearch=facts.effort)
         raw = timed(lambda q: graph.search(data.vectors[q], K, params=parameters)[1], data)
         yield "faiss HNSW, same graph", raw

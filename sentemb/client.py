@@ -22,7 +22,7 @@ from sentemb._network import find_proxy, is_loopback
 from sentemb.errors import InputError
 from sentemb.search import Changed, Document, Hit, Snippet
 from sentemb.search.documents import as_documents
-from sentemb.search.prepared import Span
+from sentemb.search.passages import Span
 
 logger = logging.getLogger(__name__)
 Parameters = ParamSpec("Parameters")

@@ -24,6 +24,7 @@ from sentemb.encoding.sharding import SHARD_SIZE, encode_shards
 from sentemb.encoding.shards import Row
 from sentemb.encoding.workers import local_pool
 from sentemb.errors import InputError
+from sentemb.search import SearchIndex
 from sentemb.search.plan import (
     DEFAULT_MEMORY_BUDGET,
     IVFPQ_MINIMUM,
@@ -34,8 +35,7 @@ from sentemb.search.plan import (
     plan_index,
 )
 from sentemb.search.recall import held_out_count
-from sentemb.search.rescoring import rescores
-from sentemb.search.stored import index_shards
+from sentemb.search.rescoring import encodes_again
 from sentemb.search.vectors import training_points
 
 _SECONDS = 4.0  # of encoding, so that the rate does not drown in what starting a command takes
@@ -105,7 +105,7 @@ def forecast(
     if not texts:
         raise InputError("the sample does not contain a text", "pass texts that are not blank")
     encoder = load_encoder(**model)
-    rescored = rescores("auto", encoder.describe())
+    rescored = encodes_again("auto", encoder.describe())
     machines, by_default, plan = _plan(count, encoder.dimension, kind, memory_budget, rescored)
     share = -(-count // machines)
     size = int(min(max(most, _FEWEST[plan.kind]), max(_FEWEST[plan.kind], _SECONDS * _rate(encoder, texts))))
@@ -232,7 +232,7 @@ def _measure(
         found["memory"] = _memory() + (workers * _memory(resource.RUSAGE_CHILDREN) if workers > 1 else 0)
         budget = budget_of(plan, len(texts), dimension)
         began = _now()
-        index = index_shards(shards, kind=plan.kind, memory_budget=budget, progress=note)
+        index = SearchIndex.from_shards(shards, kind=plan.kind, memory_budget=budget, progress=note)
         index.save(folder / "index")
         note("")
         room = _size(folder / "index") - estimate_bytes(index.manifest.factory, len(texts), dimension)

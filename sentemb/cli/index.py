@@ -7,11 +7,10 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sentemb._files import read_json
 from sentemb.cli.console import next_command, say, show
 from sentemb.cli.options import (
     AsJson,
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from sentemb.search import Hit, Manifest
     from sentemb.search.calibration import Calibration
     from sentemb.search.manifest import EncoderFacts
-    from sentemb.search.view import View
 
 IndexFolder = Annotated[Path, typer.Argument(help="Index folder.")]
 IndexPlace = Annotated[str, typer.Argument(help="Index folder, or lancedb:URI.")]
@@ -54,8 +52,6 @@ _FATES = {
     "warn": "new long texts are truncated with a warning",
     "error": "new long texts are an error",
 }
-BUILT_WITHOUT_ROLE = "built without the model's document prompt or route; build it again"
-_COUNTS = ("documents", "vectors", "left_out", "split", "cut")
 _EFFORT = {"flat": "", "hnsw": ", efSearch {}", "ivfpq": ", nprobe {}"}
 
 
@@ -92,20 +88,13 @@ def search(
 ) -> None:
     """Find the best documents for a query."""
     from sentemb.search import SearchIndex
-    from sentemb.search.searching import Wanted, by_keywords, check_queries, find
     from sentemb.search.where import read_where
 
     texts = _queries(query, queries)
     conditions = read_where(where) if where else None
-    if mode == "keyword":  # no model is loaded
-        wanted = Wanted.checked(k, mode, min_score, conditions)
-        view = _view_of(folder)
-        rank = by_keywords(view, check_queries(texts, blank=False), wanted)
-        found, calibration = find(view.newest, rank, texts, wanted), None
-    else:
-        index = SearchIndex.open(folder, model)
-        found = index.search(texts, k, mode=mode, min_score=min_score, where=conditions)
-        calibration = index.manifest.calibration if mode == "dense" else None
+    index = SearchIndex.open(folder, None if mode == "keyword" else model)
+    found = index.search(texts, k, mode=mode, min_score=min_score, where=conditions)
+    calibration = index.manifest.calibration if mode == "dense" else None
     for text, hits in zip(texts, found, strict=True):
         if as_json:
             answer = {"query": text, "hits": [asdict(hit) for hit in hits]}
@@ -116,39 +105,28 @@ def search(
 
 def info(place: IndexPlace, as_json: AsJson = False) -> None:
     """Show the contents and settings of an index, after verifying all checksums."""
-    from sentemb.search.address import in_lancedb
-    from sentemb.search.view import open_view
+    from sentemb.search import SearchIndex
 
-    if in_lancedb(place):
+    index = SearchIndex.open(place)
+    if is_in_lancedb(place):
         from sentemb.cli.index_move import show_table
 
-        show_table(place, as_json=as_json)
+        show_table(index, as_json=as_json)
         return
-    folder = Path(place)
-    view = open_view(folder, verify=True)
-    segments = view.segments
-    counts = {"written": len(segments.numbers), "tombstones": int(segments.dead.sum())}
-    if not as_json:
-        show_facts(folder, view.manifest, **counts)
-        if segments.compaction_pays:
-            next_command("index", "compact", folder)
-    elif view.manifest.living is None:
-        typer.echo((folder / "manifest.json").read_text(encoding="utf-8"), nl=False)
-    else:
-        now = {name: getattr(view.manifest, name) for name in _COUNTS}
-        counts["compaction_pays"] = segments.compaction_pays
-        typer.echo(json.dumps(read_json(folder / "manifest.json") | now | counts, indent=2))
+    folder, counts = Path(place), index.info()
+    pays = counts["compaction_pays"]
+    if as_json:
+        facts = json.loads(index.manifest.dump(folder.absolute()))
+        typer.echo(json.dumps(facts | counts, indent=2))
+        return
+    show_facts(folder, index.manifest, written=counts["written"], tombstones=counts["tombstones"])
+    if pays:
+        next_command("index", "compact", folder)
 
 
-def _view_of(place: str) -> View:
-    from sentemb.search.address import in_lancedb
-    from sentemb.search.view import open_view
-
-    if not in_lancedb(place):
-        return open_view(Path(place), verify=True)
-    from sentemb.search.lancedb_view import open_lance_view
-
-    return cast("View", open_lance_view(place))  # answers what searches ask of one
+def is_in_lancedb(place: str) -> bool:
+    """Return whether an index is in LanceDB."""
+    return place.startswith("lancedb:")
 
 
 def _queries(query: str | None, file: Path | None) -> list[str]:
@@ -219,20 +197,14 @@ def show_facts(folder: Path, manifest: Manifest, *, written: int = 0, tombstones
         )
     if written or tombstones:
         found += f"; since then {written:,} vectors were added and {tombstones:,} deleted"
-    size = bytes_on_disk(folder, manifest)
-    encoder, adapter = manifest.encoder, manifest.adapter
-    mapped = (
-        f" for queries, mapped to the documents' encoder {adapter.documents.name} with recall@10 "
-        f"{adapter.recall_new:.3f}"
-        if adapter
-        else ""
-    )
+    size = bytes_on_disk(folder)
+    encoder = manifest.encoder
     facts = {
-        "documents": f"{manifest.documents:,}; {manifest.left_out:,} blank ones were skipped",
+        "documents": f"{manifest.documents:,}; {manifest.skipped:,} blank ones were skipped",
         "long texts": _long_texts(manifest),
-        "vectors": f"{manifest.vectors:,} of {manifest.dimension} dimensions, one per unique text",
-        "encoder": f"{encoder.name} ({encoder.fingerprint[:12]}), {manifest.metric}{mapped}",
-        "prompts": describe_roles(manifest.documents_encoder),
+        "vectors": f"{manifest.vectors:,} of {manifest.dimension} dimensions, one per document or chunk",
+        "encoder": f"{encoder.name} ({encoder.fingerprint[:12]}), {manifest.metric}",
+        "prompts": describe_roles(manifest.encoder),
         "kind": f"{manifest.factory}{_EFFORT[manifest.kind].format(manifest.effort)}{_ranking(manifest)}",
         "chosen": manifest.reason,
         "recall@10": found,
@@ -249,10 +221,6 @@ def show_facts(folder: Path, manifest: Manifest, *, written: int = 0, tombstones
 
 def describe_roles(facts: EncoderFacts) -> str:
     """Say in a line how an index treats queries and documents."""
-    from sentemb.search.encoders import lacks_role
-
-    if lacks_role(facts):
-        return BUILT_WITHOUT_ROLE
     prompts = facts.details.get("prompts", {})
     given = [f"{role} {prompts[role]!r}" for role in ("query", "document") if prompts.get(role)]
     routes = ["separate routes of the model for queries and documents"] if facts.details.get("routes") else []
@@ -261,37 +229,32 @@ def describe_roles(facts: EncoderFacts) -> str:
 
 def _long_texts(manifest: Manifest) -> str:
     """What became of texts that are longer than the model reads, in a line."""
-    if not manifest.long:
+    if not manifest.chunked and not manifest.truncated:
         return f"none; {_FATES[manifest.truncate]}"
-    counts = ((manifest.split, "in chunks"), (manifest.cut, "truncated"))
+    counts = ((manifest.chunked, "in chunks"), (manifest.truncated, "truncated"))
     parts = [f"{count:,} document{'s' * (count != 1)} {what}" for count, what in counts if count]
     return f"{', '.join(parts)}; {_FATES[manifest.truncate]}"
 
 
 def _ranking(manifest: Manifest) -> str:
-    """What ranks the candidates of codes, where it is not the codes."""
+    """Return what ranks the candidates of codes, where it is not the codes."""
     if not manifest.rescored:
         return ""
-    return (
-        f"; for 10 hits, the texts of the {manifest.rescored} best candidates are encoded again to rank them"
-    )
+    found = f"; for 10 hits, the best {manifest.rescored} candidates are ranked by "
+    return found + ("their vectors" if manifest.keeps_vectors else "their texts, which are encoded again")
 
 
-def _words(language: str | None) -> str:
-    """How texts are cut to words, in a line."""
-    if language is None:
-        return "not indexed; index them with `sentemb index compact`"
-    return (
-        "words, without rules of a language" if language == "und" else f"words, with the rules of {language}"
-    )
+def _words(language: str) -> str:
+    """Return how texts are turned into words, in a line."""
+    if language == "und":
+        return "words, without rules of a language"
+    return f"words, with the rules of {language}"
 
 
 def _describe(calibration: Calibration | None) -> str:
     """What scores mean, in a line."""
     if calibration is None:
-        return (
-            "not available: there were too few texts, or the index is old (then run `sentemb index compact`)"
-        )
+        return "not available: there were too few texts"
     points = ", ".join(
         f"{percentile}% score below {calibration.score(percentile):.3f}" for percentile in (50, 90, 99)
     )

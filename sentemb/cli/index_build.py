@@ -12,7 +12,7 @@ import typer
 from sentemb._files import refuse_unusable_output
 from sentemb._uris import without_listed_secrets
 from sentemb.cli.console import next_command, progress_bar, propose_fit, say
-from sentemb.cli.index import COMPACTING, STAGES, TruncateOption, by_stage, show_facts
+from sentemb.cli.index import COMPACTING, STAGES, TruncateOption, by_stage, is_in_lancedb, show_facts
 from sentemb.cli.options import (
     DEFAULT_ENCODER,
     EncoderOptions,
@@ -24,7 +24,7 @@ from sentemb.cli.options import (
     grouped,
 )
 from sentemb.errors import InputError
-from sentemb.search.prepared import OVERLAP
+from sentemb.search.chunks import OVERLAP
 
 if TYPE_CHECKING:
     from sentemb.search import Document, SearchIndex
@@ -89,20 +89,22 @@ def build(
             "does so for static models."
         ),
     ] = "auto",
-    workers: Annotated[
-        int, typer.Option(min=1, max=256, help="Number of processes that write to LanceDB.")
-    ] = 1,
+    factory: Annotated[
+        str | None,
+        typer.Option(
+            help="Description of faiss's index factory in place of --kind, such as IVF4096,PQ64x4fs, for "
+            "experts."
+        ),
+    ] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Encode documents and index them. Run the same command again to resume an interrupted build."""
     from sentemb.encoding.shards import is_shard_folder
     from sentemb.search import read_documents
-    from sentemb.search.address import in_lancedb
-    from sentemb.search.folder import check_output
+    from sentemb.search.chunks import check_truncation
+    from sentemb.search.folder import check_output, work_folder
     from sentemb.search.keywords import check_language
     from sentemb.search.plan import parse_bytes
-    from sentemb.search.truncation import check_truncation
-    from sentemb.search.work import work_folder
 
     budget = None if memory_budget is None else parse_bytes(memory_budget)
     check_language(language)
@@ -111,11 +113,12 @@ def build(
     if encoded:
         columns = {"text_column": text_column, "title_column": title_column, "id_column": id_column}
         _refuse("applies to documents, but the input is a folder of vectors", **columns)
-    if in_lancedb(output):
+    if is_in_lancedb(output):
         _refuse(
             "does not apply to a LanceDB index",
             kind=None if kind == "auto" else kind,
             memory_budget=memory_budget,
+            factory=factory,
             rescore=None if rescore == "auto" else rescore,
             overwrite=overwrite or None,
         )
@@ -125,9 +128,8 @@ def build(
                 "`sentemb encode`",
                 f"run `sentemb encode {data} --output VECTORS` first and pass VECTORS",
             )
-        _fill(data, output, None if model == DEFAULT_ENCODER else model, metric, language, workers)
+        _fill(data, output, None if model == DEFAULT_ENCODER else model, metric, language)
         return
-    _refuse("works only with a LanceDB index", workers=workers if workers > 1 else None)
     folder = Path(output)
     check_output(folder, overwrite=overwrite)
     refuse_unusable_output(folder, [data, model], cache=options.cache_dir)
@@ -137,6 +139,7 @@ def build(
             "kind": kind,
             "metric": metric,
             "memory_budget": budget,
+            "factory": factory,
             "language": language,
             "rescore": rescore,
             "work_dir": work_dir,
@@ -165,11 +168,12 @@ def build(
 
 def _of_documents(documents: Iterator[Document], model: str, options: EncoderOptions) -> _Make:
     """An index of documents that are encoded."""
-    from sentemb.search import EncoderSource, SearchIndex
+    from sentemb.encoding import EncoderSpec
+    from sentemb.search import SearchIndex
 
     # Before the model is loaded: a missing file or column must not cost a minute.
     first = list(itertools.islice(documents, 1))
-    source = EncoderSource(model, options.pooling, options.precision, options.max_length)
+    source = EncoderSpec(model, options.pooling, options.precision, options.max_length)
     encoder = source.load(device=options.device, cache_dir=options.cache_dir, data_dir=options.data_dir)
 
     def make(bar: Callable[[str, int, int], None], wanted: Mapping[str, Any]) -> SearchIndex:
@@ -182,12 +186,12 @@ def _of_documents(documents: Iterator[Document], model: str, options: EncoderOpt
 def _of_vectors(data: str, moved: str | None) -> _Make:
     """An index of what was encoded before."""
     from sentemb.encoding.shards import ShardFolder
-    from sentemb.search.stored import index_shards
+    from sentemb.search import SearchIndex
 
     shards = ShardFolder(data)
 
     def make(bar: Callable[[str, int, int], None], wanted: Mapping[str, Any]) -> SearchIndex:
-        return index_shards(shards, moved, progress=by_stage(bar, COMPACTING), **wanted)
+        return SearchIndex.from_shards(shards, moved, progress=by_stage(bar, COMPACTING), **wanted)
 
     return make
 
@@ -198,11 +202,10 @@ def _fill(
     moved: str | None,
     metric: Literal["cosine", "dot"] | None,
     language: str,
-    workers: int,
 ) -> None:
     """Write what was encoded before to LanceDB."""
     from sentemb.encoding.shards import ShardFolder
-    from sentemb.search.fill import fill_lancedb
+    from sentemb.search.move import fill_lancedb
 
     shards = ShardFolder(data)
     with progress_bar() as bar:
@@ -212,9 +215,7 @@ def _fill(
             moved,
             metric=metric,
             language=language,
-            workers=workers,
             progress=by_stage(bar, _FILLING),
-            say=say,
         )
     shown = without_listed_secrets(address)
     typer.echo(f"{shown}: {manifest.documents:,} documents, {manifest.vectors:,} vectors")

@@ -18,6 +18,7 @@ from sentemb.cli.index import (
     NewKind,
     as_integer,
     by_stage,
+    is_in_lancedb,
     read_lines,
     show_facts,
 )
@@ -26,7 +27,7 @@ from sentemb.errors import InputError
 
 if TYPE_CHECKING:
     from sentemb.search import Changed, Document, SearchIndex
-    from sentemb.search.prepared import Truncate
+    from sentemb.search.chunks import Truncate
 
 Data = Annotated[str, typer.Argument(help="Documents: file, folder, hub id or catalogue name.")]
 Moved = Annotated[
@@ -80,28 +81,21 @@ def delete(
     ids_file: Annotated[Path | None, typer.Option("--ids", help="File with ids, one per line.")] = None,
 ) -> None:
     """Delete documents by their ids, in one step. Ids that are not in the index are counted."""
-    from sentemb.search.address import in_lancedb
     from sentemb.search.documents import check_id
-    from sentemb.search.view import open_view
-    from sentemb.search.writer import Writer, change
 
     if ids and ids_file is not None:
         raise InputError("ids and --ids cannot be combined", "pass one of them")
     wanted = list(dict.fromkeys(ids or read_lines(ids_file, "id", "--ids")))
     for position, text in enumerate(wanted):
         check_id(text, f"id {position}")
-
-    def work(writer: Writer) -> int:
-        return sum(writer.delete([text]) or writer.delete(as_integer(text)) for text in wanted)
-
-    if in_lancedb(folder):
-        deleted, left = _delete_rows(folder, wanted)
-    else:
-        deleted = change(Path(folder), None, work)
-        left = open_view(Path(folder), verify=False).manifest.documents
+    index = _open(folder)
+    # A command line cannot tell 1 from "1": of both, the text goes.
+    named = [text for text, one in zip(wanted, index.get(wanted), strict=True) if one is not None]
+    numbers = [number for text in wanted if text not in named for number in as_integer(text)]
+    deleted = index.delete([*named, *numbers])
     missing = len(wanted) - deleted
     not_there = f", {missing:,} not in the index" if missing else ""
-    typer.echo(f"deleted {deleted:,}{not_there}; {left:,} documents remain")
+    typer.echo(f"deleted {deleted:,}{not_there}; {len(index):,} documents remain")
 
 
 def compact(
@@ -110,41 +104,27 @@ def compact(
     memory_budget: NewBudget = None,
 ) -> None:
     """Merge changes into the vector index and free the space of deleted documents."""
-    from sentemb.search.address import in_lancedb
-    from sentemb.search.compaction import compact as compacted
     from sentemb.search.plan import parse_bytes
 
-    if in_lancedb(place):
-        _optimise(place, chosen=kind is not None or memory_budget is not None)
-        return
-    folder = Path(place)
-    budget = None if memory_budget is None else parse_bytes(memory_budget)
-    with progress_bar() as bar:
-        manifest = compacted(folder, kind=kind, memory_budget=budget, progress=by_stage(bar, COMPACTING))
-    show_facts(folder, manifest)
-
-
-def _delete_rows(address: str, wanted: list[str]) -> tuple[int, int]:
-    """Delete documents of an index in LanceDB: how many there were, and how many are left."""
-    from sentemb.search.lancedb_table import key_of
-    from sentemb.search.lancedb_view import open_lance_view
-
-    table = open_lance_view(address).table
-    there = table.there(key for text in wanted for key in map(key_of, [text, *as_integer(text)]))
-    numbers = {key_of(number) for text in wanted if key_of(text) in there for number in as_integer(text)}
-    if there - numbers:  # of 1 and "1" the text goes, as from a folder
-        table.delete(sorted(there - numbers))
-    return len(there - numbers), table.count("part = 0")
-
-
-def _optimise(address: str, *, chosen: bool) -> None:
-    from sentemb.cli.index_move import show_table
-    from sentemb.search.lancedb_view import open_lance_view
-
-    if chosen:
+    if is_in_lancedb(place) and (kind is not None or memory_budget is not None):
         raise InputError("LanceDB chooses the kind of its index itself", "remove --kind and --memory-budget")
-    open_lance_view(address).table.optimise()
-    show_table(address, as_json=False)
+    budget = None if memory_budget is None else parse_bytes(memory_budget)
+    index = _open(place)
+    with progress_bar() as bar:
+        index.compact(kind=kind, memory_budget=budget, progress=by_stage(bar, COMPACTING))
+    if is_in_lancedb(place):
+        from sentemb.cli.index_move import show_table
+
+        show_table(index, as_json=False)
+    else:
+        show_facts(Path(place), index.manifest)
+
+
+def _open(place: str) -> SearchIndex:
+    """Open an index without reading all of it."""
+    from sentemb.search import SearchIndex
+
+    return SearchIndex.open(place) if is_in_lancedb(place) else SearchIndex.load(place, verify=False)
 
 
 def _documents(
@@ -167,9 +147,8 @@ def _change(
     replacing: bool,
 ) -> None:
     from sentemb.search import SearchIndex
-    from sentemb.search.address import in_lancedb
 
-    if not in_lancedb(folder):
+    if not is_in_lancedb(folder):
         refuse_unusable_output(folder, [data])
     # Before the model is loaded: a missing file or column must not cost a minute.
     first = list(itertools.islice(documents, 1))
@@ -184,10 +163,10 @@ def _say_changed(index: SearchIndex, done: Changed) -> None:
     parts = [f"added {done.added:,}"]
     if done.replaced:
         parts.append(f"replaced {done.replaced:,}")
-    if done.left_out:
-        parts.append(f"skipped {done.left_out:,} blank")
-    if done.split:
-        parts.append(f"split {done.split:,} into chunks")
-    if done.cut:
-        parts.append(f"truncated {done.cut:,}")
+    if done.skipped:
+        parts.append(f"skipped {done.skipped:,} blank")
+    if done.chunked:
+        parts.append(f"split {done.chunked:,} into chunks")
+    if done.truncated:
+        parts.append(f"truncated {done.truncated:,}")
     typer.echo(f"{', '.join(parts)}; {index.count():,} documents in total")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sentemb._files import refuse_unusable_output
 from sentemb._uris import without_listed_secrets
 from sentemb.cli.console import next_command, progress_bar, show
-from sentemb.cli.index import describe_roles
+from sentemb.cli.index import describe_roles, is_in_lancedb
+
+if TYPE_CHECKING:
+    from sentemb.search import SearchIndex
 
 _STAGES = {
     "read": "reading documents",
@@ -29,10 +32,9 @@ def move(
     ],
 ) -> None:
     """Copy an index from a folder to LanceDB or back, without encoding again. The source is not changed."""
-    from sentemb.search.address import in_lancedb
     from sentemb.search.move import move as moved
 
-    if not in_lancedb(to):
+    if not is_in_lancedb(to):
         refuse_unusable_output(to, [source])
     with progress_bar() as bar:
         manifest = moved(
@@ -43,13 +45,11 @@ def move(
     next_command("index", "search", to, "your question")
 
 
-def show_table(address: str, *, as_json: bool) -> None:
+def show_table(index: SearchIndex, *, as_json: bool) -> None:
     """Print what is known of an index in LanceDB."""
     from sentemb.report.table import Table
-    from sentemb.search.lancedb_view import open_lance_view
 
-    view = open_lance_view(address)
-    manifest, stats = view.manifest, view.table.stats()
+    manifest = index.manifest
     facts = {
         "documents": manifest.documents,
         "vectors": manifest.vectors,
@@ -57,7 +57,7 @@ def show_table(address: str, *, as_json: bool) -> None:
         "encoder": f"{manifest.encoder.name} ({manifest.encoder.fingerprint[:12]}), {manifest.metric}",
         "prompts": describe_roles(manifest.encoder),
         "language": manifest.language,
-        **stats,
+        **index.info(),
     }
     if as_json:
         typer.echo(json.dumps(facts, indent=2))
@@ -70,4 +70,4 @@ def show_table(address: str, *, as_json: bool) -> None:
         else str(value)
         for name, value in facts.items()
     }
-    show(Table("", ("index", address), tuple(listed.items()), names=2))
+    show(Table("", ("index", index.store.address), tuple(listed.items()), names=2))

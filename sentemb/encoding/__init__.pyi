@@ -6,3 +6,4 @@ from .family import encode_together as encode_together
 from .resolve import load_encoder as load_encoder
 from .roles import for_role as for_role
 from .roles import similarity_of as similarity_of
+from .spec import EncoderSpec as EncoderSpec

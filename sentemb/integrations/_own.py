@@ -4,20 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from sentemb.errors import InputError
 from sentemb.search import Document, SearchIndex
-from sentemb.search.encoders import AdaptedEncoder
-
-
-def check_plain(index: SearchIndex) -> SearchIndex:
-    """Refuse an index that maps the vectors of queries, which frameworks compute by themselves."""
-    if isinstance(index.encoder, AdaptedEncoder):
-        raise InputError(
-            "the index uses an adapter (`sentemb index upgrade --adapter`), which this integration does not "
-            "support",
-            "upgrade the index without --adapter",
-        )
-    return index
 
 
 def own_ids(index: SearchIndex, ids: Sequence[str]) -> list[str | int]:

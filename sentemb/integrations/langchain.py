@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from sentemb.encoding import EncoderSpec
 from sentemb.encoding.encoder import TextEncoder, Vectors, normalised
 from sentemb.encoding.roles import for_role
 from sentemb.errors import InputError
-from sentemb.integrations._own import check_plain, ids_of, own_ids
+from sentemb.integrations._own import ids_of, own_ids
 from sentemb.integrations.embeddings import EmbeddingsEncoder
-from sentemb.search import EncoderSource, SearchIndex
+from sentemb.search import SearchIndex
 from sentemb.search.encoders import resolve
+from sentemb.search.folder import is_index
 from sentemb.search.hit import Hit
-from sentemb.search.manifest import NAME
 from sentemb.search.plan import Metric
 from sentemb.search.searching import Mode
 
@@ -52,7 +53,7 @@ class SentembEmbeddings(Embeddings):
 
     def __init__(self, model: Any) -> None:
         self.encoder: TextEncoder = resolve(model)
-        self.source = EncoderSource(str(model)) if isinstance(model, (str, Path)) else None
+        self.source = EncoderSpec(str(model)) if isinstance(model, (str, Path)) else None
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """The vectors of documents."""
@@ -101,14 +102,14 @@ class SentembVectorStore(VectorStore):
         self._embedding = embedding
         ours = isinstance(embedding, SentembEmbeddings)
         encoder = embedding.encoder if ours else EmbeddingsEncoder(embedding, name)
-        if path is None or not (Path(path) / NAME).exists():
+        if path is None or not is_index(path):
             source = embedding.source if ours else None
             index = SearchIndex.build(
                 (), encoder, source=source, metric=metric, language=language, allow_empty=True
             )
             if path is not None:
                 index.save(path)
-        self.index = index if path is None else check_plain(SearchIndex.load(path, encoder))
+        self.index = index if path is None else SearchIndex.load(path, encoder)
 
     @classmethod
     def from_texts(
@@ -171,8 +172,8 @@ class SentembVectorStore(VectorStore):
         named = [key or str(uuid.uuid4()) for key in ids or repeat(None, len(texts))]
         rows = zip(own_ids(self.index, named), texts, metadatas or repeat({}), strict=False)
         changed = self.index.update(rows)
-        if changed.left_out:
-            logger.warning("%d blank documents were skipped", changed.left_out)
+        if changed.skipped:
+            logger.warning("%d blank documents were skipped", changed.skipped)
         return named
 
     def add_documents(
@@ -268,7 +269,7 @@ class SentembVectorStore(VectorStore):
             The documents, in the order of the choice.
 
         Raises:
-            InputError: As for `similarity_search`, or the index keeps no vectors.
+            InputError: As for `similarity_search`, or there are no such documents.
         """
         vector = self._embedding.embed_query(query)
         return self.max_marginal_relevance_search_by_vector(vector, k, fetch_k, lambda_mult, filter=filter)

@@ -6,7 +6,6 @@ from .hit import Hit as Hit
 from .hit import Snippet as Snippet
 from .hybrid_weight import HybridWeight as HybridWeight
 from .index import SearchIndex as SearchIndex
-from .manifest import AdapterFacts as AdapterFacts
 from .manifest import Manifest as Manifest
 from .manifest import Recall as Recall
 from .negatives import MinedCounts as MinedCounts
@@ -14,6 +13,5 @@ from .negatives import mine_negatives as mine_negatives
 from .plan import IndexPlan as IndexPlan
 from .plan import estimate_bytes as estimate_bytes
 from .plan import plan_index as plan_index
-from .source import EncoderSource as EncoderSource
+from .store import Changed as Changed
 from .where import Where as Where
-from .writer import Changed as Changed

@@ -1,218 +1,131 @@
-"""Compaction: the index that a fresh build of the live documents makes, without encoding them again."""
+"""Compaction: the vector index that a fresh build of the live documents makes, and their space given back."""
 
 from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+import sqlite3
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from sentemb.data.keywords import RULES
 from sentemb.data.language import UNKNOWN
-from sentemb.encoding.encoder import TextEncoder, Vectors
-from sentemb.errors import InputError
-from sentemb.search.build import build_in
-from sentemb.search.calibration import Calibration, calibrate, draw
-from sentemb.search.encoders import documents_encoder
-from sentemb.search.folder import WORK, Writers, changing, place
-from sentemb.search.keywords import AUTO
-from sentemb.search.living import LivingStore
-from sentemb.search.manifest import EncoderFacts, Manifest, Recall
-from sentemb.search.plan import Kind, estimate_bytes, ideal_lists, suits_ivfpq
-from sentemb.search.prepared import Prepared
-from sentemb.search.rescoring import Rescore, rescores
-from sentemb.search.shards import SHARD_TEXTS, EncodedTexts, Progress
-from sentemb.search.store import DocumentStore
-from sentemb.search.vectors import VectorIndex
-from sentemb.search.view import View, open_view
+from sentemb.encoding.encoder import Vectors
+from sentemb.search.cache import build_cache, calibration_of, place_cache, plan_again
+from sentemb.search.encoded import SHARD_TEXTS, Progress, encode_to_shards
+from sentemb.search.folder import WORK, disk_errors
+from sentemb.search.keywords import AUTO, create_keywords
+from sentemb.search.local import LocalStore
+from sentemb.search.manifest import Manifest
+from sentemb.search.plan import Kind
+from sentemb.search.rescoring import encodes_again
+from sentemb.search.snapshot import LocalSnapshot
+from sentemb.search.vectors import Numbers, normalize_for
+from sentemb.search.writer import seal, transaction
 
-# A build would make so many times more or fewer lists: then they are made anew.
-_MORE_OR_LESS = 1.5
-
-
-class _Stored:
-    """An encoder that looks its vectors up."""
-
-    def __init__(self, view: View) -> None:
-        self._view = view
-        self.name = view.manifest.encoder.name
-        self.fingerprint = view.manifest.encoder.fingerprint
-        self.dimension = view.manifest.dimension
-
-    def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
-        return self._view.vectors_of(texts)
-
-    def describe(self) -> dict[str, Any]:
-        return self._view.manifest.encoder.details
+_BLOCK = 8_192
+# Free pages of the database for which it is written again, as a share of all.
+_FREE = 0.1
 
 
 def compact(
-    path: Path,
-    encoder: Callable[[], TextEncoder] | None = None,
-    *,
-    kind: Kind | Literal["auto"] | None = None,
-    memory_budget: int | None = None,
-    progress: Progress | None = None,
-) -> Manifest:
-    """Merge what was written into one faiss segment and give the space of what was deleted back.
+    store: LocalStore, kind: Kind | Literal["auto"] | None, memory_budget: int | None, progress: Progress
+) -> None:
+    """Build the vector index of a folder again; the caller is its only writer.
 
-    Readers go on with the old files, which are gone when the last of them has turned to the new ones.
+    Readers keep the old file, which is gone when the last of them has seen the new one.
 
     Args:
-        path: The index folder.
-        encoder: Loads the encoder of its documents, should their texts rank the candidates of codes; by
-            default from where it was.
-        kind: `flat`, `hnsw`, `ivfpq` or `auto`; by default the kind that was asked for, if any. One that was
-            chosen by size is chosen again, unless it is `ivfpq`.
-        memory_budget: Bytes the index may take in memory; an IVF-PQ index keeps its size per vector by
-            default.
+        store: The folder.
+        kind: The kind of the vector index; see `SearchIndex.compact`.
+        memory_budget: Bytes it may take.
         progress: Called with `(stage, done, total)`.
-
-    Returns:
-        The manifest of the compacted index.
-
-    Raises:
-        InputError: No index, a damaged one, or an IVF-PQ index without re-ranking codes, which cannot be made
-            into another.
     """
-    Manifest.read(path)  # a place without an index gets no lock
-    with changing(path):
-        manifest = Manifest.read(path)
-        view = open_view(path, verify=False)
-        unchanged = manifest.living is None and manifest.has_keywords
-        if unchanged and kind in (None, manifest.kind) and memory_budget is None:
-            calibrated = replace(manifest, calibration=_calibration(view))
-            return manifest if calibrated == manifest else place(path, calibrated, {})
-        if not view.segments.base.keeps_vectors:
-            raise InputError(
-                f"{path} cannot be compacted: its {manifest.factory} index does not store enough of the "
-                "vectors",
-                "build the index again",
-            )
-        folder = path / WORK
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        keeps = kind is None and memory_budget is None and _keeps_codes(view)
-        load = encoder or partial(documents_encoder, view, path)
-        with rebuilt(
-            view,
-            folder,
-            view.store.prepared(),
-            load() if manifest.rescored and not keeps else _Stored(view),
-            manifest.encoder,
-            again=load if rescores(_rescore(manifest), manifest.documents_encoder.details) else None,
-            kind=kind,
-            memory_budget=memory_budget,
-            progress=progress,
-        ) as (built, writers):
-            kept = replace(
-                built,
-                lineage=manifest.line,
-                adapter=manifest.adapter,
-                files=manifest.kept,
-                hybrid=manifest.hybrid,
-            )
-            return place(path, kept, writers)
+    with store.snapshot() as snapshot:
+        facts, whole = snapshot.manifest, snapshot.state.whole
+        cached = snapshot.state.cache is not None or not facts.vectors
+        unchanged = cached and whole.alive is None and not len(whole.recent) and facts.has_keywords
+        if unchanged and kind in (None, facts.kind) and memory_budget is None:
+            return
+        chunks = snapshot.all_chunks()
+        policy = ("never" if facts.keeps_vectors else "texts") if facts.kind == "ivfpq" else "auto"
+        again = encodes_again(policy, facts.encoder.details)  # type: ignore[arg-type]
+        plan = plan_again(facts, len(chunks), kind, memory_budget, again=again)
+        rows = _rows(store, snapshot, chunks, progress)
+        built = build_cache(plan, facts.dimension, chunks, rows, progress)
+        new = replace(
+            facts,
+            kind=plan.kind,
+            factory=plan.factory,
+            reason=plan.reason,
+            asked=facts.asked if kind is None else kind != "auto",
+            asked_factory=facts.asked_factory if kind is None and memory_budget is None else "",
+            keeps_vectors=not (plan.kind == "ivfpq" and again),
+            calibration=facts.calibration or calibration_of(len(chunks), rows),
+            keyword_rules=RULES,
+            **place_cache(store.folder, built, len(chunks)),
+        )
+        with transaction(store.database) as connection:
+            _keep_vectors(connection, facts, new, chunks, rows)
+            if facts.language == UNKNOWN or not facts.has_keywords:
+                language = AUTO if facts.language == UNKNOWN else facts.language
+                new = replace(new, language=create_keywords(connection, language))
+            else:
+                connection.execute("INSERT INTO keywords (keywords) VALUES ('optimize')")
+            connection.execute("DELETE FROM deleted")
+            connection.execute("UPDATE settings SET facts = ?", (new.dump(store.folder),))
+            connection.execute("UPDATE state SET version = version + 1")
+    shutil.rmtree(store.folder / WORK, ignore_errors=True)
+    _vacuum(store)
 
 
-@contextlib.contextmanager
-def rebuilt(
-    view: View,
-    folder: Path,
-    prepared: Iterator[Prepared],
-    encoder: TextEncoder,
-    facts: EncoderFacts,
-    *,
-    again: Callable[[], TextEncoder] | None,
-    kind: Kind | Literal["auto"] | None,
-    memory_budget: int | None,
-    progress: Progress | None,
-) -> Iterator[tuple[Manifest, Writers]]:
-    """Build the documents of a view again, by default of the same kind; see `compact` and `build_in`."""
-    before = replace(view.manifest, dimension=encoder.dimension)
-    same = kind is None and _keeps_kind(before)
-    merged = same and memory_budget is None and isinstance(encoder, _Stored) and _keeps_codes(view)
-    if same and memory_budget is None and view.segments.base.keeps_vectors:
-        memory_budget = _same_size(view.manifest, encoder.dimension)
-    built, vectors, store = build_in(
-        folder,
-        prepared,
-        encoder,
-        facts,
-        kind=before.kind if same else kind or "auto",
-        metric=before.metric,
-        memory_budget=memory_budget,
-        progress=progress or (lambda stage, done, total: None),
-        allow_empty=True,
-        language=AUTO if before.language in (None, UNKNOWN) else before.language,
-        again=again,
-        merge=partial(_merged, view) if merged else None,
-    )
-    kept = replace(
-        built,
-        left_out=before.left_out,
-        truncate=before.truncate,
-        overlap=before.overlap,
-        asked=before.asked if kind is None else built.asked,
-        reason=before.reason if same else built.reason,
-        factory=before.factory if merged else built.factory,
-        next_id=view.store.next_id() if isinstance(view.store, LivingStore) else before.next_id,
-    )
-    try:
-        yield kept, {"vectors": vectors.write, "documents": store.copy_to}
-    finally:
-        store.close()
+def _rows(
+    store: LocalStore, snapshot: LocalSnapshot, chunks: Numbers, progress: Progress
+) -> Callable[[Numbers], Vectors]:
+    """Return what gives the vectors of chunks by their places; texts without vectors are encoded first."""
+    facts = snapshot.manifest
+    if facts.keeps_vectors:
+        return lambda places: snapshot.stored(chunks[places])
+
+    def texts() -> Iterator[list[str]]:
+        for start in range(0, len(chunks), SHARD_TEXTS):
+            yield snapshot.texts_of(chunks[start : start + SHARD_TEXTS])
+
+    folder = store.folder / WORK
+    folder.mkdir(exist_ok=True)
+    encoded = encode_to_shards(texts(), len(chunks), store.documents_encoder(), folder, progress)
+    return lambda places: normalize_for(facts.metric, encoded.rows(places))
 
 
-def _rescore(facts: Manifest) -> Rescore:
-    """What ranks the candidates of codes from now on."""
-    if facts.kind != "ivfpq":
-        return "auto"
-    return "texts" if facts.rescored else "never"
+def _keep_vectors(
+    connection: sqlite3.Connection,
+    before: Manifest,
+    after: Manifest,
+    chunks: Numbers,
+    rows: Callable[[Numbers], Vectors],
+) -> None:
+    """Remove the vectors that are computed again when they are needed, or write those that were not kept."""
+    if not after.keeps_vectors:
+        connection.execute("DELETE FROM vectors")
+    elif not before.keeps_vectors:
+        for start in range(0, len(chunks), _BLOCK):
+            places = np.arange(start, min(start + _BLOCK, len(chunks)))
+            sealed = zip(chunks[places].tolist(), map(seal, rows(places)), strict=True)
+            connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", sealed)
 
 
-def _calibration(view: View) -> Calibration | None:
-    """What scores mean, where it is not known yet and the vectors are kept."""
-    drawn = draw(view.manifest.vectors)
-    if view.manifest.calibration or drawn is None or not view.segments.base.keeps_vectors:
-        return view.manifest.calibration
-    return calibrate(view.segments.rows(drawn))
-
-
-def _keeps_kind(facts: Manifest) -> bool:
-    """Whether the kind stays when none is asked for."""
-    if facts.kind == "ivfpq":  # it may have been chosen for a budget that is not known any more
-        return suits_ivfpq(facts.vectors, facts.dimension)
-    return facts.asked
-
-
-def _keeps_codes(view: View) -> bool:
-    """Whether the lists suit so many vectors still, so that no vector has to be rounded again."""
-    lists = view.segments.base.lists
-    return lists > 0 and 1 / _MORE_OR_LESS <= ideal_lists(view.manifest.vectors) / lists <= _MORE_OR_LESS
-
-
-def _merged(view: View, store: DocumentStore, encoded: EncodedTexts) -> tuple[VectorIndex, Recall]:
-    """The codes of the vectors that are alive, under their new numbers, and those of what was written."""
-    steps = range(0, encoded.count, SHARD_TEXTS)
-    texts = (store.texts(start, min(start + SHARD_TEXTS, encoded.count)) for start in steps)
-    old = np.array([number for some in texts for number in view.store.numbers_of(some)], dtype=np.int64)
-    base = view.segments.base
-    there = old < len(base)
-    index = base.kept(old[there], np.flatnonzero(there))
-    for numbers, vectors in encoded:
-        written = ~there[numbers]
-        index.add(vectors[written], numbers[written])
-    return index, view.manifest.recall
-
-
-def _same_size(facts: Manifest, dimension: int) -> int | None:
-    """Memory for IVF-PQ codes as fine as those of now, also of longer vectors."""
-    if facts.kind != "ivfpq":
-        return None
-    size = estimate_bytes(facts.factory, facts.vectors, facts.dimension) * 105 // 100
-    return size * max(facts.dimension, dimension) // facts.dimension
+def _vacuum(store: LocalStore) -> None:
+    """Give the space of deleted rows back to the disk."""
+    connection = sqlite3.connect(store.database, isolation_level=None, timeout=60)
+    with contextlib.closing(connection), disk_errors(store.database):
+        (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        if free > _FREE * pages:
+            connection.execute("VACUUM")
+        with contextlib.suppress(
+            sqlite3.OperationalError
+        ):  # a reader needs the log; a later change merges it
+            connection.executescript("PRAGMA busy_timeout=0; PRAGMA wal_checkpoint(TRUNCATE)")

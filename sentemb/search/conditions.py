@@ -44,10 +44,10 @@ class Comparison:
         if self.name == "exists":
             return (found is not None) is self.value
         if self.name == "not in":
-            return found is not None and not any(_compares("=", found, one) for one in self.value)
+            return found is not None and not any(compare("=", found, one) for one in self.value)
         if self.name == "in":
-            return any(_compares("=", found, one) for one in self.value)
-        return _compares(self.name, found, self.value)
+            return any(compare("=", found, one) for one in self.value)
+        return compare(self.name, found, self.value)
 
     def needs(self) -> set[type | None]:
         """Types of which a value must be to meet it; nothing where any will do."""
@@ -167,7 +167,8 @@ def _operand(field: str, name: str, value: Any) -> Any:
     return value
 
 
-def _compares(name: str, found: Any, wanted: Any) -> bool:
+def compare(name: str, found: Any, wanted: Any) -> bool:
+    """Return whether a value of a document compares so with the value of a condition."""
     if isinstance(wanted, datetime.datetime):
         found = moment(found)
         if found is None:

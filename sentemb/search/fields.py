@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from sentemb.search.conditions import moment, number
-from sentemb.search.store import DocumentStore, readable
 
 FieldType = Literal["text", "number", "date", "boolean"]
 
@@ -71,20 +69,23 @@ class Field:
     most: Any = None
 
 
-def fields_of(store: DocumentStore) -> tuple[Field, ...]:
-    """The fields of the documents of a store, those of most documents first."""
-    # A connection of its own: reading all metadata takes a while, and searches share the store's.
-    address = f"{store.path.absolute().as_uri()}?mode={store.mode}"
-    with (
-        readable(store.path),
-        contextlib.closing(sqlite3.connect(address, uri=True, timeout=60)) as connection,
-    ):
-        connection.text_factory = lambda text: text.decode("utf-8", "replace")  # metadata may hold surrogates
-        connection.execute(_COUNTED)
-        found: dict[str, Field] = {}
+def read_fields(connection: sqlite3.Connection) -> tuple[Field, ...]:
+    """Return the fields of the documents of a database, those of most documents first.
+
+    Args:
+        connection: The database, in a transaction that may write temporary tables.
+    """
+    found: dict[str, Field] = {}
+    before = connection.text_factory
+    connection.text_factory = lambda text: text.decode("utf-8", "replace")  # metadata may hold surrogates
+    connection.execute(_COUNTED)
+    try:
         for name, kind, *facts in connection.execute(_FIELDS).fetchall():
             if name not in found and len(found) < FIELDS:
                 found[name] = _field(connection, name, kind, *facts)
+    finally:
+        connection.execute("DROP TABLE temp.counted")
+        connection.text_factory = before
     return tuple(found.values())
 
 

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
-from sentemb._fusion import FUSED
+from sentemb._fusion import EVEN, FUSED
 from sentemb._fusion_weights import Judged, fit_weight, lean
 from sentemb.data.pseudo_queries import FEWEST, MOST_DOCUMENTS, QUERIES, cut_queries, rank_both
 from sentemb.encoding.encoder import TextEncoder
 from sentemb.encoding.roles import for_role
 from sentemb.errors import InputError
 from sentemb.search.documents import check_id
-from sentemb.search.encoders import of_documents
+from sentemb.search.encoded import encode_checked
 from sentemb.search.hybrid_weight import HybridWeight
-from sentemb.search.searching import Wanted, by_keywords, by_vectors, check_queries, ranking
-from sentemb.search.vectors import comparable
-from sentemb.search.view import View
+from sentemb.search.manifest import Manifest
+from sentemb.search.searching import SearchOptions, check_queries, rank_dense, rank_keyword, ranking
+from sentemb.search.store import Store
+from sentemb.search.vectors import normalize_for
 
 logger = logging.getLogger(__name__)
 
@@ -28,13 +30,46 @@ _TEXTS_FOR_A_QUERY = 10
 Grades = Mapping[str | int, float]
 
 
-def weight_by_judged(
-    current: Callable[[], View],
+class Index(Protocol):
+    """An index whose weights are fitted."""
+
+    store: Store
+    measured: list[HybridWeight | None]
+    reported: HybridWeight | None
+
+    @property
+    def encoder(self) -> TextEncoder:
+        """The encoder of documents and queries."""
+        ...
+
+    @property
+    def manifest(self) -> Manifest:
+        """What is known of the index, now."""
+        ...
+
+
+def current_weight(index: Index, *, measure: bool) -> float:
+    """Return the dense weight of hybrid search; one that is not kept is fitted once for an index object."""
+    kept = index.manifest.hybrid
+    if kept is None and measure:
+        if not index.measured:
+            index.measured = [weight_by_generating(index.store, index.encoder)]
+        (kept,) = index.measured
+    if kept is None:
+        return EVEN
+    if kept.one_is_bad and kept != index.reported:
+        logger.warning("%s", kept.reason())
+        index.reported = kept
+    return kept.weight
+
+
+def weight_by_qrels(
+    store: Store,
     encoder: TextEncoder,
     queries: Sequence[str],
     relevant: Sequence[Iterable[str | int] | Grades],
 ) -> HybridWeight:
-    """The weight by queries whose relevant documents are known."""
+    """Return the weight by queries whose relevant documents are known."""
     texts, judged = check_queries(queries, blank=False), [_grades(one) for one in relevant]
     if len(texts) != len(judged):
         raise InputError(
@@ -47,15 +82,12 @@ def weight_by_judged(
             "none of the queries has a relevant document", "add relevant documents, or fit without queries"
         )
     texts, judged = [texts[place] for place in kept], [judged[place] for place in kept]
-    wanted = Wanted(FUSED, "hybrid", None, None)
+    options = SearchOptions(FUSED, "hybrid", None, None)
     encoded = for_role(encoder, "query").encode(texts)
-    ranks = (by_vectors(current(), encoded, wanted, encoder), by_keywords(current(), texts, wanted))
-    while True:  # until the documents have not changed meanwhile
-        view = current()
-        dense, keyword = (rank(view) for rank in ranks)
-        numbers = view.numbers_of({key for grades in judged for key in grades})
-        if dense is not None and keyword is not None and numbers is not None:
-            break
+    with store.snapshot() as snapshot:
+        dense, keyword = rank_dense(snapshot, encoded, options), rank_keyword(snapshot, texts, options)
+        numbers = snapshot.numbers_of({key for grades in judged for key in grades})
+        total = snapshot.manifest.documents
     ids = [key for grades in judged for key in grades]
     absent = sum(key not in numbers for key in ids)
     if absent == len(ids):
@@ -73,7 +105,7 @@ def weight_by_judged(
             Judged(
                 ranking(own),
                 ranking(other),
-                view.manifest.documents,
+                total,
                 # What is not there is under a number that no document has.
                 {numbers.get(key, -place): grade for place, (key, grade) in enumerate(grades.items(), 1)},
             )
@@ -97,20 +129,16 @@ def _grades(relevant: Iterable[str | int] | Grades) -> dict[str | int, float]:
     return {key: float(grade) for key, grade in grades.items() if grade > 0}
 
 
-def weight_by_cutting(current: Callable[[], View], encoder: TextEncoder) -> HybridWeight | None:
-    """The weight by queries that are cut from the documents; None where there are too few for that."""
-    sample = None
-    while sample is None:
-        view = current()
-        sample = view.sample(MOST_DOCUMENTS, of_documents(encoder))
-    texts, vectors = sample
-    cut = cut_queries(texts, count=min(QUERIES, view.manifest.vectors // _TEXTS_FOR_A_QUERY))
-    count = len(cut.queries)
+def weight_by_generating(store: Store, encoder: TextEncoder) -> HybridWeight | None:
+    """Return the weight by queries that are generated from the documents; None where there are too few."""
+    with store.snapshot() as snapshot:
+        texts, vectors = snapshot.sample(MOST_DOCUMENTS)
+        facts = snapshot.manifest
+    generated = cut_queries(texts, count=min(QUERIES, facts.vectors // _TEXTS_FOR_A_QUERY))
+    count = len(generated.queries)
     if count < FEWEST:
         return None
-    metric = view.manifest.metric
-    asked = comparable(for_role(encoder, "query").encode(cut.queries), metric)
-    changed = comparable(of_documents(encoder)(cut.documents[:count]), metric)
-    documents = np.concatenate([changed, vectors[cut.rows[count:]]])
-    judged = rank_both(cut, asked, documents, view.language)
-    return HybridWeight.of(lean(judged), judged=False)
+    queries = normalize_for(facts.metric, for_role(encoder, "query").encode(generated.queries))
+    changed = encode_checked(for_role(encoder, "document"), generated.documents[:count])
+    documents = np.concatenate([normalize_for(facts.metric, changed), vectors[generated.rows[count:]]])
+    return HybridWeight.of(lean(rank_both(generated, queries, documents, facts.language)), judged=False)

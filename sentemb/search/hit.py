@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sentemb.search.prepared import Span
+from sentemb.search.passages import Span
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,50 +2,61 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import shutil
-import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from sentemb._fusion import EVEN
-from sentemb.encoding.encoder import TextEncoder
+from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.encoding.roles import for_role
+from sentemb.encoding.shards import ShardFolder
+from sentemb.encoding.spec import EncoderSpec
 from sentemb.errors import InputError
-from sentemb.search.address import in_lancedb
-from sentemb.search.build import build_at
-from sentemb.search.documents import as_documents
-from sentemb.search.encoders import facts_of, matching, resolve
-from sentemb.search.fitting import weight_by_cutting, weight_by_judged
+from sentemb.search import encoded
+from sentemb.search.chunks import OVERLAP, Truncate, chunk_documents
+from sentemb.search.documents import Document
+from sentemb.search.encoded import Progress, encode_unique
+from sentemb.search.encoders import loaded_encoder, resolve
+from sentemb.search.fields import Field
+from sentemb.search.given import checked_ids, checked_vectors, with_vectors
 from sentemb.search.hit import Hit
 from sentemb.search.hybrid_weight import HybridWeight
-from sentemb.search.keywords import AUTO, check_language
-from sentemb.search.manifest import EncoderFacts
-from sentemb.search.open_index import OpenIndex
+from sentemb.search.keywords import AUTO
+from sentemb.search.local import LocalStore
+from sentemb.search.manifest import Manifest
 from sentemb.search.plan import Kind, Metric
-from sentemb.search.prepared import OVERLAP, Prepared, Truncate
-from sentemb.search.rescoring import Rescore, again, check_choices, metric_of
-from sentemb.search.searching import Mode, Wanted, by_both, by_keywords, by_vectors, check_queries, find
-from sentemb.search.segments import Segments
-from sentemb.search.shards import Progress
-from sentemb.search.source import EncoderSource
-from sentemb.search.truncation import Truncation
-from sentemb.search.upgrade import SAMPLE, upgrade
-from sentemb.search.view import View, open_view
-from sentemb.search.work import SHARDS
+from sentemb.search.rescoring import Rescore
+from sentemb.search.searching import Mode, SearchArguments, SearchOptions, check_queries, find
+from sentemb.search.store import Batches, Capability, Changed, Store
+from sentemb.search.where import Where
 
 logger = logging.getLogger(__name__)
 
+if TYPE_CHECKING:
+    from sentemb.search.building import BuildArguments
 
-class SearchIndex(OpenIndex):
+LANCEDB = "lancedb:"
+
+
+def _quiet(stage: str, done: int, total: int) -> None:
+    """Report nothing."""
+
+
+class SearchIndex:
     """Documents that are found by meaning, by their words, or by both.
 
-    Make one with `build` or `load`. Each unique text or passage has one vector, however many documents share
-    it.
-    Searching is safe from several threads.
+    Make one with `build`, `load` or `open`. Searching is safe from several threads. The encoder is loaded
+    when it is first needed.
+
+    Args:
+        store: The place where the index lives.
+        encoder: The encoder, or the new place of its model; by default the one that the index names.
 
     Example:
         >>> index = SearchIndex.build(["a cat sat", "birds fly"], "all-MiniLM-L6-v2")
@@ -54,10 +65,18 @@ class SearchIndex(OpenIndex):
         'a cat sat'
     """
 
-    def __init__(self, view: View, encoder: TextEncoder) -> None:
-        super().__init__(view, encoder)
-        self._measured: list[HybridWeight | None] = []
-        self._said: HybridWeight | None = None
+    def __init__(self, store: Store, encoder: Any | None = None) -> None:
+        self.store = store
+        self._given = encoder
+        self._loaded: TextEncoder | None = None
+        self.measured: list[HybridWeight | None] = []
+        """The weights of hybrid search that were fitted and are not kept; empty until then."""
+        self.reported: HybridWeight | None = None
+        """The weights that a warning named."""
+        if isinstance(store, LocalStore):
+            store.encoder = functools.partial(_documents_encoder, weakref.ref(self))
+        if encoder is not None:
+            self._loaded = loaded_encoder(encoder, self.manifest.encoder, store.address)
 
     @classmethod
     def build(
@@ -65,10 +84,11 @@ class SearchIndex(OpenIndex):
         documents: Iterable[Any],
         encoder: Any,
         *,
-        source: EncoderSource | None = None,
+        source: EncoderSpec | None = None,
         kind: Kind | Literal["auto"] = "auto",
         metric: Metric | None = None,
         memory_budget: int | None = None,
+        factory: str | None = None,
         language: str = AUTO,
         truncate: Truncate = "split",
         overlap: float = OVERLAP,
@@ -83,103 +103,233 @@ class SearchIndex(OpenIndex):
 
         Args:
             documents: Texts, `(id, text)`, `(id, text, metadata)` or `Document`s, in any iterable;
-                `read_documents` streams them from files. Blank texts are left out and counted.
+                `read_documents` streams them from files. Blank texts are skipped and counted.
             encoder: Anything `sentemb.encoding.load_encoder` takes.
-            source: Where the encoder can be loaded from again; known by itself when `encoder` is a path or
-                hub id.
+            source: Where the encoder can be loaded from again; by default `encoder`, if that is a path
+                or hub id.
             kind: `flat`, `hnsw` or `ivfpq`; `auto` chooses by size and budget, see `plan_index`.
             metric: `cosine` or `dot`; by default the similarity that the model was trained for.
             memory_budget: Bytes the index may take in memory; see `plan_index` for the default.
-            language: Code of the documents' language, such as `en`, by whose rules texts are cut to the words
-                of keyword search: English words lose their endings, Vietnamese ones keep their accents, and
-                others, such as `mul`, neither. `auto` finds it out by frequent words; where it cannot, it is
+            language: Code of the documents' language, such as `en`, by whose rules texts become the words of
+                keyword search: English words lose their endings, Vietnamese ones keep their accents, and
+                others, such as `mul`, neither. `auto` detects it by frequent words; where it cannot, it is
                 `und` until compaction, which tries again.
             truncate: What becomes of a text that is longer than the model reads: `split` indexes it in
-                passages, and the best of them is the document's score, so that nothing is lost; `warn`
-                indexes its beginning and warns; `error` refuses it. Functions, word vectors and encoders
-                without `tokens` are taken to read everything.
-            overlap: How much of a passage may be repeated in the next one, as a share of the model's length.
-            rescore: Whether an `ivfpq` index, whose codes can then be small, ranks the candidates of a search
+                chunks, and the best of them is the document's score, so that nothing is lost; `warn` indexes
+                its beginning and warns; `error` raises. Functions, word vectors and encoders without `tokens`
+                are taken to read everything.
+            overlap: How much of a chunk may be repeated in the next one, as a share of the model's length.
+            factory: A description of faiss's index factory in place of `kind`, such as `IVF4096,PQ64x4fs`,
+                for experts.
+            rescore: Whether an `ivfpq` index does not keep the vectors and ranks the candidates of a search
                 by their texts, which are encoded again: `texts` or `never`; `auto` does so with a static
                 encoder.
-            work_dir: Folder for intermediate files, with which the next build resumes one that died; the
+            work_dir: Folder for intermediate files, with which the next build resumes an interrupted one; the
                 caller removes it once the index is saved. By default a temporary folder, without resuming.
-            allow_empty: Make an index of no documents too, to which they are added later.
+            allow_empty: Also build an index without documents, to which they are added later.
             progress: Called with `(stage, done, total)`.
 
         Returns:
-            The index; its documents lie in the work folder until it is saved.
+            The index; it is in the work folder until it is saved.
 
         Raises:
-            InputError: No documents, an id given twice, a wrong type, or nothing fits the budget.
+            InputError: There are no documents, an id occurs twice, a type is wrong, or nothing fits the
+                budget.
         """
-        check_choices(metric, rescore)
-        check_language(language)
+        from sentemb.search.building import Building, options_of
+        from sentemb.search.encoders import facts_of
+
         loaded = resolve(encoder)
         of_documents = for_role(loaded, "document")
-        truncation = Truncation(of_documents, truncate, overlap)
-        return cls.of_prepared(
-            truncation.prepared(as_documents(documents)),
-            of_documents,
-            loaded,
-            facts_of(loaded, encoder, source),
-            work_dir,
-            progress,
-            {"truncate": truncate, "overlap": overlap},
-            kind=kind,
-            metric=metric or metric_of(loaded),
-            memory_budget=memory_budget,
+        options = replace(
+            options_of(
+                loaded,
+                kind=kind,
+                metric=metric,
+                memory_budget=memory_budget,
+                factory=factory,
+                language=language,
+                rescore=rescore,
+            ),
+            truncate=truncate,
+            overlap=overlap,
             allow_empty=allow_empty,
-            language=language,
-            again=again(of_documents, rescore),
         )
 
+        def make(folder: Path) -> LocalStore:
+            building = Building(
+                folder, facts_of(loaded, encoder, source), of_documents.dimension, options, progress or _quiet
+            )
+            return building.encode(
+                documents, lambda some: chunk_documents(some, of_documents, truncate, overlap), of_documents
+            )
+
+        return cls._made(make, work_dir, loaded)
+
     @classmethod
-    def of_prepared(
+    def from_shards(
         cls,
-        prepared: Iterator[Prepared],
-        of_documents: TextEncoder,
-        encoder: TextEncoder,
-        facts: EncoderFacts,
-        work_dir: str | Path | None,
-        progress: Progress | None,
-        noted: Mapping[str, Any],
-        **options: Any,
+        shards: ShardFolder,
+        encoder: str | Path | None = None,
+        *,
+        work_dir: str | Path | None = None,
+        progress: Progress | None = None,
+        **options: Unpack[BuildArguments],
     ) -> SearchIndex:
-        """Index documents that are cut to passages already; see `build`, and `build_in` for the options."""
-        ready = progress or (lambda stage, done, total: None)
-        folder, manifest, vectors, store = build_at(
-            work_dir, prepared, of_documents, facts, progress=ready, **options
-        )
-        index = cls(View(replace(manifest, **noted), Segments.of(vectors), store), encoder)
-        if work_dir is None:
-            for shard in folder.glob(SHARDS):
-                shard.unlink()
-            weakref.finalize(index, shutil.rmtree, folder, ignore_errors=True)
+        """Index the documents and vectors that `sentemb encode` wrote; nothing is encoded again.
+
+        Args:
+            shards: The folder.
+            encoder: Where its model is now; by default where it was.
+            work_dir: As for `build`.
+            progress: As for `build`.
+            options: `kind`, `metric`, `memory_budget`, `factory`, `language` and `rescore`, as for `build`.
+
+        Raises:
+            InputError: The folder is damaged, another encoder made it, an id occurs twice, or nothing fits
+                the budget.
+        """
+        from sentemb.search.building import Building, options_of
+        from sentemb.search.encoded import EncodedTexts
+        from sentemb.search.encoders import facts_of
+        from sentemb.search.source import checked_source, shard_documents
+
+        source, loaded = checked_source(shards, encoder)
+        facts = facts_of(loaded, source.model, source)
+        facts.details["stored"] = shards.settings.dtype
+        chosen = options_of(loaded, **options)
+
+        def make(folder: Path) -> LocalStore:
+            building = Building(folder, facts, loaded.dimension, chosen, progress or _quiet)
+            return building.take(shard_documents(shards), EncodedTexts.of_folder(shards))
+
+        return cls._made(make, work_dir, loaded)
+
+    @classmethod
+    def _made(
+        cls, make: Callable[[Path], LocalStore], work_dir: str | Path | None, encoder: TextEncoder
+    ) -> SearchIndex:
+        from sentemb.search.building import build_in
+
+        store, temporary = build_in(make, work_dir)
+        index = cls(store, encoder)
+        if temporary is not None:
+            weakref.finalize(index, shutil.rmtree, temporary, ignore_errors=True)
         return index
+
+    @classmethod
+    def load(cls, path: str | Path, encoder: Any | None = None, *, verify: bool = True) -> SearchIndex:
+        """Open an index folder; the vector index is mapped and texts are read when they are needed.
+
+        Args:
+            path: The folder.
+            encoder: The encoder it was built with, or its new place; by default the one that the index names.
+            verify: Compare checksums first, which reads every byte once. Without it only sizes are compared,
+                and a damaged file may crash faiss.
+        """
+        return cls(LocalStore(Path(path), verify=verify), encoder)
+
+    @classmethod
+    def open(cls, address: str | Path, encoder: Any | None = None) -> SearchIndex:
+        """Open an index in a folder or in LanceDB.
+
+        Args:
+            address: A folder, as for `load`, or `lancedb:` and a folder or URI of LanceDB, such as
+                `lancedb:s3://bucket/path` (`pip install 'sentemb[lancedb]'`).
+            encoder: As for `load`.
+        """
+        if not str(address).startswith(LANCEDB):
+            return cls.load(address, encoder)
+        from sentemb.search.lancedb import LanceStore
+
+        return cls(LanceStore(str(address)), encoder)
+
+    @classmethod
+    def upgrade(
+        cls,
+        path: str | Path,
+        encoder: Any,
+        *,
+        source: EncoderSpec | None = None,
+        truncate: Truncate | None = None,
+        kind: Kind | Literal["auto"] | None = None,
+        memory_budget: int | None = None,
+        work_dir: str | Path | None = None,
+        progress: Progress | None = None,
+    ) -> SearchIndex:
+        """Change an index folder to another encoder, and open it.
+
+        Until the last moment the folder is the old index; processes that have it open keep it, and other
+        writers wait.
+
+        Args:
+            path: The folder.
+            encoder: The new encoder, as for `build`. If the index has it already, nothing is changed.
+            source: As for `build`.
+            truncate: As for `build`; by default what the index was built with. Texts are chunked again.
+            kind: As for `build`; by default the kind that was requested, if any.
+            memory_budget: As for `build`.
+            work_dir: As for `build`.
+            progress: As for `build`.
+        """
+        from sentemb.search.upgrading import upgrade
+
+        loaded = upgrade(
+            Path(path),
+            encoder,
+            source,
+            work_dir,
+            truncate=truncate,
+            kind=kind,
+            memory_budget=memory_budget,
+            progress=progress or _quiet,
+        )
+        return cls.load(path, loaded)
+
+    @property
+    def manifest(self) -> Manifest:
+        """What is known of the index, now."""
+        with self.store.snapshot() as snapshot:
+            return snapshot.manifest
+
+    @property
+    def encoder(self) -> TextEncoder:
+        """The encoder of documents and queries; it is loaded when it is first needed."""
+        if self._loaded is None:
+            self._loaded = loaded_encoder(self._given, self.manifest.encoder, self.store.address)
+        return self._loaded
+
+    def info(self) -> dict[str, Any]:
+        """Return what is known of the place where the index lives, as JSON."""
+        return self.store.info()
+
+    def __len__(self) -> int:
+        return self.manifest.documents
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the index folder: a manifest, the faiss index and the documents.
+
+        Args:
+            path: The folder.
+            overwrite: Replace an index that is there. Until the last moment the old one stays whole, and
+                processes that have it open keep it.
+
+        Raises:
+            InputError: The place is taken or cannot be written to.
+            OSError: The disk is full; what was there is unchanged.
+        """
+        self._require("save", "cannot be saved to another place", "copy it with `sentemb index move`")
+        assert isinstance(self.store, LocalStore)
+        self.store.save(Path(path), overwrite=overwrite)
 
     @overload
     def search(  # type: ignore[overload-overlap]  # a string is a sequence of strings too
-        self,
-        queries: str,
-        k: int = 10,
-        *,
-        mode: Mode = "dense",
-        min_score: float | str | None = None,
-        where: Mapping[str, Any] | None = None,
-        vectors: Any | None = None,
+        self, queries: str, k: int = 10, **options: Unpack[SearchArguments]
     ) -> list[Hit]: ...
 
     @overload
     def search(
-        self,
-        queries: Sequence[str],
-        k: int = 10,
-        *,
-        mode: Mode = "dense",
-        min_score: float | str | None = None,
-        where: Mapping[str, Any] | None = None,
-        vectors: Any | None = None,
+        self, queries: Sequence[str], k: int = 10, **options: Unpack[SearchArguments]
     ) -> list[list[Hit]]: ...
 
     def search(
@@ -196,11 +346,11 @@ class SearchIndex(OpenIndex):
 
         Args:
             queries: One query or several.
-            k: How many documents for each; all of them where there are fewer.
+            k: How many documents for each; up to all of them.
             mode: `dense` compares vectors, `keyword` ranks the documents that have words of the query by
                 BM25, `hybrid` adds the scores of the first 1,000 of both in standard units.
-            min_score: Leave out documents that score less, or that are in percent no nearer than so many
-                random pairs, as in "99.2%"; by default nothing is left out.
+            min_score: Skip documents that score less, or that are in percent no nearer than so many random
+                pairs, as in "99.2%"; by default nothing is skipped.
             where: Find only documents whose metadata meet all of these conditions, such as
                 `{"year": {">=": 2020}, "lang": "en"}`; see `Where`. There are `k` hits if so many do.
             vectors: The vectors of the queries, float (n, dim), from the encoder of the index for queries; by
@@ -215,23 +365,21 @@ class SearchIndex(OpenIndex):
                 is in percent and there is no such percentile, or keywords are asked of an index from before
                 there were any.
         """
-        wanted = Wanted.checked(k, mode, min_score, where)
+        options = SearchOptions.checked(k, mode, min_score, where)
         texts = check_queries(queries, blank=vectors is not None)
         if not texts:
             return []
-        if mode == "keyword":
-            rank = by_keywords(self._current(), texts, wanted)
-        else:
-            if vectors is None:
-                encoded = for_role(self._encoder, "query").encode(texts)
-            else:
-                encoded = self._ready(vectors, len(texts))
-            if mode == "dense":
-                rank = by_vectors(self._view, encoded, wanted, self._encoder)
-            else:
-                weight = self._weight(measure=vectors is None)
-                rank = by_both(self._current(), encoded, texts, wanted, self._encoder, weight)
-        hits = find(self._current, rank, texts, wanted)
+        rows, weight = None, EVEN
+        if mode != "keyword" and vectors is None:
+            rows = for_role(self.encoder, "query").encode(texts)
+        if mode == "hybrid":
+            from sentemb.search.fitting import current_weight
+
+            weight = current_weight(self, measure=vectors is None)
+        with self.store.snapshot() as snapshot:
+            if vectors is not None:
+                rows = checked_vectors(vectors, snapshot.manifest.dimension, "query", len(texts))
+            hits = find(snapshot, texts, rows, options, weight)
         return hits[0] if isinstance(queries, str) else hits
 
     def fit(
@@ -253,123 +401,198 @@ class SearchIndex(OpenIndex):
             InputError: A query is blank, there is not one entry in `relevant` for each, no relevant document
                 is in the index, or the folder cannot be written to.
         """
+        from sentemb.search.fitting import weight_by_generating, weight_by_qrels
+
         if queries is None and relevant is None:
-            weight = weight_by_cutting(self._current, self._encoder)
+            weight = weight_by_generating(self.store, self.encoder)
         elif queries is None or relevant is None:
             raise InputError("queries and relevant documents need each other", "pass both or neither")
         else:
-            weight = weight_by_judged(self._current, self._encoder, queries, relevant)
-        self._keep(weight)
+            weight = weight_by_qrels(self.store, self.encoder, queries, relevant)
+        if "fit" in self.store.capabilities:
+            self.store.keep_weight(weight)
+        else:
+            self.measured = [weight]
         return weight
 
-    def _weight(self, *, measure: bool) -> float:
-        """The encoder's weight in hybrid search; where none is kept, it is found out once for this object."""
-        kept = self.manifest.hybrid
-        if kept is None and measure:
-            if not self._measured:
-                self._measured = [weight_by_cutting(self._current, self._encoder)]
-            (kept,) = self._measured
-        if kept is None:
-            return EVEN
-        if kept.one_is_bad and kept != self._said:
-            logger.warning("%s", kept.reason())
-            self._said = kept
-        return kept.weight
-
-    @classmethod
-    def load(cls, path: str | Path, encoder: Any | None = None, *, verify: bool = True) -> SearchIndex:
-        """Open an index folder; vectors are mapped and texts read when they are needed.
-
-        Args:
-            path: The folder.
-            encoder: The encoder it was built with, or its new place; by default the one the manifest names.
-            verify: Compare checksums first, which reads every byte once. Without it only sizes are compared,
-                and a damaged file may crash faiss.
-
-        Returns:
-            The index.
-
-        Raises:
-            InputError: No index, a damaged one, or another encoder than the one it was built with.
-        """
-        view = open_view(Path(path), verify=verify)
-        return cls(view, matching(encoder, view, Path(path)))
-
-    @classmethod
-    def open(cls, address: str | Path, encoder: Any | None = None) -> SearchIndex:
-        """Open an index wherever it lives.
-
-        Args:
-            address: A folder, as for `load`, or `lancedb:` and a folder or URI of LanceDB, such as
-                `lancedb:s3://bucket/path` (`pip install 'sentemb[lancedb]'`).
-            encoder: As for `load`.
-
-        Returns:
-            The index.
-
-        Raises:
-            InputError: As for `load`.
-        """
-        if not in_lancedb(address):
-            return cls.load(address, encoder)
-        from sentemb.search.lancedb_index import LanceIndex
-
-        return LanceIndex(str(address), encoder)
-
-    @classmethod
-    def upgrade(
-        cls,
-        path: str | Path,
-        encoder: Any,
+    def add(
+        self,
+        documents: Iterable[Any],
+        vectors: Any | None = None,
         *,
-        source: EncoderSource | None = None,
-        adapter: bool = False,
-        sample: int = SAMPLE,
         truncate: Truncate | None = None,
+        progress: Progress | None = None,
+    ) -> Changed:
+        """Add documents, which are found once this returns.
+
+        The documents of one call are added together or not at all. Every process that has the folder open
+        finds the new state; another writer of it waits. An index that was built changes in a temporary folder
+        until it is saved.
+
+        Args:
+            documents: As for `build`; a document without an id gets the next integer.
+            vectors: Their vectors, float (n, dim), from the encoder of the index's documents; by default they
+                are encoded.
+            truncate: As for `build`; by default what the index was built with. Documents with vectors are
+                indexed as they are.
+            progress: Called with `("encode", done, 0)`.
+
+        Returns:
+            The counts.
+
+        Raises:
+            InputError: An id is in the index already or occurs twice, a document or a vector is not valid, or
+                the folder holds another index by now.
+        """
+        return self._add(documents, vectors, truncate, progress, replacing=False)
+
+    def update(
+        self,
+        documents: Iterable[Any],
+        vectors: Any | None = None,
+        *,
+        truncate: Truncate | None = None,
+        progress: Progress | None = None,
+    ) -> Changed:
+        """Put documents in the place of those with their ids; documents with new ids are added.
+
+        Args:
+            documents: As for `add`, each with an id. What is replaced moves to the end. A blank document
+                removes the one that has its id.
+            vectors: As for `add`.
+            truncate: As for `add`.
+            progress: As for `add`.
+        """
+        return self._add(documents, vectors, truncate, progress, replacing=True)
+
+    def _add(
+        self,
+        documents: Iterable[Any],
+        vectors: Any | None,
+        truncate: Truncate | None,
+        progress: Progress | None,
+        *,
+        replacing: bool,
+    ) -> Changed:
+        facts, report = self.manifest, progress or _quiet
+        if vectors is not None:
+            ready = checked_vectors(vectors, facts.dimension, "document")
+            return self.store.add(documents, lambda some: with_vectors(some, ready), replacing=replacing)
+        of_documents = for_role(self.encoder, "document")
+
+        def prepare(given: Iterator[Document]) -> Batches:
+            chunked = chunk_documents(given, of_documents, truncate or facts.truncate, facts.overlap)
+            done = 0
+            while some := list(islice(chunked, encoded.SHARD_TEXTS)):
+                done += len(some)
+                yield some, encode_unique(of_documents, [text for one in some for text in one.texts])
+                report("encode", done, 0)
+
+        return self.store.add(documents, prepare, replacing=replacing)
+
+    def delete(self, ids: Iterable[str | int]) -> int:
+        """Delete documents, which are not found any more once this returns.
+
+        Args:
+            ids: Their ids; ids that the index does not have are skipped. 1 and "1" are different ids.
+
+        Returns:
+            The number of deleted documents.
+        """
+        return self.store.delete(checked_ids(ids))
+
+    def get(self, ids: Iterable[str | int]) -> list[Document | None]:
+        """Return the documents with some ids, in their order; None for an id that the index does not have."""
+        wanted = checked_ids(ids)
+        with self.store.snapshot() as snapshot:
+            return snapshot.get(wanted)
+
+    def documents(self, where: Mapping[str, Any] | None = None) -> list[Document]:
+        """Return all documents, or those that meet conditions, in the order in which they were given.
+
+        Args:
+            where: As for `search`.
+        """
+        conditions = None if where is None else Where(where)
+        with self.store.snapshot() as snapshot:
+            return [chunked.document for chunked in snapshot.rows(conditions)]
+
+    def count(self, where: Mapping[str, Any] | None = None) -> int:
+        """Return the number of documents, or of those that meet conditions.
+
+        Args:
+            where: As for `search`.
+        """
+        conditions = None if where is None else Where(where)
+        with self.store.snapshot() as snapshot:
+            return snapshot.count(conditions)
+
+    def explain_no_match(self, where: Mapping[str, Any]) -> str | None:
+        """Explain in a sentence why no document can meet conditions; return None if one can.
+
+        Args:
+            where: As for `search`.
+        """
+        conditions = Where(where)
+        with self.store.snapshot() as snapshot:
+            return snapshot.explain_no_match(conditions)
+
+    def fields(self) -> tuple[Field, ...]:
+        """Return the fields of the documents' metadata with their types and values, to make filters from.
+
+        The fields of most documents come first.
+        """
+        self._require("fields", "cannot list the fields of its metadata")
+        with self.store.snapshot() as snapshot:
+            return snapshot.fields()
+
+    def vectors(self, ids: Iterable[str | int]) -> Vectors:
+        """Return the vectors of documents, float32 (n, dim), in the order of their ids.
+
+        They have the length 1 if the metric is `cosine`. Of a document in chunks it is that of the first.
+
+        Args:
+            ids: Their ids.
+
+        Raises:
+            InputError: The index does not have such a document.
+        """
+        wanted = checked_ids(ids)
+        with self.store.snapshot() as snapshot:
+            return snapshot.vectors(wanted)
+
+    def compact(
+        self,
+        *,
         kind: Kind | Literal["auto"] | None = None,
         memory_budget: int | None = None,
-        work_dir: str | Path | None = None,
         progress: Progress | None = None,
-    ) -> SearchIndex:
-        """Change an index folder to another encoder, and open it.
+    ) -> None:
+        """Build the vector index again, with the vectors that the index has.
 
-        Until the last moment the folder is the old index; processes that have it open keep it, and other
-        writers wait.
+        Until then, searching what was added takes time with every vector, and deleted documents keep their
+        space. Searches go on meanwhile.
 
         Args:
-            path: The folder.
-            encoder: The new encoder, as for `build`. If it is the one of the documents already, only an
-                adapter is taken away, if there is one.
-            source: As for `build`.
-            adapter: Keep the vectors of the documents, and map those of queries to them by a linear map that
-                is learned from a sample of the documents. `manifest.adapter` says what that costs. Documents
-                that are added later are encoded with the old encoder, which must be there for that.
-            sample: From how many texts the map is learned.
-            truncate: As for `build`; by default what the index was built with. Without `adapter`, texts are
-                cut anew, for what the new encoder reads.
-            kind: As for `compact`.
-            memory_budget: As for `compact`.
-            work_dir: As for `build`.
-            progress: As for `build`.
-
-        Returns:
-            The index with the new encoder.
-
-        Raises:
-            InputError: No index; with `adapter`, too few texts or an IVF-PQ index without re-ranking codes.
+            kind: As for `build`; by default the kind that was requested, if any. One that was chosen by size
+                is chosen again, unless it is `ivfpq`.
+            memory_budget: As for `build`; an IVF-PQ index keeps its size per vector by default.
+            progress: Called with `(stage, done, total)`.
         """
-        loaded = resolve(encoder)
-        with tempfile.TemporaryDirectory(prefix="sentemb-index-") as temporary:
-            upgrade(
-                Path(path),
-                loaded,
-                facts_of(loaded, encoder, source),
-                Path(temporary if work_dir is None else work_dir),
-                adapter=adapter,
-                sample=sample,
-                truncate=truncate,
-                kind=kind,
-                memory_budget=memory_budget,
-                progress=progress or (lambda stage, done, total: None),
+        if kind is not None or memory_budget is not None:
+            self._require("compact_kind", "chooses the kind of its index itself")
+        self.store.compact(kind=kind, memory_budget=memory_budget, progress=progress or _quiet)
+
+    def _require(self, capability: Capability, message: str, hint: str | None = None) -> None:
+        """Raise InputError if the store cannot do something."""
+        if capability not in self.store.capabilities:
+            raise InputError(
+                f"{self.store.address} {message}",
+                hint or "copy the index to a folder with `sentemb index move`, and run this there",
             )
-        return cls.load(path, loaded)
+
+
+def _documents_encoder(index: weakref.ref[SearchIndex]) -> TextEncoder:
+    alive = index()
+    assert alive is not None  # whose store is being asked
+    return for_role(alive.encoder, "document")

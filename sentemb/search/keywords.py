@@ -12,11 +12,10 @@ import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from itertools import chain
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,10 +34,6 @@ from sentemb.data.keywords import (
 )
 from sentemb.data.language import language_of
 from sentemb.errors import InputError
-from sentemb.search.rows import WHOLE
-
-if TYPE_CHECKING:
-    from sentemb.search.store import DocumentStore
 
 Double = NDArray[np.float64]
 
@@ -47,10 +42,6 @@ AUTO = "auto"
 SAMPLE = 500
 # The index has no copy of the texts: to forget a document it is told the text again.
 _SCHEMA = "CREATE VIRTUAL TABLE keywords USING fts5(text, content='', tokenize=\"{}\")"
-_FILL = f"""
-INSERT INTO keywords (rowid, text)
-SELECT number, keyword_text(text) FROM ({WHOLE}) ORDER BY number
-"""
 # Lists of numbers are joined by SQLite: a row for each would take ten times as long.
 VOCABULARY = "CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, keywords, instance)"
 _HOLDING = "SELECT group_concat(doc) FROM terms WHERE term = ?"
@@ -69,23 +60,42 @@ def check_language(language: str) -> str:
     return language
 
 
-def write_keywords(path: Path, language: str) -> str:
-    """Index the terms of the documents of a new store; returns the language, where it is to be found out."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.executescript("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; BEGIN")
-        if language == AUTO:
-            language = language_of(_sample(connection))
-        connection.create_function("keyword_text", 1, document_text, deterministic=True)
-        connection.execute(_SCHEMA.format(tokenizer(language)))
-        connection.execute(_FILL)
-        connection.execute("INSERT INTO keywords (keywords) VALUES ('optimize')")
-        connection.execute("COMMIT")
+def create_keywords(connection: sqlite3.Connection, language: str) -> str:
+    """Index the terms of all documents of a database.
+
+    Args:
+        connection: The database, in a transaction.
+        language: Code of the language, or `auto`.
+
+    Returns:
+        The code of the language.
+    """
+    if language == AUTO:
+        language = language_of(_sample(connection))
+    connection.create_function("keyword_text", 1, document_text, deterministic=True)
+    connection.execute("DROP TABLE IF EXISTS keywords")
+    connection.execute(_SCHEMA.format(tokenizer(language)))
+    connection.execute(
+        "INSERT INTO keywords (rowid, text) SELECT number, keyword_text(text) FROM documents ORDER BY number"
+    )
+    connection.execute("INSERT INTO keywords (keywords) VALUES ('optimize')")
     return language
 
 
+def add_keywords(connection: sqlite3.Connection, number: int, text: str) -> None:
+    """Index the terms of a document."""
+    connection.execute("INSERT INTO keywords (rowid, text) VALUES (?, ?)", (number, document_text(text)))
+
+
+def delete_keywords(connection: sqlite3.Connection, number: int, text: str) -> None:
+    """Forget the terms of a document, whose text the index has to be told again."""
+    forget = "INSERT INTO keywords (keywords, rowid, text) VALUES ('delete', ?, ?)"
+    connection.execute(forget, (number, document_text(text)))
+
+
 def _sample(connection: sqlite3.Connection) -> Iterable[str]:
-    step = max(1, connection.execute("SELECT COUNT(*) FROM texts").fetchone()[0] // SAMPLE)
-    rows = connection.execute("SELECT text FROM texts WHERE number % ? = 0 ORDER BY number", (step,))
+    step = max(1, connection.execute("SELECT COUNT(*) FROM documents").fetchone()[0] // SAMPLE)
+    rows = connection.execute("SELECT text FROM documents WHERE number % ? = 0 ORDER BY number", (step,))
     return (text for (text,) in rows)
 
 
@@ -109,23 +119,20 @@ class Postings(NamedTuple):
 
 
 class Keywords:
-    """The terms of the documents at one moment; lists are read when they are needed, and kept."""
+    """The terms of the documents in one state; lists are read when they are needed, and kept."""
 
-    def __init__(self, store: DocumentStore) -> None:
-        self._store = store
+    def __init__(self) -> None:
         self._shares: Double | None = None
         self._documents = 0
         self._postings: dict[str, Postings] = {}
         self._kept = 0
 
-    def read(self, query: QueryTerms) -> dict[str, Postings]:
-        """The postings of a query's terms; the caller sees to it that the documents are still those."""
-        with self._store.reading() as connection:
-            shares = self._lengths(connection)
-            return {
-                term: self._postings.get(term) or self._read(connection, term, shares)
-                for term in chain(*query)
-            }
+    def read(self, connection: sqlite3.Connection, query: QueryTerms) -> dict[str, Postings]:
+        """Return the postings of a query's terms, from a connection that reads the same state."""
+        shares = self._lengths(connection)
+        return {
+            term: self._postings.get(term) or self._read(connection, term, shares) for term in chain(*query)
+        }
 
     def rank(
         self,
@@ -162,9 +169,7 @@ class Keywords:
             documents = _integers(numbers)
             lengths = varints(bytes.fromhex(sizes or ""))
             if len(lengths) != len(documents):
-                raise InputError(
-                    f"the keyword index in {self._store.path} is damaged", "build the index again"
-                )
+                raise InputError("the keyword index is damaged", "run `sentemb index compact`")
             self._documents = len(documents)
             self._shares = np.ones(int(documents.max(initial=-1)) + 1)
             mean = max(float(lengths.mean()), 1e-12) if len(lengths) else 1.0
@@ -177,7 +182,7 @@ class Keywords:
         documents = instances[starts]
         counts = np.diff(starts, append=len(instances)).astype(np.float64)
         if len(documents) and documents[-1] >= len(shares):
-            raise InputError(f"the keyword index in {self._store.path} is damaged", "build the index again")
+            raise InputError("the keyword index is damaged", "run `sentemb index compact`")
         holding = len(documents)
         weights = counts * (K1 + 1) / (counts + K1 * shares[documents]) * bm25_idf(self._documents, holding)
         if self._kept + holding > _KEPT:
@@ -193,15 +198,15 @@ def _integers(joined: str | None) -> NDArray[np.int64]:
 
 def terms_of(documents: Sequence[str], language: str) -> list[Counter[str]]:
     """Count the terms of each document."""
-    return _cutter(tokenizer(language)).terms_of(map(document_text, documents), len(documents))
+    return _tokenizer(tokenizer(language)).terms_of(map(document_text, documents), len(documents))
 
 
 def query_terms(queries: Sequence[str], language: str) -> list[QueryTerms]:
     """Count the terms that each query looks for."""
     texts = [query_texts(query, language) for query in queries]
-    cutter = _cutter(tokenizer(language))
-    contents = cutter.terms_of((content for content, _ in texts), len(texts))
-    wholes = cutter.terms_of((whole for _, whole in texts), len(texts))
+    tokens = _tokenizer(tokenizer(language))
+    contents = tokens.terms_of((content for content, _ in texts), len(texts))
+    wholes = tokens.terms_of((whole for _, whole in texts), len(texts))
     pairs = zip(contents, wholes, strict=True)
     return [QueryTerms(content, whole - content) for content, whole in pairs]
 
@@ -209,15 +214,15 @@ def query_terms(queries: Sequence[str], language: str) -> list[QueryTerms]:
 def query_words(query: str, language: str) -> list[str]:
     """The words that a query looks for, with their endings."""
     content, _ = query_texts(query, language)
-    return [*_cutter(tokenizer(language).removeprefix(STEMMER)).terms_of([content], 1)[0]]
+    return [*_tokenizer(tokenizer(language).removeprefix(STEMMER)).terms_of([content], 1)[0]]
 
 
 @cache
-def _cutter(rules: str) -> _Cutter:
-    return _Cutter(rules)
+def _tokenizer(rules: str) -> _Tokenizer:
+    return _Tokenizer(rules)
 
 
-class _Cutter:
+class _Tokenizer:
     """A tokenizer of SQLite's, which works on rows of a table."""
 
     def __init__(self, rules: str) -> None:
@@ -229,7 +234,7 @@ class _Cutter:
     def terms_of(self, texts: Iterable[str], count: int) -> list[Counter[str]]:
         found: list[Counter[str]] = [Counter() for _ in range(count)]
         run = self._connection.execute
-        with self._lock, undone(self._connection):
+        with self._lock, rolled_back(self._connection):
             for row in enumerate(texts):
                 run("INSERT INTO keywords (rowid, text) VALUES (?, ?)", row)
             for term, place in run("SELECT term, doc FROM terms"):
@@ -238,7 +243,7 @@ class _Cutter:
 
 
 @contextmanager
-def undone(connection: sqlite3.Connection) -> Iterator[None]:
+def rolled_back(connection: sqlite3.Connection) -> Iterator[None]:
     """Leave nothing of what is written, however it ends."""
     connection.execute("BEGIN")
     try:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from sentemb.data.sentences import SENTENCE_END
 from sentemb.errors import InputError
-from sentemb.search.prepared import Span
 
 if TYPE_CHECKING:
     from sentemb.encoding.tokens import Tokens
@@ -30,6 +29,13 @@ _ENDS = [
         r"(?s:.)",
     )
 ]
+
+
+class Span(NamedTuple):
+    """A part of a text: `text[start:stop]`."""
+
+    start: int
+    stop: int
 
 
 class _Piece(NamedTuple):

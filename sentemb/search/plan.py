@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sentemb.errors import InputError
-from sentemb.search.codes import CodesPlan
 
 Kind = Literal["flat", "hnsw", "ivfpq"]
 Metric = Literal["cosine", "dot"]
@@ -22,15 +21,11 @@ HNSW_NEIGHBOURS = 32
 POINTS_PER_LIST = 39
 IVFPQ_MINIMUM = 16 * POINTS_PER_LIST * 10 // 9 + 1
 IVFPQ_DIMENSIONS = 8
-# Parts of the scanned code, and bytes of the fine one, for each dimension. Of 200,000 sentences' vectors of
-# 384 dimensions these find .95 of 10 neighbours in 199 bytes with the second.
-_COARSE = 80 / 384
-_FINE = (192 / 384, 141 / 384, 96 / 384, 48 / 384)
+# Dimensions for each 4-bit code, finest first. The exact vectors of the best candidates rank them.
+_CODED = (1, 2, 4, 8)
 _USUAL = 1
-# The same where texts rank the candidates. Of 200,000 texts' vectors of 256 dimensions, .98 of 10 neighbours
-# are among the best 50 by the first, in 64 bytes with the number; among 100 by the second, in 48; and among
-# 400 by the third, in 32.
-_FEW = ((64 / 256, 23 / 256), (48 / 256, 16 / 256), (32 / 256, 8 / 256))
+# The same where vectors are not kept, and texts are encoded again to rank the candidates.
+_FEW = (2, 3, 4)
 _ID_BYTES = 8
 _UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1024, "mi": 1024**2, "gi": 1024**3}
 
@@ -42,7 +37,7 @@ class IndexPlan:
     Args:
         kind: `flat` compares with every vector; `hnsw` walks a graph of neighbours (Malkov and Yashunin,
             arXiv 1603.09320); `ivfpq` scans 4-bit product codes (Jégou et al., 2011; André et al., 2017) of
-            the lists nearest to the query and ranks the best by codes of what those leave.
+            the lists nearest to the query, and the exact vectors of the best candidates rank them.
         factory: Its description in faiss's way.
         bytes: Estimated size in memory and on disk.
         reason: Why this one, in a sentence without a full stop.
@@ -64,13 +59,14 @@ def plan_index(
     *,
     kind: Kind | Literal["auto"] = "auto",
     memory_budget: int | None = None,
+    factory: str | None = None,
     rescored: bool = False,
 ) -> IndexPlan:
     """Choose an index for so many vectors.
 
     With `auto`: exact search up to 50,000 vectors, then HNSW, then IVF-PQ with the finest codes that fit the
     budget. A kind given by the user is kept and must fit the budget, if any; IVF-PQ without a budget takes
-    half a byte a dimension, or a quarter where texts rank the candidates.
+    a quarter of a byte a dimension.
 
     Args:
         count: Number of vectors.
@@ -78,7 +74,9 @@ def plan_index(
         kind: A kind, or `auto`.
         memory_budget: Bytes that the vectors and their index may take in memory; for `auto` 2 GiB by default,
             otherwise without bound.
-        rescored: Whether the texts of candidates are encoded again and rank them, for which smaller codes do.
+        factory: A description of faiss in place of a kind, such as `IVF4096,PQ64x4fs`, for experts: `Flat`,
+            `HNSW` with a number of neighbors, or any `IVF` index.
+        rescored: Whether the texts of candidates are encoded again to rank them.
 
     Returns:
         The plan.
@@ -94,6 +92,13 @@ def plan_index(
         raise InputError(f"unknown index kind {kind!r}", f"choose one of auto, {', '.join(KINDS)}")
     if memory_budget is not None and memory_budget <= 0:
         raise InputError(f"the memory budget is {memory_budget} bytes", "pass a positive size")
+    if factory is not None:
+        # The candidates of codes are ranked by their exact vectors anyway.
+        factory = factory.removesuffix(",RFlat")
+        chosen = kind_of(factory)
+        if kind not in ("auto", chosen):
+            raise InputError(f"the factory {factory} is not of the kind {kind}", "remove one of them")
+        return IndexPlan(chosen, factory, 0, f"{factory}, as requested")
     budget = DEFAULT_MEMORY_BUDGET if kind == "auto" and memory_budget is None else memory_budget
     if kind == "auto":
         candidates = _automatic(count, dimension, rescored)
@@ -101,13 +106,13 @@ def plan_index(
         candidates = _variants(kind, count, dimension, rescored)
     if kind == "ivfpq" and budget is None and not rescored:
         candidates = candidates[_USUAL:]
-    for number, factory in enumerate(candidates):
-        chosen = kind_of(factory)
-        size = estimate_bytes(factory, count, dimension)
+    for number, candidate in enumerate(candidates):
+        chosen = kind_of(candidate)
+        size = estimate_bytes(candidate, count, dimension)
         if budget is None or size <= budget:
             reason = _reason(chosen, count, size, budget, asked=kind != "auto", first=number == 0)
-            return IndexPlan(chosen, factory, size, reason)
-    smallest = min(estimate_bytes(factory, count, dimension) for factory in candidates)
+            return IndexPlan(chosen, candidate, size, reason)
+    smallest = min(estimate_bytes(candidate, count, dimension) for candidate in candidates)
     raise InputError(
         f"{count:,} vectors of {dimension} dimensions do not fit a memory budget of "
         f"{format_bytes(budget or 0)}",
@@ -137,25 +142,28 @@ def estimate_bytes(factory: str, count: int, dimension: int) -> int:
         # Twice the neighbours on the ground level; one vector in 32 is on the next level, and so on.
         links = 4 * (2 * HNSW_NEIGHBOURS + 2) + 4 + 8
         return count * (full + links + _ID_BYTES)
-    if plan := CodesPlan.read(factory):
-        return plan.bytes(count, dimension)
-    lists, parts, refine = _earlier_parameters(factory)
+    match = re.search(r"IVF(\d+),PQ(\d+)x4fs", factory)
+    if match is None:
+        return count * (full + _ID_BYTES)
+    lists, parts = map(int, match.groups())
     # Codes lie in blocks of 32 vectors, so the last block of each list is half empty on average.
-    codes = (count + 16 * lists) * parts // 2 + count * 2 * _ID_BYTES
-    return codes + count * refine * dimension // 8 + lists * full + 16 * full
+    codes = (count + 16 * lists) * (parts + parts % 2) // 2
+    return codes + count * 2 * _ID_BYTES + lists * full + 16 * full
 
 
 def budget_of(plan: IndexPlan, count: int, dimension: int) -> int | None:
-    """The memory budget for which `plan_index` gives another number of vectors the codes of a plan."""
-    codes = CodesPlan.read(plan.factory)
-    if codes is None:
+    """Return the memory budget for which `plan_index` gives another number of vectors the codes of a plan."""
+    if plan.kind != "ivfpq":
         return None
-    return estimate_bytes(codes._replace(lists=ideal_lists(count)).factory(), count, dimension)
+    factory = re.sub(r"IVF\d+", f"IVF{ideal_lists(count)}", plan.factory)
+    return estimate_bytes(factory, count, dimension)
 
 
 def kind_of(factory: str) -> Kind:
-    """The kind that a faiss description belongs to."""
-    return "flat" if factory == "Flat" else "hnsw" if factory.startswith("HNSW") else "ivfpq"
+    """Return the kind that a faiss description belongs to."""
+    if factory == "Flat":
+        return "flat"
+    return "hnsw" if re.fullmatch(r"HNSW\d+(,Flat)?", factory) else "ivfpq"
 
 
 def parse_bytes(text: str) -> int:
@@ -207,18 +215,14 @@ def _variants(kind: Kind, count: int, dimension: int, rescored: bool) -> list[st
             f"got {count:,} of {dimension}",
             "choose flat or hnsw",
         )
-    shares = _FEW if rescored else [(_COARSE, fine) for fine in _FINE]
-    plans = (
-        CodesPlan(ideal_lists(count), round(dimension * coarse), max(2, round(dimension * fine)))
-        for coarse, fine in shares
-    )
-    return [plan.factory() for plan in plans]
+    lists = ideal_lists(count)
+    parts = (_parts(dimension, each) for each in (_FEW if rescored else _CODED))
+    return list(dict.fromkeys(f"IVF{lists},PQ{each}x4fs" for each in parts))
 
 
-def _earlier_parameters(factory: str) -> tuple[int, int, int]:
-    """Of an earlier version: lists, parts of the product code, bits of a re-ranking code per dimension."""
-    lists, parts, refine = re.fullmatch(r"IVF(\d+),PQ(\d+)x4fs(?:,Refine\(SQ(\d)\))?", factory).groups()  # type: ignore[union-attr]
-    return int(lists), int(parts), int(refine or 0)
+def _parts(dimension: int, each: int) -> int:
+    """Return how many codes a vector gets: the parts of a product code have equal lengths."""
+    return next(parts for parts in range(dimension // each, 0, -1) if dimension % parts == 0)
 
 
 def _reason(kind: Kind, count: int, size: int, budget: int | None, *, asked: bool, first: bool) -> str:

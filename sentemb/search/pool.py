@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
@@ -14,15 +13,13 @@ from sentemb._uris import local_path
 from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.encoding.roles import for_role
 from sentemb.encoding.shards import ShardFolder, is_shard_folder
-from sentemb.errors import InputError
 from sentemb.search.documents import Document
-from sentemb.search.encoders import is_of_role, loaded_encoder
-from sentemb.search.manifest import NAME
-from sentemb.search.stored import stored_documents
-from sentemb.search.view import View, open_view
+from sentemb.search.encoders import loaded_encoder
+from sentemb.search.folder import is_index
+from sentemb.search.local import LocalStore
+from sentemb.search.source import shard_documents
 
 _AT_ONCE = 16_384
-_DOCUMENTS = 1024
 
 Rows = NDArray[np.int64]
 Blocks = Iterator[tuple[Rows, Vectors]]
@@ -51,14 +48,14 @@ def pool_at(path: str | Path) -> Pool | None:
         The pool; its bytes agree with their checksums.
 
     Raises:
-        InputError: The folder is damaged or not finished, or is an index that keeps no vectors.
+        InputError: The folder is damaged or not finished, or its encoder is another one.
     """
     if is_shard_folder(path):
         shards = ShardFolder(path)
         shards.verify()
         return _Shards(shards)
     folder = local_path(path)
-    return _Index(folder) if (folder / NAME).is_file() else None
+    return _Index(folder) if is_index(folder) else None
 
 
 def documents_at(path: str | Path) -> Iterator[Document] | None:
@@ -76,11 +73,15 @@ def documents_at(path: str | Path) -> Iterator[Document] | None:
     if is_shard_folder(path):
         shards = ShardFolder(path)
         shards.verify()
-        return stored_documents(shards)
+        return shard_documents(shards)
     folder = local_path(path)
-    if (folder / NAME).is_file():
-        return (one.document for one in open_view(folder, verify=True).store.prepared())
-    return None
+    return _documents(LocalStore(folder, verify=True)) if is_index(folder) else None
+
+
+def _documents(store: LocalStore) -> Iterator[Document]:
+    with store.snapshot() as snapshot:
+        for chunked in snapshot.rows():
+            yield chunked.document
 
 
 class TextPool:
@@ -119,33 +120,21 @@ class _Shards:
 
 
 class _Index:
-    """The texts of an index, of split documents the passages."""
+    """The texts of an index; of documents in chunks, the chunks."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._view: View = open_view(path, verify=True)
-        if not self._view.segments.base.keeps_vectors:
-            raise InputError(
-                f"the {self._view.manifest.factory} index in {path} does not store the vectors",
-                "pass the texts, or an output folder of `sentemb encode`",
-            )
+        self._store = LocalStore(path, verify=True)
 
     def texts(self) -> Iterator[str]:
-        return (text for one in self._view.store.prepared() for text in one.texts)
+        with self._store.snapshot() as snapshot:
+            for chunked in snapshot.rows():
+                yield from chunked.texts
 
     def blocks(self, encoder: TextEncoder, wanted: NDArray[np.bool_]) -> Blocks:
-        facts = self._view.manifest.documents_encoder
-        if not is_of_role(loaded_encoder(encoder, facts, self._path), facts):
-            raise InputError(
-                f"{self._path} was built without the document prompt or route of {encoder.name}",
-                "build the index again",
-            )
-        return _chosen(self._vectors(), wanted)
-
-    def _vectors(self) -> Iterator[Vectors]:
-        prepared = self._view.store.prepared()
-        while some := list(islice(prepared, _DOCUMENTS)):
-            yield self._view.vectors_of([text for one in some for text in one.texts])
+        with self._store.snapshot() as snapshot:
+            loaded = loaded_encoder(encoder, snapshot.manifest.encoder, self._store.folder)
+            self._store.encoder = lambda: for_role(loaded, "document")
+            yield from _chosen((vectors for _, vectors in snapshot.batches()), wanted)
 
 
 def _chosen(parts: Iterator[Vectors], wanted: NDArray[np.bool_]) -> Blocks:

@@ -9,14 +9,14 @@ import numpy as np
 
 from sentemb.encoding.encoder import Vectors
 from sentemb.search.manifest import Recall
-from sentemb.search.rescoring import STEPS, VectorsOf, rescored
+from sentemb.search.rescoring import STEPS, VectorsOf, rescore
 from sentemb.search.vectors import Numbers, VectorIndex
 
 K = 10
 TARGET = 0.98
 _LOST = 0.002
-# What the texts of a search leave to the lists that it looks into.
-_TEXTS_TARGET = 0.99
+# What the candidates leave to the lists that a search looks into.
+_CANDIDATES_TARGET = 0.99
 _QUERIES = 2_000
 # Each is compared with every vector, several times over. 200 tell recall to half a hundredth.
 _COMPARISONS, _ENOUGH = 2_000_000_000, 200
@@ -51,6 +51,8 @@ class ExactNeighbours:
 
     def add(self, vectors: Vectors, numbers: Numbers) -> None:
         """Compare the queries with more vectors (n, dim) under their numbers (n,)."""
+        if not len(vectors):
+            return
         scores, rows = faiss.knn(
             self._queries, vectors, min(self._k, len(vectors)), metric=faiss.METRIC_INNER_PRODUCT
         )
@@ -67,46 +69,49 @@ class ExactNeighbours:
 
 
 def tune_and_measure(
-    index: VectorIndex, queries: Vectors, exact: Numbers, vectors_of: VectorsOf | None = None
-) -> Recall:
+    index: VectorIndex, queries: Vectors, exact: Numbers, vectors_of: VectorsOf
+) -> tuple[Recall, int]:
     """Set the least effort that reaches the target recall on half of the queries; measure on the rest.
 
-    Where codes are too coarse for the target, the least that loses next to nothing of what they can find.
-    With the exact vectors of numbers, candidates are ranked by them: the fewest that are enough.
+    Candidates that codes find are ranked by their exact vectors: the fewest that are enough.
+
+    Args:
+        index: The index, without the vectors of the queries.
+        queries: (q, dim).
+        exact: The places of the exact neighbors of each, (q, K).
+        vectors_of: Gives the exact vectors (n, dim) at some places.
+
+    Returns:
+        The recall, and how many candidates are ranked for 10 hits; 0 where faiss has the vectors.
     """
     efforts = index.efforts()
     index.effort = efforts[-1]
-    wanted = K
-    if vectors_of is not None:
-        wanted = index.texts = _fewest_texts(index, queries[::2], exact[::2])
-    shares = {}
+    candidates = 0 if index.keeps_vectors else _fewest_candidates(index, queries[::2], exact[::2])
+    count = min(max(K, candidates), len(index))
+    shares: dict[int, float] = {}
     for effort in (efforts[-1], *efforts):
         index.effort = effort
         # Those of the nearest that are among the candidates are the first by their exact scores.
-        shares[effort] = share_found(index.search(queries[::2], wanted)[1], exact[::2])
+        shares[effort] = recall_at_k(index.search(queries[::2], count)[1], exact[::2])
         if len(shares) > 1 and shares[effort] >= min(TARGET, shares[efforts[-1]] - _LOST):
             break
     started = time.perf_counter()
-    found = index.search(queries[1::2], wanted)[1]
-    if vectors_of is not None:
-        ranked = rescored(queries[1::2], found, vectors_of, K)
-        assert ranked is not None  # nobody takes documents away from a build
-        found = ranked[1]
+    found = index.search(queries[1::2], count)[1]
+    if candidates:
+        found = rescore(queries[1::2], found, vectors_of, K)[1]
     seconds = time.perf_counter() - started
-    return Recall(
-        share_found(found, exact[1::2]), len(found), len(queries) - len(found), len(found) / seconds
-    )
+    share = recall_at_k(found, exact[1::2])
+    return Recall(share, len(found), len(queries) - len(found), len(found) / seconds), candidates
 
 
-def _fewest_texts(index: VectorIndex, queries: Vectors, exact: Numbers) -> int:
-    """How many candidates must be ranked by their texts, if all lists are looked into."""
-    index.texts = STEPS[-1]
+def _fewest_candidates(index: VectorIndex, queries: Vectors, exact: Numbers) -> int:
+    """Return how many candidates must be ranked by their exact vectors, if all lists are looked into."""
     found = index.search(queries, min(STEPS[-1], len(index)))[1]
-    enough = (texts for texts in STEPS if share_found(found[:, :texts], exact) >= _TEXTS_TARGET)
+    enough = (count for count in STEPS if recall_at_k(found[:, :count], exact) >= _CANDIDATES_TARGET)
     return next(enough, STEPS[-1])
 
 
-def share_found(found: Numbers, exact: Numbers) -> float:
-    """recall@10: the share of the exact neighbours that was found, whatever their order."""
+def recall_at_k(found: Numbers, exact: Numbers) -> float:
+    """Return the share of the exact neighbors that was found, whatever their order."""
     hits = sum(len(np.intersect1d(row, true)) for row, true in zip(found, exact, strict=True))
     return hits / exact.size

@@ -1,8 +1,8 @@
-"""Ranking the candidates of small codes by what their texts say: they are encoded again while searching.
+"""Ranking candidates by their exact vectors: those that the database has, or those of texts encoded again.
 
-Codes of half a byte a dimension lose the order of the nearest texts, but hardly any of them is far down in
-it. An encoder that is quick enough tells their vectors again, to the bit, from texts that the index has
-anyway; so the scores are exact, and no byte is kept for it.
+Codes of a quarter of a byte a dimension lose the order of the nearest vectors, but hardly any of them is far
+down in it. A static encoder is quick enough to compute the vectors of a few hundred texts again, to the bit,
+so that an index of it need not keep them.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from sentemb.search.plan import Metric
 from sentemb.search.vectors import Numbers
 
 Rescore = Literal["auto", "texts", "never"]
-"""What ranks the candidates of small codes: their texts, encoded again, or nothing; `auto` takes the texts
-where the encoder looks its tokens up, some ten thousand texts a second."""
+"""Whether an index of codes keeps no vectors and encodes the texts of candidates again; `auto` does so where
+the encoder looks its tokens up, some ten thousand texts a second."""
 
 K = 10
 STEPS = (25, 50, 100, 200, 400)
-"""Texts that are encoded for a search with 10 hits; the fewest that reach the recall are taken."""
-# Hits by the thousand, as hybrid search takes, are worth no more texts than hits.
+"""Candidates that are ranked for a search with 10 hits; the fewest that reach the recall are taken."""
+# Hits by the thousand, as hybrid search takes, are worth no more candidates than hits.
 _MOST = 1_000
 # Of a batch of searches at a time: 4 MB of vectors.
-_TEXTS = 4_096
+_ROWS = 4_096
 
-VectorsOf = Callable[[Numbers], Vectors | None]
-"""The exact vectors (n, dim) of rising numbers, as they are compared; None where there are none any more."""
+VectorsOf = Callable[[Numbers], Vectors]
+"""Gives the exact vectors (n, dim) of rising numbers, as they are compared."""
 
 
 def metric_of(encoder: TextEncoder) -> Metric:
@@ -56,25 +56,18 @@ def check_choices(metric: Any, rescore: Any) -> None:
         raise InputError(f"unknown rescore {rescore!r}", "choose auto, texts or never")
 
 
-def rescores(wanted: Rescore, details: Mapping[str, Any]) -> bool:
-    """Whether texts are encoded again, by what an encoder says of itself."""
-    return wanted == "texts" or (wanted == "auto" and details.get("backend") == BAGS)
+def encodes_again(rescore: Rescore, details: Mapping[str, Any]) -> bool:
+    """Return whether texts are encoded again, by what an encoder says of itself."""
+    return rescore == "texts" or (rescore == "auto" and details.get("backend") == BAGS)
 
 
-def again(encoder: TextEncoder, wanted: Rescore) -> Callable[[], TextEncoder] | None:
-    """An encoder for the texts of candidates, if they shall be encoded again."""
-    return (lambda: encoder) if rescores(wanted, encoder.describe()) else None
+def candidates(rescored: int, k: int) -> int:
+    """Return how many candidates are ranked for so many hits, where 10 take `rescored`."""
+    return max(k, rescored, min(rescored * k // K, _MOST))
 
 
-def candidates(texts: int, k: int) -> int:
-    """How many texts are encoded for so many hits, where 10 take `texts`."""
-    return max(k, texts, min(texts * k // K, _MOST))
-
-
-def rescored(
-    queries: Vectors, numbers: Numbers, vectors_of: VectorsOf, k: int
-) -> tuple[Vectors, Numbers] | None:
-    """The best of candidates by their exact scores.
+def rescore(queries: Vectors, numbers: Numbers, vectors_of: VectorsOf, k: int) -> tuple[Vectors, Numbers]:
+    """Rank candidates by their exact scores.
 
     Args:
         queries: (q, dim).
@@ -83,20 +76,20 @@ def rescored(
         k: How many to keep, at most c.
 
     Returns:
-        Scores and numbers, (q, k) each, best first; None where a vector is gone.
+        Scores and numbers, (q, k) each, best first; of equal scores the smallest number comes first.
     """
     scores = np.full(numbers.shape, -np.inf, dtype=np.float32)
-    step = max(1, _TEXTS // numbers.shape[1])
+    step = max(1, _ROWS // max(1, numbers.shape[1]))
     for start in range(0, len(queries), step):
         some = slice(start, start + step)
         unique, places = np.unique(numbers[some], return_inverse=True)
         there = unique[unique >= 0]
+        if not len(there):
+            continue
         vectors = vectors_of(there)
-        if vectors is None:
-            return None
         found = places.reshape(numbers[some].shape) - (len(unique) - len(there))
-        # One product for each query, whose bits do not depend on the others.
-        exact = np.matmul(vectors[found], queries[some, :, None])[:, :, 0] if len(there) else -np.inf
+        # Not a product of matrices: its last bits depend on the place of a row, and equal texts are equal.
+        exact = np.einsum("qcd,qd->qc", vectors[found], queries[some])
         scores[some] = np.where(found >= 0, exact, -np.inf)
-    best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    best = np.lexsort((numbers, -scores), axis=-1)[:, :k]
     return np.take_along_axis(scores, best, 1), np.take_along_axis(numbers, best, 1)

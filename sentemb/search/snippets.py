@@ -12,7 +12,7 @@ from itertools import islice
 
 from sentemb.data.keywords import document_places, document_text, tokenizer
 from sentemb.search.hit import Snippet
-from sentemb.search.keywords import query_words, undone
+from sentemb.search.keywords import query_words, rolled_back
 
 Span = tuple[int, int]
 
@@ -58,7 +58,7 @@ class _Highlighter:
         opening, closing = islice(unused, 2)
         wanted = " OR ".join(f'"{word}"' for word in words)
         run = self._connection.execute
-        with self._lock, undone(self._connection):
+        with self._lock, rolled_back(self._connection):
             for number, text in enumerate(texts):  # a NUL would end what SQLite gives back
                 row = (number, document_text(text).replace("\0", " "))
                 run("INSERT INTO hits (rowid, text) VALUES (?, ?)", row)

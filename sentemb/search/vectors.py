@@ -1,7 +1,8 @@
-"""The faiss side: one wrapper around an index with 64-bit numbers, and how hard it looks."""
+"""The faiss side of an index: vectors by number, and how hard a search looks."""
 
 from __future__ import annotations
 
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 
 from sentemb.encoding.encoder import Vectors, normalised
 from sentemb.errors import InputError
-from sentemb.search.codes import Codes, CodesPlan
 from sentemb.search.plan import Kind, Metric
 
 Numbers = NDArray[np.int64]
@@ -19,41 +19,54 @@ Numbers = NDArray[np.int64]
 # faiss's type stubs lack half of what is used here.
 faiss: Any = import_module("faiss")
 
-# Candidates of the 4-bit codes that are ranked again, as a multiple of k.
-CANDIDATES = 24
-# The same where their texts are encoded for the ranking that counts.
-_RESCORED = 10
-# The same in indexes of earlier versions.
-_RERANKED = 8
 # Points for k-means: faiss draws no more than 256 for each list by itself; 64 give the same recall sooner.
 _TRAINING_POINTS = 64
 _FEWEST_TRAINING_POINTS = 20_000
+# Among few vectors a graph loses many and takes longer than comparing with each. Of 60,000 vectors of 384
+# dimensions on one core, comparing with 18,000 took 7 ms; a graph took 12 to find .6 among 6,000.
+_EXACT = 8_000_000  # vectors times dimensions
+_GATHERED = 2_048  # vectors that are copied to compare with them; among more, the others are skipped
+_HINT = "run `sentemb index compact`"
 
 
 def training_points(count: int, lists: int) -> int:
-    """How many of `count` vectors the training of so many lists wants to see."""
+    """Return how many of `count` vectors the training of so many lists wants to see."""
     return min(count, max(_TRAINING_POINTS * lists, _FEWEST_TRAINING_POINTS))
 
 
 class VectorIndex:
-    """Vectors by number."""
+    """A faiss index whose vectors are counted from 0, with the number that each has in the database.
 
-    def __init__(self, index: Any, kind: Kind, effort: int = 0, texts: int = 0) -> None:
-        self._index = index
-        self._places: Numbers | None = None
-        self._whole = False  # has all numbers from 0 on, as a file does
+    Args:
+        mapped: faiss's `IndexIDMap`, whose ids are these numbers.
+        kind: The kind of the index in it.
+        effort: `efSearch` or `nprobe`.
+    """
+
+    def __init__(self, mapped: Any, kind: Kind, effort: int = 0) -> None:
+        self._mapped = mapped
+        self._index = faiss.downcast_index(mapped.index)
         self.kind = kind
         self.effort = effort
-        self.texts = texts  # that are encoded again for 10 hits
 
     @classmethod
     def empty(cls, factory: str, kind: Kind, dimension: int) -> VectorIndex:
         """Make an index without vectors; similarities are inner products."""
-        if plan := CodesPlan.read(factory):
-            return cls(Codes.empty(plan, dimension), kind)
-        return cls(
-            faiss.IndexIDMap(faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)), kind
-        )
+        try:
+            index = faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
+        except RuntimeError as error:
+            reason = str(error).rsplit(":", 1)[-1].strip()
+            raise InputError(
+                f"faiss cannot make the factory {factory} for {dimension} dimensions: {reason}",
+                "see faiss's description of its index factory",
+            ) from None
+        codes = faiss.try_extract_index_ivf(index) is not None and not isinstance(index, faiss.IndexRefine)
+        if kind == "ivfpq" and not codes:
+            raise InputError(
+                f"the factory {factory} is not supported",
+                "use Flat, HNSW32 or an IVF index, such as IVF4096,SQ8",
+            )
+        return cls(faiss.IndexIDMap(index), kind)
 
     def __len__(self) -> int:
         return int(self._index.ntotal)
@@ -63,136 +76,158 @@ class VectorIndex:
         """Length of a vector."""
         return int(self._index.d)
 
+    @property
+    def keeps_vectors(self) -> bool:
+        """Whether it has the vectors themselves, and not codes."""
+        return self.kind != "ivfpq"
+
     def training_size(self, count: int) -> int:
-        """How many of `count` vectors `train` wants to see."""
-        if self.kind != "ivfpq":
+        """Return how many of `count` vectors `train` wants to see."""
+        if self._index.is_trained:
             return 0
-        return training_points(count, int(_ivf(self._index).nlist))
+        ivf = faiss.try_extract_index_ivf(self._index)
+        return training_points(count, int(ivf.nlist) if ivf is not None else 0)
 
     def train(self, sample: Vectors) -> None:
         """Learn the centroids and codes from a sample, (n, dim)."""
-        self._index.train(sample)
+        try:
+            self._mapped.train(sample)
+        except RuntimeError as error:
+            reason = str(error).rsplit(":", 1)[-1].strip()
+            raise InputError(
+                f"faiss cannot train the index on {len(sample):,} vectors: {reason}", "use fewer lists"
+            ) from None
 
     def add(self, vectors: Vectors, numbers: Numbers) -> None:
         """Add vectors (n, dim) under their numbers (n,)."""
-        self._index.add_with_ids(vectors, numbers)
+        self._mapped.add_with_ids(vectors, numbers)
 
     def efforts(self) -> list[int]:
-        """The efforts worth trying, rising."""
+        """Return the efforts worth trying, rising."""
         if self.kind == "hnsw":
             return [32, 64, 128, 256, 512]
-        if self.kind == "ivfpq":
-            lists = int(_ivf(self._index).nlist)
-            return [*(2**power for power in range(2, (lists - 1).bit_length())), lists]
-        return [0]
+        lists = self._lists
+        return [*(2**power for power in range(2, (lists - 1).bit_length())), lists] if lists else [0]
 
-    def search(self, queries: Vectors, k: int, *, harder: int = 1) -> tuple[Vectors, Numbers]:
-        """The nearest vectors of each query, with so many times the effort."""
-        most = _ivf(self._index).nlist if self.kind == "ivfpq" else len(self)
-        effort = harder * self.effort
+    def search(
+        self, queries: Vectors, k: int, alive: NDArray[np.bool_] | None = None, living: int | None = None
+    ) -> tuple[Vectors, Numbers]:
+        """Find the nearest vectors of each query.
+
+        Args:
+            queries: (q, dim).
+            k: How many; at most so many as are alive.
+            alive: Which vectors may be found, by their places, (n,); None for all.
+            living: How many these are.
+
+        Returns:
+            Scores and places, (q, k) each, best first.
+        """
+        if alive is None or living is None or living == len(self):
+            alive, living = None, len(self)
+        elif self.keeps_vectors and living * self.dimension <= _EXACT:
+            return self._scan(queries, k, np.flatnonzero(alive))
+        packed = None if alive is None else np.packbits(alive, bitorder="little")
+        chosen = None if packed is None else faiss.IDSelectorBitmap(packed)
+        # What is alive lies farther apart, so that a search must look farther for it.
+        effort = -(-self.effort * len(self) // max(1, living))
+        most = self._lists or len(self)
         while True:
-            scores, numbers = self._search(queries, k, effort)
-            if self._whole and (numbers >= len(self)).any():
-                raise InputError(
-                    "the vector file contains rows that do not belong to a text", "build the index again"
-                )
-            if (numbers >= 0).all() or effort >= most:
-                return scores, numbers
-            effort = min(most, 4 * effort)
+            parameters = self._parameters(
+                min(most, max(effort, k)) if self.kind == "hnsw" else effort, chosen
+            )
+            scores, places = self._index.search(queries, k, params=parameters)
+            if (places >= 0).all() or effort >= most:
+                break
+            effort = min(most, 4 * max(1, effort))
+        if self.keeps_vectors and (places < 0).any():  # parts of a graph can be out of reach
+            every = np.arange(len(self)) if alive is None else np.flatnonzero(alive)
+            return self._scan(queries, k, every)
+        return scores, places
 
-    def _search(self, queries: Vectors, k: int, effort: int) -> tuple[Vectors, Numbers]:
-        if isinstance(self._index, Codes):
-            many = _RESCORED if self.texts else CANDIDATES
-            found = self._index.search(queries, k, min(len(self), many * k), effort)
-        else:
-            found = self._index.search(queries, k, params=self._parameters(effort))
+    @cached_property
+    def numbers(self) -> Numbers:
+        """The numbers of the vectors, (n,), once all of them are there."""
+        numbers: Numbers = faiss.vector_to_array(self._mapped.id_map)
+        return numbers
+
+    @cached_property
+    def last(self) -> int:
+        """The largest number; -1 without any."""
+        return int(self.numbers.max(initial=-1))
+
+    def places(self, numbers: Numbers) -> Numbers:
+        """Return the places of vectors by their numbers, which are here."""
+        found: Numbers = self._order[np.searchsorted(self.numbers, numbers, sorter=self._order)]
         return found
 
-    @property
-    def keeps_vectors(self) -> bool:
-        """False for an IVF-PQ index of an earlier version without re-ranking codes."""
-        if self.kind != "ivfpq" or isinstance(self._index, Codes):
-            return True
-        return isinstance(faiss.downcast_index(self._index.index), faiss.IndexRefine)
+    @cached_property
+    def _order(self) -> Numbers:
+        return np.argsort(self.numbers, kind="stable")
+
+    def rows(self, places: Numbers) -> Vectors:
+        """Return the vectors (n, dim) at some places; those of codes are rounded."""
+        if not len(places):
+            return np.empty((0, self.dimension), dtype=np.float32)
+        rows: Vectors = self._index.reconstruct_batch(places)
+        return rows
+
+    def _scan(self, queries: Vectors, k: int, places: Numbers) -> tuple[Vectors, Numbers]:
+        """Find the exact nearest among the vectors at some places."""
+        if len(places) > _GATHERED:
+            alive = np.zeros(len(self), dtype=np.bool_)
+            alive[places] = True
+            chosen = faiss.IDSelectorBitmap(np.packbits(alive, bitorder="little"))
+            flat = faiss.downcast_index(self._index.storage) if self.kind == "hnsw" else self._index
+            scores, found = flat.search(queries, k, params=faiss.SearchParameters(sel=chosen))
+            return scores, found
+        scores, found = faiss.knn(queries, self.rows(places), k, metric=faiss.METRIC_INNER_PRODUCT)
+        return scores, places[found]
 
     @property
-    def lists(self) -> int:
-        """The lists of codes that can be kept when vectors go and come; 0 where there are none."""
-        return int(self._index.lists.nlist) if isinstance(self._index, Codes) else 0
+    def _lists(self) -> int:
+        ivf = faiss.try_extract_index_ivf(self._index)
+        return 0 if ivf is None else int(ivf.nlist)
 
-    def kept(self, numbers: Numbers, places: Numbers) -> VectorIndex:
-        """A copy with nothing but some vectors, under other numbers, and with the codes that they have."""
-        return VectorIndex(self._index.kept(numbers, places), self.kind, self.effort, self.texts)
-
-    def rows(self, numbers: Numbers) -> Vectors:
-        """The vectors (n, dim) of some numbers, which count from 0; those of IVF-PQ are rounded."""
-        if isinstance(self._index, Codes):
-            return self._index.reconstruct_batch(numbers)
-        if self._places is None:
-            self._places = np.argsort(faiss.vector_to_array(self._index.id_map))
-        found: Vectors = faiss.downcast_index(self._index.index).reconstruct_batch(self._places[numbers])
-        return found
-
-    def scan(self, queries: Vectors, k: int, alive: NDArray[np.bool_]) -> tuple[Vectors, Numbers]:
-        """The exact nearest of the vectors that are alive, of a flat or HNSW index; there are k of them."""
-        inner = faiss.downcast_index(self._index.index)
-        numbers = faiss.vector_to_array(self._index.id_map)
-        chosen = faiss.IDSelectorBitmap(np.packbits(alive[numbers], bitorder="little"))
-        flat = faiss.downcast_index(inner.storage) if self.kind == "hnsw" else inner
-        scores, places = flat.search(queries, k, params=faiss.SearchParameters(sel=chosen))
-        return scores, numbers[places]
-
-    def _parameters(self, effort: int) -> Any:
+    def _parameters(self, effort: int, chosen: Any) -> Any:
         # Parameters go with the call rather than into the index, which other threads are searching.
         if self.kind == "hnsw":
-            return faiss.SearchParametersHNSW(efSearch=effort)
-        if self.kind == "ivfpq":
-            probes = faiss.SearchParametersIVF(nprobe=effort)
-            if isinstance(faiss.downcast_index(self._index.index), faiss.IndexRefine):
-                return faiss.IndexRefineSearchParameters(k_factor=_RERANKED, base_index_params=probes)
-            return probes
-        return None
+            return faiss.SearchParametersHNSW(efSearch=effort, sel=chosen)
+        if self._lists:
+            parameters = faiss.SearchParametersIVF(nprobe=effort, sel=chosen)
+            if isinstance(faiss.downcast_index(self._index), faiss.IndexPreTransform):
+                return faiss.SearchParametersPreTransform(index_params=parameters)
+            return parameters
+        return None if chosen is None else faiss.SearchParameters(sel=chosen)
 
     def write(self, path: Path) -> None:
         """Write the index to a new file."""
-        index, parts = self._index.whole() if isinstance(self._index, Codes) else (self._index, [])
         with path.open("wb") as file:
-            faiss.write_index(index, faiss.PyCallbackIOWriter(file.write))
-        del parts  # which faiss points to
+            faiss.write_index(self._mapped, faiss.PyCallbackIOWriter(file.write))
 
     @classmethod
-    def read(cls, path: Path, kind: Kind, effort: int, texts: int = 0) -> VectorIndex:
+    def read(cls, path: Path, kind: Kind, effort: int) -> VectorIndex:
         """Map a file that `write` made into memory; pages are read when a search needs them."""
         try:
-            index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+            mapped = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
         except RuntimeError as error:
-            raise InputError(f"{path} cannot be read as a faiss index", "build the index again") from error
-        found = Codes.of(index) or index
-        if not _is_kind(found, kind):
-            raise InputError(
-                f"{path} is not the {kind} index that the manifest describes", "build the index again"
-            )
-        read = cls(found, kind, effort, texts)
-        read._whole = True
+            raise InputError(f"{path} cannot be read as a faiss index", _HINT) from error
+        if not isinstance(mapped, faiss.IndexIDMap):
+            raise InputError(f"{path} is not the vector index of a folder", _HINT)
+        read = cls(mapped, kind, effort)
+        fits = {"flat": faiss.IndexFlat, "hnsw": faiss.IndexHNSW}.get(kind)
+        if fits is not None and not isinstance(read._index, fits):
+            raise InputError(f"{path} is not a {kind} index", _HINT)
         return read
 
 
-def comparable(vectors: Vectors, metric: Metric) -> Vectors:
-    """Vectors (n, dim) whose inner products are the metric's scores."""
-    return normalised(vectors) if metric == "cosine" else np.ascontiguousarray(vectors)
+def normalize_for(metric: Metric, vectors: Vectors) -> Vectors:
+    """Return vectors (n, dim) whose inner products are the metric's scores."""
+    return normalised(vectors) if metric == "cosine" else np.ascontiguousarray(vectors, dtype=np.float32)
 
 
-def _is_kind(index: Any, kind: Kind) -> bool:
-    """Return whether a faiss index is what `VectorIndex` makes of a kind, also in earlier versions."""
-    if isinstance(index, Codes):
-        return kind == "ivfpq"
-    if not isinstance(index, faiss.IndexIDMap):
-        return False
-    inner = faiss.downcast_index(index.index)
-    if kind == "ivfpq":
-        return faiss.try_extract_index_ivf(inner) is not None
-    return isinstance(inner, faiss.IndexFlat if kind == "flat" else faiss.IndexHNSW)
-
-
-def _ivf(index: Any) -> Any:
-    return index.lists if isinstance(index, Codes) else faiss.extract_index_ivf(index)
+def exact_scores(query: Vectors, rows: Vectors) -> Vectors:
+    """Return the inner products of a query (dim,) with rows (n, dim): equal rows have equal scores."""
+    # Not `@`: its sums, and so their last bits, depend on the place of a row.
+    scores: Vectors = np.einsum("ij,j->i", rows, query)
+    return scores

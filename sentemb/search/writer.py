@@ -3,229 +3,302 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import logging
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from itertools import islice
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
-from sentemb.data.keywords import document_text
+import numpy as np
+
+from sentemb.data.tables import IDS_HINT
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
-from sentemb.search.checks import sealed
-from sentemb.search.documents import LARGE_ID, Document, as_documents, next_id_after
-from sentemb.search.folder import changing, place
-from sentemb.search.keyword_checks import seal, watch
-from sentemb.search.living import free_id, make_room, write_living
-from sentemb.search.manifest import Manifest, Role, StoredFile
-from sentemb.search.prepared import Prepared
-from sentemb.search.rows import WHOLE, given_twice, insert
-from sentemb.search.shards import SHARD_TEXTS, Progress
-from sentemb.search.store import DocumentStore, disk_errors, readable
-from sentemb.search.vectors import comparable
+from sentemb.search.chunks import ChunkedDocument
+from sentemb.search.documents import LARGE_ID, Document, as_documents, next_free_id, next_id_after
+from sentemb.search.folder import disk_errors, readable
+from sentemb.search.keywords import add_keywords, delete_keywords
+from sentemb.search.manifest import Manifest
+from sentemb.search.store import MOST_CHUNKS, Changed, chunk_number
+from sentemb.search.vectors import Numbers, normalize_for
 
-# Ids given in this call, and texts that a document has lost in it.
-_SCRATCH = """
-CREATE TEMP TABLE places (id NOT NULL UNIQUE, location TEXT NOT NULL);
-CREATE TEMP TABLE lost (number INTEGER PRIMARY KEY);
+# The ids' column has no type, so that SQLite keeps the integer 1 and the string "1" apart. Numbers are never
+# used again and rise with the order of the documents, so that a reader fetches what is new. Those of deleted
+# documents are listed until the vector index is built again, which has their vectors until then; places in
+# that list are not used again either.
+SCHEMA = """
+CREATE TABLE documents (
+    number INTEGER PRIMARY KEY, id NOT NULL UNIQUE, text TEXT NOT NULL, metadata TEXT,
+    form INTEGER NOT NULL, checksum INTEGER NOT NULL
+);
+CREATE TABLE chunks (id INTEGER PRIMARY KEY, start INTEGER NOT NULL, stop INTEGER NOT NULL);
+CREATE TABLE vectors (id INTEGER PRIMARY KEY, vector BLOB NOT NULL);
+CREATE TABLE deleted (place INTEGER PRIMARY KEY AUTOINCREMENT, number INTEGER NOT NULL);
+CREATE TABLE settings (facts TEXT NOT NULL);
+CREATE TABLE state (
+    version INTEGER NOT NULL, next_number INTEGER NOT NULL, next_id INTEGER NOT NULL,
+    documents INTEGER NOT NULL, vectors INTEGER NOT NULL, chunked INTEGER NOT NULL,
+    truncated INTEGER NOT NULL, skipped INTEGER NOT NULL
+);
+INSERT INTO state VALUES (1, 1, 0, 0, 0, 0, 0, 0);
 """
-# What is lost and has no other document is dead.
-_BURY = """
-DELETE FROM lost WHERE EXISTS (SELECT 1 FROM documents WHERE documents.text = lost.number);
-DELETE FROM lost WHERE EXISTS (SELECT 1 FROM passages WHERE passages.text = lost.number);
-DELETE FROM texts WHERE number IN (SELECT number FROM lost);
-DELETE FROM vectors WHERE number IN (SELECT number FROM lost);
-INSERT INTO dead (number) SELECT number FROM lost;
+WHOLE, CHUNKED, TRUNCATED = range(3)
+"""Forms of a document: indexed as it is, in chunks, or as far as the model reads."""
+_COUNTS = ("version", "next_number", "next_id", "documents", "vectors", "chunked", "truncated", "skipped")
+# Ids of this call, with their places.
+_SCRATCH = "CREATE TEMP TABLE places (id NOT NULL UNIQUE, location TEXT NOT NULL)"
+_INTEGER_IDS = f"""
+SELECT MAX(id) AS id FROM documents WHERE typeof(id) = 'integer' AND id < {LARGE_ID}
+UNION ALL SELECT id FROM documents WHERE typeof(id) = 'integer' AND id >= {LARGE_ID} ORDER BY id
 """
+FLOAT = np.dtype("<f4")
+_CHECKSUM = 4  # bytes
 
 logger = logging.getLogger(__name__)
 
-Encode = Callable[[Sequence[int], Sequence[str]], Vectors]
-"""Vectors (n, dim) of some new texts; the numbers say at which place each was given."""
-Prepare = Callable[[Iterator[Document]], Iterator[Prepared]]
-"""Documents as they are indexed, in their order."""
-Done = TypeVar("Done")
 
-
-class Changed(NamedTuple):
-    """What a call has done to the documents of an index.
-
-    Args:
-        added: Documents with a new id.
-        replaced: Documents that took the place of the one with their id.
-        left_out: Blank documents; one that had an id of the index has removed that document.
-        split: Those of the documents added or replaced that are indexed in passages.
-        cut: Those of which the model reads no more than the beginning.
-
-    Example:
-        >>> index = SearchIndex.build(["a cat sat", "birds fly"], "static-mini")
-        >>> index.add([("id-20", "a dog runs")]).added
-        1
-    """
-
-    added: int
-    replaced: int
-    left_out: int
-    split: int = 0
-    cut: int = 0
-
-    @property
-    def given(self) -> int:
-        """How many documents the call was given."""
-        return self.added + self.replaced + self.left_out
-
-
-def change(path: Path, line: str | None, work: Callable[[Writer], Done]) -> Done:
-    """Run `work` in one transaction on an index folder, and make it a living one if it is not yet."""
-    Manifest.read(path)  # a place without an index gets no lock
-    with changing(path):
-        manifest = Manifest.read(path)
-        if line is not None and manifest.line != line:
-            raise InputError(f"{path} was replaced by another index after it was opened", "open it again")
-        if manifest.living is not None:
-            return _transact(path / manifest.living, manifest, work, published=True)
-        done = []
-
-        def write(partial: Path) -> None:
-            with contextlib.closing(DocumentStore(path / manifest.files["documents"].name)) as store:
-                write_living(partial, manifest, store.copy_to)
-            done.append(_transact(partial, manifest, work, published=False))
-
-        files: dict[Role, StoredFile] = {"vectors": manifest.files["vectors"], **manifest.kept}
-        place(path, replace(manifest, files=files, lineage=manifest.line), {"living": write})
-        return done[0]
-
-
-def _transact(path: Path, manifest: Manifest, work: Callable[[Writer], Done], *, published: bool) -> Done:
-    connection = sqlite3.connect(path, isolation_level=None, timeout=60)
-    with contextlib.closing(connection), readable(path), disk_errors(path):
-        connection.executescript(f"PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; {_SCRATCH}")
+@contextlib.contextmanager
+def transaction(database: Path) -> Iterator[sqlite3.Connection]:
+    """Change a database in one transaction, which is on the disk when this ends."""
+    connection = sqlite3.connect(database, isolation_level=None, timeout=60)
+    with contextlib.closing(connection), readable(database), disk_errors(database):
+        connection.execute("PRAGMA synchronous=FULL")
         connection.execute("BEGIN IMMEDIATE")
-        make_room(connection)
-        writer = Writer(connection, manifest)
-        done = work(writer)
-        writer.finish()
+        yield connection
         connection.execute("COMMIT")
-        try:
-            # Do not wait for readers. What they keep in the log is moved by a later change.
-            connection.executescript("PRAGMA busy_timeout=0; PRAGMA wal_checkpoint(TRUNCATE)")
-        except sqlite3.OperationalError as error:
-            if not published:  # a file that is about to be renamed leaves its log behind
-                raise
-            # The change is on the disk. Reporting it as failed would make the caller repeat it.
-            logger.warning(
-                "%s: the change is saved, but its write-ahead log could not be merged (%s); the next change "
-                "retries this",
-                path,
-                error,
-            )
-    return done
+        merge_log(connection, database)
+
+
+def merge_log(connection: sqlite3.Connection, database: Path) -> None:
+    """Move the write-ahead log into the database, where no reader needs it."""
+    try:
+        # Do not wait for readers. What they keep in the log is moved by a later change.
+        connection.executescript("PRAGMA busy_timeout=0; PRAGMA wal_checkpoint(TRUNCATE)")
+    except sqlite3.OperationalError as error:
+        # The change is on the disk. Reporting it as failed would make the caller repeat it.
+        logger.warning(
+            "%s: the change is saved, but its write-ahead log could not be merged (%s); the next change "
+            "retries this",
+            database,
+            error,
+        )
 
 
 class Writer:
-    """The changes of one transaction."""
+    """The changes of one transaction.
 
-    def __init__(self, connection: sqlite3.Connection, manifest: Manifest) -> None:
-        self._connection = connection
+    Args:
+        connection: The database, in the transaction.
+        facts: Of the index.
+        complete: Whether documents come with their vectors and are found by words at once; a build adds both
+            later.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, facts: Manifest, *, complete: bool = True) -> None:
         self._run = connection.execute
-        self._manifest = manifest
-        row = self._run("SELECT version, next_text, next_id, left_out FROM state").fetchone()
-        self._version, self._next_text, next_id, self._left_out = row
-        self._next_id = free_id(connection, next_id) if next_id > LARGE_ID else next_id
-        self._has_keywords = manifest.has_keywords
-        if self._has_keywords:
-            watch(connection)
-        else:  # terms of earlier rules would have to be deleted by these
-            self._run("DROP TABLE IF EXISTS keywords")
-            self._run("DROP TABLE IF EXISTS keyword_checks")
-        self._next_document = self._run("SELECT MAX(number) FROM documents").fetchone()[0] or 0
+        self._connection = connection
+        self._metric = facts.metric
+        self._complete = complete
+        self._has_keywords = complete and facts.has_keywords
+        self._run(_SCRATCH)
+        row = self._run(f"SELECT {', '.join(_COUNTS)} FROM state").fetchone()
+        self._counts = dict(zip(_COUNTS, row, strict=True))
+        if self._counts["next_id"] > LARGE_ID:
+            ids = self._run(_INTEGER_IDS)
+            used = (row[0] for row in ids if row[0] is not None)
+            self._counts["next_id"] = next_free_id(used, self._counts["next_id"])
+        self._done = dict.fromkeys(("added", "replaced", "skipped", "chunked", "truncated"), 0)
 
-    def add(
-        self, items: Iterable[Any], prepare: Prepare, encode: Encode, *, replacing: bool, progress: Progress
-    ) -> Changed:
-        """Add documents; where `replacing`, instead of those that have their ids."""
-        added = replaced = left_out = split = cut = 0
-        documents = enumerate(prepare(as_documents(items, first=None if replacing else self._next_id)))
-        while chunk := list(islice(documents, SHARD_TEXTS)):
-            fresh: list[tuple[int, str]] = []
-            for position, prepared in chunk:
-                document = prepared.document
-                self._claim(document)
-                known = replacing and self._remove(document.id)
-                if not document.text.strip():
-                    left_out += 1
-                    continue
-                fresh += [(position, text) for text in self._insert(prepared)]
-                added, replaced = added + (not known), replaced + known
-                split, cut = split + prepared.split, cut + prepared.cut
-            self._keep(fresh, encode)
-            progress("encode", chunk[-1][0] + 1, 0)
-        self._left_out += left_out
-        return Changed(added, replaced, left_out, split, cut)
+    @property
+    def changed(self) -> Changed:
+        """What was done so far."""
+        return Changed(**self._done)
+
+    def documents(self, items: Iterable[Any], *, replacing: bool) -> Iterator[Document]:
+        """Yield what a call is given as documents with ids.
+
+        Args:
+            items: As for `SearchIndex.add`.
+            replacing: Whether ids may be in the index, and must be given.
+
+        Yields:
+            The documents.
+
+        Raises:
+            InputError: An id occurs twice, or is in the index and must not be.
+        """
+        for document in as_documents(items, first=None if replacing else self._counts["next_id"]):
+            self._claim(document)
+            if not replacing and document.text.strip() and self._number_of(document.id) is not None:
+                raise InputError(
+                    f"{document.location}: the id {document.id!r} is already in the index",
+                    "use update to replace the document",
+                )
+            yield document
+
+    def put(self, documents: Sequence[ChunkedDocument], vectors: Vectors) -> None:
+        """Insert documents in the place of those with their ids.
+
+        Args:
+            documents: The documents; a blank one removes the one with its id.
+            vectors: A vector for each of their texts, (n, dim).
+        """
+        chunks: list[int] = []
+        for one in documents:
+            chunks += self.insert(one)
+        self.put_vectors(np.array(chunks, dtype=np.int64), vectors)
+
+    def insert(self, chunked: ChunkedDocument) -> list[int]:
+        """Insert a document without its vectors; return the numbers of its chunks, none of a blank one."""
+        document, spans = chunked.document, chunked.spans
+        known = self._complete and self._remove(document.id)
+        if not document.text.strip():
+            self._done["skipped"] += 1
+            self._counts["skipped"] += 1
+            return []
+        if len(spans) > MOST_CHUNKS:
+            raise InputError(
+                f"{document.location}: the text has {len(spans):,} chunks, but at most {MOST_CHUNKS:,} fit",
+                "split it into several documents",
+            )
+        number = self._counts["next_number"]
+        self._counts["next_number"] += 1
+        metadata = metadata_json(document)
+        form = CHUNKED if chunked.chunked else TRUNCATED if chunked.truncated else WHOLE
+        checksum = checksum_of(document.id, document.text, metadata, spans)
+        row = (number, document.id, document.text, metadata, form, checksum)
+        self._run("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?)", row)
+        for part, (start, stop) in enumerate(spans):
+            self._run("INSERT INTO chunks VALUES (?, ?, ?)", (chunk_number(number, part), start, stop))
+        if self._has_keywords:
+            add_keywords(self._connection, number, document.text)
+        self._done["replaced" if known else "added"] += 1
+        self._done["chunked"] += form == CHUNKED
+        self._done["truncated"] += form == TRUNCATED
+        parts = len(spans) if form == CHUNKED else 1
+        self._count(1, parts, form)
+        return [chunk_number(number, part) for part in range(parts)]
+
+    def put_vectors(self, chunks: Numbers, vectors: Vectors) -> None:
+        """Insert the vectors of chunks, (n, dim)."""
+        if len(chunks) != len(vectors):
+            raise InputError(f"there are {len(vectors):,} vectors for {len(chunks):,} texts")
+        if len(chunks):
+            rows = normalize_for(self._metric, vectors)
+            sealed = zip(chunks.tolist(), map(seal, rows), strict=True)
+            self._connection.executemany("INSERT INTO vectors VALUES (?, ?)", sealed)
 
     def delete(self, ids: Iterable[str | int]) -> int:
-        """Delete documents; returns how many of the ids there were."""
+        """Delete documents; return how many of the ids existed."""
         return sum(self._remove(identifier) for identifier in ids)
 
     def finish(self) -> None:
-        """Bury the texts that no document has any more, and let readers know."""
-        for statement in _BURY.strip().split("\n"):
-            self._run(statement)
-        self._run(
-            "UPDATE state SET version = ?, next_text = ?, next_id = ?, left_out = ?",
-            (self._version + 1, self._next_text, self._next_id, self._left_out),
-        )
-        if self._has_keywords:
-            seal(self._connection)
+        """Let readers know."""
+        self._counts["version"] += 1
+        names = ", ".join(f"{name} = :{name}" for name in _COUNTS)
+        self._run(f"UPDATE state SET {names}", self._counts)
+        self._run("DROP TABLE places")
 
     def _claim(self, document: Document) -> None:
         try:
             self._run("INSERT INTO places VALUES (?, ?)", (document.id, document.location))
         except sqlite3.IntegrityError:
             before = self._run("SELECT location FROM places WHERE id = ?", (document.id,)).fetchone()[0]
-            raise given_twice(document, before) from None
+            raise repeated_id(document, before) from None
         if isinstance(document.id, int):
-            self._next_id = next_id_after(document.id, self._next_id)
+            self._counts["next_id"] = next_id_after(document.id, self._counts["next_id"])
 
-    def _insert(self, prepared: Prepared) -> list[str]:
-        """Insert a document; returns the texts that are new and need a vector."""
-        self._next_document += 1
-        try:
-            new = insert(self._run, prepared, self._next_document, self._next_text)
-        except sqlite3.IntegrityError:
-            document = prepared.document
-            raise InputError(
-                f"{document.location}: the id {document.id!r} is already in the index",
-                "use update to replace the document",
-            ) from None
-        self._next_text += len(new)
-        if self._has_keywords:
-            terms = document_text(prepared.document.text)
-            self._run("INSERT INTO keywords (rowid, text) VALUES (?, ?)", (self._next_document, terms))
-        return new
-
-    def _keep(self, fresh: Sequence[tuple[int, str]], encode: Encode) -> None:
-        """Store the vectors of the texts that came last."""
-        number = self._next_text - len(fresh)
-        for first in range(0, len(fresh), SHARD_TEXTS):
-            positions, texts = zip(*fresh[first : first + SHARD_TEXTS], strict=True)
-            for row in comparable(encode(positions, texts), self._manifest.metric):
-                self._run("INSERT INTO vectors VALUES (?, ?)", (number, sealed(row)))
-                number += 1
+    def _number_of(self, identifier: str | int | None) -> int | None:
+        row = self._run("SELECT number FROM documents WHERE id = ?", (identifier,)).fetchone()
+        return None if row is None else int(row[0])
 
     def _remove(self, identifier: str | int | None) -> bool:
-        found = self._run(f"{WHOLE} WHERE documents.id = ?", (identifier,)).fetchone()
+        query = "SELECT number, text, form FROM documents WHERE id = ?"
+        found = self._run(query, (identifier,)).fetchone()
         if found is None:
             return False
-        number, whole, *_ = found
+        number, text, form = found
         if self._has_keywords:
-            forget = "INSERT INTO keywords (keywords, rowid, text) VALUES ('delete', ?, ?)"
-            self._run(forget, (number, document_text(whole)))
-        self._run("INSERT OR IGNORE INTO lost SELECT text FROM documents WHERE number = ?", (number,))
-        self._run("INSERT OR IGNORE INTO lost SELECT text FROM passages WHERE document = ?", (number,))
+            delete_keywords(self._connection, number, text)
+        first, last = chunk_number(number, 0), chunk_number(number + 1, 0) - 1
+        parts = 1
+        if form != WHOLE:
+            gone = self._run("DELETE FROM chunks WHERE id BETWEEN ? AND ?", (first, last)).rowcount
+            parts = gone if form == CHUNKED else 1
+        self._run("DELETE FROM vectors WHERE id BETWEEN ? AND ?", (first, last))
         self._run("DELETE FROM documents WHERE number = ?", (number,))
-        self._run("DELETE FROM passages WHERE document = ?", (number,))
-        self._run("DELETE FROM bodies WHERE document = ?", (number,))
+        self._run("INSERT INTO deleted (number) VALUES (?)", (number,))
+        self._count(-1, -parts, form)
         return True
+
+    def _count(self, documents: int, vectors: int, form: int) -> None:
+        self._counts["documents"] += documents
+        self._counts["vectors"] += vectors
+        self._counts["chunked"] += documents * (form == CHUNKED)
+        self._counts["truncated"] += documents * (form == TRUNCATED)
+
+
+def repeated_id(document: Document, before: str) -> InputError:
+    """Return the error of an id that two documents have."""
+    return InputError(f"the id {document.id!r} occurs twice: in {before} and {document.location}", IDS_HINT)
+
+
+def metadata_json(document: Document) -> str | None:
+    """Return a document's metadata as the store keeps it."""
+    if not document.metadata:
+        return None
+    if odd := [name for name in document.metadata if not isinstance(name, str)]:
+        raise InputError(
+            f"{document.location}: the metadata key {odd[0]!r} is not a string", "convert it to a string"
+        )
+    try:
+        # SQLite finds fields by their names as they are written.
+        text = json.dumps(dict(document.metadata), ensure_ascii=False, allow_nan=False)
+        text.encode()
+        return text
+    except UnicodeEncodeError:  # half a surrogate pair
+        return json.dumps(dict(document.metadata), ensure_ascii=True, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"{document.location}: the metadata cannot be written as JSON: {error}") from None
+
+
+def digest_of(text: str) -> bytes:
+    """Return what a text is recognized by."""
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def seal(vector: Vectors) -> bytes:
+    """Return a vector (dim,) as the database keeps it: its numbers, and their checksum."""
+    numbers = vector.astype(FLOAT, copy=False).tobytes()
+    return numbers + zlib.crc32(numbers).to_bytes(_CHECKSUM, "little")
+
+
+def unseal(rows: Sequence[bytes], dimension: int) -> Vectors | None:
+    """Return stored vectors as an array (n, dim); None if one does not have the right length."""
+    size = FLOAT.itemsize * dimension + _CHECKSUM
+    if any(not isinstance(row, bytes) or len(row) != size for row in rows):
+        return None
+    joined = np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(len(rows), size)
+    vectors: Vectors = np.ascontiguousarray(joined[:, :-_CHECKSUM]).view(FLOAT)
+    return vectors
+
+
+def is_sealed(row: Any, dimension: int) -> bool:
+    """Return whether a stored vector is as it was written."""
+    size = FLOAT.itemsize * dimension
+    return (
+        isinstance(row, bytes)
+        and len(row) == size + _CHECKSUM
+        and zlib.crc32(row[:size]).to_bytes(_CHECKSUM, "little") == row[size:]
+    )
+
+
+def checksum_of(
+    identifier: str | int | None, text: str, metadata: str | None, spans: Iterable[Sequence[int]]
+) -> int:
+    """Return the checksum of a document and of where its chunks are."""
+    rest = f"{identifier!r} {metadata} {[tuple(span) for span in spans]}"
+    return zlib.crc32(text.encode(), zlib.crc32(rest.encode()))

@@ -12,7 +12,7 @@ from sentemb.encoding.resolve import name_of
 from sentemb.encoding.rows import RowEncoder
 from sentemb.errors import InputError, naming
 from sentemb.modules.source import find_source
-from sentemb.search import Manifest
+from sentemb.search.folder import read_manifest
 from sentemb.serving.metrics import Metrics
 from sentemb.serving.models import ServedEncoder, ServedModel
 from sentemb.serving.scheduler import Scheduler
@@ -83,7 +83,7 @@ class Registry:
 
     def _encoder_of(self, path: Path) -> ServedEncoder:
         """Return the served encoder of an index; load it if no model is the same."""
-        facts = Manifest.read(path).encoder
+        facts = read_manifest(path).encoder
         for served in self.encoders.values():
             documents = for_role(served.encoder, "document")
             if facts.fingerprint in (served.fingerprint, documents.fingerprint):

@@ -141,12 +141,7 @@ async def similar(served: _Served, body: schemas.SimilarRequest) -> Response:
         raise Problem(404, reason, field="id")
 
     def run() -> list[Hit]:
-        if index.manifest.adapter is not None:
-            vectors = None  # its text is encoded as a query
-        elif index.manifest.kind == "ivfpq":  # its vectors are rounded
-            vectors = for_role(index.encoder, "document").encode([document.text])
-        else:
-            vectors = index.vectors([body.id])
+        vectors = index.vectors([body.id])
         hits = index.search(document.text, body.k + 1, where=body.where, vectors=vectors)
         return [hit for hit in hits if hit.id != body.id][: body.k]
 
@@ -197,7 +192,7 @@ def _answer(index: SearchIndex, body: schemas.SearchOptions, run: Callable[[], l
     # Hits of dense search do not have snippets yet.
     without = [hit for hit in hits if hit.snippet is None]
     starts = [hit.passage.start if hit.passage else 0 for hit in without]
-    language = index.manifest.language or "und"
+    language = index.manifest.language
     snippets = iter(snippets_of(query, [hit.text for hit in without], language, starts))
     return _json(
         {
@@ -264,9 +259,9 @@ def _stats(request: Request, served: ServedIndex, fields: tuple[Field, ...]) -> 
     return {
         **_summary(request, served),
         "vectors": manifest.vectors,
-        "skipped": manifest.left_out,
-        "chunked": manifest.split,
-        "truncated": manifest.cut,
+        "skipped": manifest.skipped,
+        "chunked": manifest.chunked,
+        "truncated": manifest.truncated,
         "dimension": manifest.dimension,
         "kind": manifest.kind,
         "metric": manifest.metric,

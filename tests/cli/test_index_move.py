@@ -81,8 +81,6 @@ def test_lancedb_is_filled_from_vectors(sentemb: Any, tmp_path: Path) -> None:
     assert '"id": 1' in sentemb("index", "search", address, "dogs", "-k", 1, "--json")[1]
     code, _, err = sentemb("index", "build", vectors, "--output", address)
     assert (code, f"{address} already contains an index" in err) == (2, True)
-    code, _, err = sentemb("index", "build", vectors, "--output", tmp_path / "index", "--workers", 2)
-    assert (code, "--workers works only with a LanceDB index" in err) == (2, True)
     with (next(vectors.glob("*.arrow"))).open("r+b") as file:
         file.write(b"damaged")
     code, _, err = sentemb("index", "build", vectors, "--output", f"{address}-2")

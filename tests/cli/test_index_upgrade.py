@@ -52,20 +52,9 @@ def test_hits_show_percentiles_and_are_filtered_by_them(sentemb: Command, index:
     assert "random pairs of texts, 50% score below" in out
 
 
-def test_an_index_goes_to_another_model_with_and_without_a_map(
-    sentemb: Command, index: Path, tiny_bert: Path
-) -> None:
-    code, out, error = sentemb(
-        "index", "upgrade", index, "-m", tiny_bert, "--pooling", "cls", "--adapter", "--sample", 600
-    )
-    assert code == 0 and "measured with 60 queries on 120 texts that the map was not trained on" in out
-    assert f"next: sentemb index upgrade {index} --model {tiny_bert} --pooling cls  # encodes" in error
-    code, out, _ = sentemb("index", "info", index)
-    assert code == 0 and "for queries, mapped to" in out
+def test_an_index_goes_to_another_model(sentemb: Command, index: Path, tiny_bert: Path) -> None:
     (index.parent / "more.txt").write_text("guitar guitar guitar\n")
     assert sentemb("index", "add", index, index.parent / "more.txt")[0] == 0
-    _, out, _ = sentemb("index", "search", index, "guitar guitar guitar", "-k", 3, "--json")
-    assert len(json.loads(out)["hits"]) == 3
     code, out, error = sentemb("index", "upgrade", index, "-m", tiny_bert, "--pooling", "cls")
     assert code == 0 and "the documents are now encoded with" in out and "index search" in error
     _, out, _ = sentemb("index", "search", index, "guitar guitar guitar", "-k", 1, "--json")
@@ -81,9 +70,6 @@ def test_an_index_goes_to_another_model_with_and_without_a_map(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--sample", "600"], "--sample works only with --adapter"),
-        (["--adapter", "--sample", "20"], "a sample of 20 texts is too small; choose at least 500"),
-        (["--adapter", "--kind", "flat"], "--adapter does not change the documents' vectors"),
         (["--memory-budget", "much"], "'much' is not a size"),
     ],
 )

@@ -38,7 +38,6 @@ RETURNED = {
     "sentemb.evaluation.GeometryEstimate": "estimate_geometry",
     "sentemb.experiments.Summary": "summarize",
     "sentemb.multitask.MultiTaskRun": "fit_multitask",
-    "sentemb.search.AdapterFacts": "SearchIndex",
     "sentemb.search.MinedCounts": "mine_negatives",
     "sentemb.training.Run": "train",
     "sentemb.training.SeedSummary": "train_seeds",

@@ -96,7 +96,6 @@ PAGES: dict[str, Page] = {
         {
             "better": "a sentence encoder",
             "index": "an index of Python's documentation",
-            "mine": "static-mini",
         },
         "from sentemb import SearchIndex",
     ),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import re
+import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,13 +31,18 @@ class Job:
         """Every name that is there, and the bytes of what must be the same."""
         same = {path for pattern in self.same for path in output.rglob(pattern) if path.is_file()}
         return {
-            str(path.relative_to(output)): _digest(path) if path in same else None
+            # Each index has a database of its own.
+            re.sub(r"index-[0-9a-f]{16}", "index", str(path.relative_to(output))): _digest(path)
+            if path in same
+            else None
             for path in sorted(output.rglob("*"))
             if path.is_file()
         }
 
 
 def _digest(path: Path) -> str:
+    if path.suffix == ".sqlite":
+        return _rows(path)
     content = path.read_bytes()
     if path.suffix == ".json":
         values = json.loads(content)
@@ -42,6 +50,16 @@ def _digest(path: Path) -> str:
             values = {key: value for key, value in values.items() if key != "environment"}
         content = json.dumps(values).encode()
     return hashlib.sha256(content).hexdigest()
+
+
+def _rows(path: Path) -> str:
+    """A digest of the documents, chunks and vectors of an index."""
+    digest = hashlib.sha256()
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        for table in ("documents", "chunks", "vectors", "state"):
+            for row in database.execute(f"SELECT * FROM {table}"):
+                digest.update(repr(row).encode())
+    return digest.hexdigest()
 
 
 _SMALL = "--base {in}/bert --batch-size 8 --max-length 16 --output {out}/run"
@@ -65,11 +83,12 @@ JOBS = {
         "--resume",
     ),
     "index": Job(
-        "index build {in}/corpus.txt -m {in}/bert --pooling mean -o {out}/index", ("documents*", "vectors*")
+        "index build {in}/corpus.txt -m {in}/bert --pooling mean -o {out}/index",
+        ("index-*.sqlite", "vectors*"),
     ),
     "index again": Job(
         "index build {in}/corpus.txt -m {in}/bert --pooling mean -o {out}/index",
-        ("documents*", "vectors*"),
+        ("index-*.sqlite", "vectors*"),
         "--overwrite",
     ),
     "records": Job(

@@ -12,7 +12,7 @@ from typing import Any
 from sentemb.search.documents import Document
 from sentemb.search.hit import Hit
 from sentemb.search.index import SearchIndex
-from sentemb.search.prepared import Span
+from sentemb.search.passages import Span
 from tests.search.bag_of_words import FewWords
 
 

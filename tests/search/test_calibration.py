@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,6 @@ from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
 from sentemb.search.calibration import Calibration, calibrate, draw, lowest_score
-from sentemb.search.manifest import Manifest
 from sentemb.search.vectors import normalised
 from tests.search.bag_of_words import BagOfWords, Table, clustered
 
@@ -140,19 +138,6 @@ def test_compaction_calibrates_what_has_changed(tmp_path: Path, words: BagOfWord
     index.compact()
     assert index.manifest.calibration == SearchIndex.build(texts, words).manifest.calibration
     assert index.search("w1", 1)[0].percentile is not None
-
-
-def test_compaction_gives_folders_of_earlier_versions_percentiles(tmp_path: Path, corpus: list[str]) -> None:
-    built = SearchIndex.build(corpus, BagOfWords())
-    built.save(tmp_path / "index")
-    new = Manifest.read(tmp_path / "index")
-    replace(new, calibration=None).write(tmp_path / "index")
-    index = SearchIndex.load(tmp_path / "index", BagOfWords())
-    before = index.search("w1 w2", 5)
-    assert [hit.percentile for hit in before] == [None] * 5
-    index.compact()
-    assert index.manifest == new and len(list((tmp_path / "index").iterdir())) == 3
-    assert index.search("w1 w2", 5) == built.search("w1 w2", 5)
 
 
 def test_right_answers_are_nearer_than_chance_on_real_texts(shared_data: Path, minilm: Path) -> None:

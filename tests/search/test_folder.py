@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import errno
-import json
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
-from sentemb.search.folder import check_output, open_folder
-from sentemb.search.manifest import Manifest
+from sentemb.search.folder import check_output, read_manifest
 from tests.search.bag_of_words import BagOfWords
 
 
@@ -32,12 +31,15 @@ def damage(path: Path, change: Callable[[bytes], bytes]) -> Callable[[], None]:
     return lambda: path.write_bytes(content) and None
 
 
+def files(folder: Path) -> list[Path]:
+    """The manifest, the database and the vector index, in this order."""
+    return [folder / "manifest.json", *folder.glob("index-*.sqlite"), *folder.glob("vectors-*")]
+
+
 def test_folder_holds_three_files(saved: Path) -> None:
-    manifest = open_folder(saved, lambda manifest: manifest, verify=True)
-    names = {"manifest.json", *(stored.name for stored in manifest.files.values())}
-    assert {path.name for path in saved.iterdir()} == names
+    assert sorted(saved.iterdir()) == sorted(files(saved))
     assert all(path.stat().st_mode & 0o444 == 0o444 & ~_umask() for path in saved.iterdir())
-    assert manifest == Manifest.read(saved)
+    assert read_manifest(saved).cache == files(saved)[2].name
 
 
 def test_an_index_of_a_model_without_a_longest_input_is_saved(tmp_path: Path) -> None:
@@ -48,42 +50,60 @@ def test_an_index_of_a_model_without_a_longest_input_is_saved(tmp_path: Path) ->
 
 @settings(max_examples=120)
 @given(which=st.integers(0, 2), where=st.floats(0, 1, exclude_max=True), bits=st.integers(1, 255))
-def test_any_changed_byte_is_found(saved: Path, which: int, where: float, bits: int) -> None:
-    path = sorted(saved.iterdir())[which]
+def test_a_changed_byte_is_found_or_changes_nothing(saved: Path, which: int, where: float, bits: int) -> None:
+    path = files(saved)[which]
 
     def flip(content: bytes) -> bytes:
         place = int(where * len(content))
         return content[:place] + bytes([content[place] ^ bits]) + content[place + 1 :]
 
+    expected = SearchIndex.load(saved, BagOfWords()).search("w7", 50)
     restore = damage(path, flip)
     try:
-        with pytest.raises(InputError) as error:
-            SearchIndex.load(saved, BagOfWords())
+        assert SearchIndex.load(saved, BagOfWords()).search("w7", 50) == expected
+        assert which != 2
+    except InputError as error:
+        assert str(saved) in str(error)
     finally:
         restore()
-    assert path.name in str(error.value) or "manifest.json" in str(error.value)
+        for log in saved.glob("*-*m"):
+            log.unlink()
 
 
-@pytest.mark.parametrize("which", [0, 1, 2])
-@pytest.mark.parametrize("verify", [True, False])
 @pytest.mark.parametrize(
     "change", [lambda content: b"", lambda content: content[:-1], lambda content: content + b"\0"]
 )
-def test_a_file_of_another_length_is_named(
-    saved: Path, which: int, verify: bool, change: Callable[[bytes], bytes]
+def test_a_vector_index_of_another_length_is_named_and_not_needed(
+    saved: Path, change: Callable[[bytes], bytes], caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = sorted(saved.iterdir())[which]
+    path = files(saved)[2]
+    expected = SearchIndex.load(saved, BagOfWords()).search("w7", 50)
     restore = damage(path, change)
     try:
-        with pytest.raises(InputError, match=path.name):
-            SearchIndex.load(saved, BagOfWords(), verify=verify)
+        with pytest.raises(InputError, match=f"{path.name} does not match its checksum; run .*index compact"):
+            SearchIndex.load(saved, BagOfWords())
+        index = SearchIndex.load(saved, BagOfWords(), verify=False)
+        assert index.search("w7", 50) == expected
+        assert f"{path.name} has" in caplog.text and "every vector is compared" in caplog.text
     finally:
         restore()
+
+
+def test_a_vector_index_that_is_gone_is_built_again(saved: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(saved, tmp_path / "index")
+    expected = SearchIndex.load(folder, BagOfWords()).search("w7", 50)
+    files(folder)[2].unlink()
+    index = SearchIndex.load(folder, BagOfWords(), verify=False)
+    index.add([("new", "w7 w7 w7 w8")])
+    index.delete(["new"])
+    assert index.search("w7", 50) == expected
+    index.compact()
+    assert SearchIndex.load(folder, BagOfWords()).search("w7", 50) == expected and len(files(folder)) == 3
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_a_missing_file_is_named(saved: Path, which: int) -> None:
-    path = sorted(saved.iterdir())[which]
+    path = files(saved)[which]
     content = path.read_bytes()
     path.unlink()
     try:
@@ -98,42 +118,35 @@ def test_a_missing_file_is_named(saved: Path, which: int) -> None:
     [
         ("[]", "is not the manifest of an index"),
         ("{}", "is not the manifest of an index"),
-        ('{"format": 7}', "has the format 7, but this version of sentemb reads formats 1 to 6"),
-        ('{"format": 1, "checksum": ""}', "does not match its checksum"),
-        ('{"format": 1, "checksum": "", "dimension": 1e999}', "does not match its checksum"),
-        ("é", "does not match its checksum"),
+        ('{"format": 6}', "has the format 6, but this version of sentemb reads format 7; build the index"),
+        ('{"format": 8}', "has the format 8, but .*; update sentemb, or build the index again"),
+        ('{"format": 7}', "does not name the database"),
+        ('{"format": 7, "database": "../index-0123456789abcdef.sqlite"}', "does not name the database"),
+        ('{"format": 7, "database": "index-0123456789abcdef.sqlite"}', "index-.* is missing"),
+        ("é", "is not the manifest of an index"),
     ],
 )
 def test_other_manifests_are_refused(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "manifest.json").write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=words):
-        Manifest.read(tmp_path)
-
-
-def test_a_manifest_cannot_point_outside_its_folder(saved: Path, tmp_path: Path) -> None:
-    manifest = Manifest.read(saved)
-    name = f"../{saved.name}/{manifest.files['vectors'].name}"
-    vectors = type(manifest.files["vectors"])(name, 1, "0" * 64)
-    dataclasses.replace(manifest, files={**manifest.files, "vectors": vectors}).write(tmp_path)
-    with pytest.raises(InputError, match="outside its folder"):
-        Manifest.read(tmp_path)
+        SearchIndex.load(tmp_path, BagOfWords())
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"effort": "many"}, "manifest.json, effort: "),
-        ({"recall": [1]}, "manifest.json, recall: "),
-        ({"kind": "tree"}, "manifest.json, kind: "),
-        ({"files": {}}, "does not list its files"),
-        ({"dimension": 7}, "the vectors of .* do not match the manifest"),
+        ({"$.effort": "many"}, "index-.*, effort: "),
+        ({"$.kind": "tree"}, "index-.*, kind: "),
+        ({"$.dimension": 7}, "the vectors in .* are damaged|does not belong to"),
     ],
 )
-def test_a_sealed_manifest_with_impossible_values_is_refused(
+def test_impossible_facts_are_refused(
     saved: Path, tmp_path: Path, change: dict[str, object], words: str
 ) -> None:
     folder = shutil.copytree(saved, tmp_path / "index")
-    dataclasses.replace(Manifest.read(saved), **change).write(folder)
+    (pair,) = change.items()
+    with contextlib.closing(sqlite3.connect(files(folder)[1])) as database, database:
+        database.execute("UPDATE settings SET facts = json_set(facts, ?, ?)", pair)
     with pytest.raises(InputError, match=words):
         SearchIndex.load(folder, BagOfWords())
 
@@ -167,7 +180,7 @@ def test_a_full_disk_leaves_the_old_index(
     saved: Path, monkeypatch: pytest.MonkeyPatch, fails_at: int
 ) -> None:
     """The disk is full from each of the steps on: the vectors, the documents, the manifest."""
-    before = {path.name: path.read_bytes() for path in saved.iterdir()}
+    before = {path.name: path.read_bytes() for path in files(saved)}
     new = SearchIndex.build(["w1", "w2"], BagOfWords())
     calls = 0
 
@@ -181,7 +194,8 @@ def test_a_full_disk_leaves_the_old_index(
     with pytest.raises(OSError, match="No space left"):
         new.save(saved, overwrite=True)
     monkeypatch.undo()
-    assert {path.name: path.read_bytes() for path in saved.iterdir()} == before
+    assert {path.name: path.read_bytes() for path in files(saved)} == before
+    assert not list(saved.glob(".*.partial"))
 
 
 def test_a_file_size_limit_stops_faiss_without_a_trace(tmp_path: Path) -> None:
@@ -199,7 +213,7 @@ def test_a_file_size_limit_stops_faiss_without_a_trace(tmp_path: Path) -> None:
 
 
 def test_an_overwrite_removes_what_a_death_left(saved: Path) -> None:
-    for name in (f"vectors-{'0' * 16}.faiss", f"documents-{'0' * 16}.sqlite", ".vectors.17.partial"):
+    for name in (f"vectors-{'0' * 16}.faiss", f"documents-{'0' * 16}.sqlite", ".vectors.partial"):
         (saved / name).write_bytes(b"left")
     (saved / "README").write_text("the user's own")
     SearchIndex.build([f"w{n}" for n in range(50)], BagOfWords(), kind="hnsw").save(saved, overwrite=True)
@@ -208,12 +222,39 @@ def test_an_overwrite_removes_what_a_death_left(saved: Path) -> None:
     (saved / "README").unlink()
 
 
-def test_manifest_says_what_matters(saved: Path) -> None:
-    value = json.loads((saved / "manifest.json").read_text())
-    assert value["encoder"]["fingerprint"] == "words-1"
-    assert value["dimension"] == 32 and value["metric"] == "cosine" and value["kind"] == "hnsw"
-    assert value["documents"] == value["vectors"] == 50
-    assert {"sentemb", "faiss"} <= set(value["versions"])
+def test_the_log_of_a_killed_save_is_not_added_to_the_next(saved: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(saved, tmp_path / "index")
+    other = sqlite3.connect(folder / ".index.partial")
+    other.executescript("PRAGMA journal_mode=WAL; CREATE TABLE t (x); INSERT INTO t VALUES (zeroblob(90000))")
+    shutil.copy(folder / ".index.partial-wal", tmp_path / "log")
+    other.close()
+    shutil.copy(tmp_path / "log", folder / ".index.partial-wal")
+    SearchIndex.build([f"w{n}" for n in range(9)], BagOfWords()).save(folder, overwrite=True)
+    index = SearchIndex.load(folder, BagOfWords())
+    assert len(index) == 9 and index.search("w7", 1)[0].id == 7 and len(files(folder)) == 3
+
+
+def test_the_database_says_what_matters(saved: Path) -> None:
+    facts = SearchIndex.load(saved, BagOfWords()).manifest
+    assert facts.encoder.fingerprint == "words-1"
+    assert facts.dimension == 32 and facts.metric == "cosine" and facts.kind == "hnsw"
+    assert facts.documents == facts.vectors == 50
+    assert {"sentemb", "faiss"} <= set(facts.versions)
+
+
+def test_a_folder_that_cannot_be_written_to_is_read(saved: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(saved, tmp_path / "index")
+    expected = SearchIndex.load(folder, BagOfWords()).search("w7", 5)
+    for path in (*folder.iterdir(), folder):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    try:
+        index = SearchIndex.load(folder, BagOfWords())
+        assert index.search("w7", 5) == expected
+        if os.geteuid() != 0:
+            with pytest.raises(InputError, match="is not writable"):
+                index.add(["w1"])
+    finally:
+        folder.chmod(0o755)
 
 
 def _umask() -> int:

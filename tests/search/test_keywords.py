@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 import sqlite3
 from pathlib import Path
 
 import pytest
 
-from sentemb._files import sha256_of
 from sentemb.data.keywords import varints
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
 from sentemb.search.keywords import query_terms, terms_of
-from sentemb.search.manifest import Manifest, StoredFile
 from tests.search.bag_of_words import BagOfWords
 from tests.search.reference import agree, bm25
 
@@ -135,54 +132,6 @@ def test_the_language_decides_which_words_are_the_same(words: BagOfWords) -> Non
         assert [hit.id for hit in index.search(query, mode="keyword")] == found
     with pytest.raises(InputError, match="'English' is not an ISO 639 code"):
         SearchIndex.build(texts, words, language="English")
-
-
-@pytest.mark.parametrize("changed", [False, True])
-def test_an_index_without_keywords_gets_them_by_compaction(
-    tmp_path: Path, words: BagOfWords, changed: bool
-) -> None:
-    folder = tmp_path / "index"
-    SearchIndex.build(["w1 w2", "w2 w3", "w4"], words).save(folder)
-    if changed:
-        SearchIndex.load(folder, words).add(["w5"])
-    forget_keywords(folder)
-    index = SearchIndex.load(folder, words)
-    assert index.search("w4", 1)[0].id == 2
-    index.update([(2, "w4 w4 w1")])
-    index.delete([0])
-    with pytest.raises(InputError, match="does not have keywords") as refused:
-        index.search("w4", mode="keyword")
-    assert f"sentemb index compact {folder}" in str(refused.value.hint)
-    index.compact()
-    assert index.manifest.language == "und"
-    assert [hit.id for hit in index.search("w1 w4", mode="keyword")] == [2]
-
-
-def test_an_old_index_that_was_never_changed_is_compacted_for_its_keywords(
-    tmp_path: Path, words: BagOfWords
-) -> None:
-    SearchIndex.build(["w1 w2", "w2 w3"], words).save(tmp_path / "index")
-    forget_keywords(tmp_path / "index")
-    index = SearchIndex.load(tmp_path / "index", words)
-    index.compact()
-    assert [hit.id for hit in index.search("w3", mode="keyword")] == [1]
-
-
-def forget_keywords(folder: Path) -> None:
-    """Make an index of an earlier version."""
-    manifest = Manifest.read(folder)
-    name = manifest.living or manifest.files["documents"].name
-    connection = sqlite3.connect(folder / name)
-    for table in ("keywords", "keyword_checks"):
-        connection.execute(f"DROP TABLE IF EXISTS {table}")
-    connection.commit()
-    connection.execute("VACUUM")
-    connection.close()
-    files = dict(manifest.files)
-    if manifest.living is None:
-        size = (folder / name).stat().st_size
-        files["documents"] = StoredFile(name, size, sha256_of(folder / name))
-    dataclasses.replace(manifest, files=files, language=None).write(folder)
 
 
 def test_a_text_that_cannot_be_cut_leaves_nothing_behind() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,8 @@ from sentemb.encoding.shards import Row, ShardFolder
 from sentemb.errors import InputError
 from sentemb.evaluation import evaluate_retrieval
 from sentemb.evaluation.retrieval.searchers import DenseSearcher
-from sentemb.search import EncoderSource, SearchIndex
-from sentemb.search.encoders import RolelessEncoder
-from sentemb.search.manifest import Manifest
-from sentemb.search.negatives import mine_negatives
-from sentemb.search.pool import pool_at
-from sentemb.search.stored import index_shards
+from sentemb.search import SearchIndex
+from sentemb.search.folder import read_manifest
 from tests.cli.conftest import Command, sentemb
 from tests.conftest import WORDS
 
@@ -144,14 +139,14 @@ def test_after_add_update_and_compaction(model: Path, data: RetrievalSet, tmp_pa
 def test_from_what_encode_wrote(model: Path, data: RetrievalSet, tmp_path: Path) -> None:
     shards = encoded(model, data, tmp_path / "vectors")
     assert shards.settings.role == "document"
-    assert_delivers(asking(index_shards(shards)), model, data)
+    assert_delivers(asking(SearchIndex.from_shards(shards)), model, data)
     stored = evaluate_retrieval(model, [data], vectors=shards.path)
     assert stored.scores == evaluate_retrieval(model, [data]).scores
 
 
 def test_in_lancedb(model: Path, data: RetrievalSet, tmp_path: Path) -> None:
     pytest.importorskip("lancedb", reason="lancedb is not installed")
-    from sentemb.search.fill import fill_lancedb
+    from sentemb.search.move import fill_lancedb
 
     address = f"lancedb:{tmp_path / 'lance'}"
     fill_lancedb(encoded(model, data, tmp_path / "vectors"), address)
@@ -242,7 +237,7 @@ def test_the_manifest_and_info_name_the_prompts(
     kind: str, models: dict[str, Path], data: RetrievalSet, tmp_path: Path, sentemb: Command
 ) -> None:
     SearchIndex.build(rows_of(data), models[kind]).save(tmp_path / "index")
-    facts = Manifest.read(tmp_path / "index").encoder
+    facts = read_manifest(tmp_path / "index").encoder
     encoder = load_encoder(models[kind])
     assert (facts.role, facts.fingerprint) == ("document", f"{encoder.fingerprint}-document")
     printed = sentemb("index", "info", tmp_path / "index")[1]
@@ -253,78 +248,6 @@ def test_the_manifest_and_info_name_the_prompts(
     assert "build it again" not in printed
 
 
-def built_before_roles(model: Path, data: RetrievalSet, folder: Path) -> None:
-    """An index as earlier versions built it: everything is encoded without a role."""
-    SearchIndex.build(rows_of(data), RolelessEncoder(load_encoder(model))).save(folder)
-    manifest = Manifest.read(folder)
-    facts = replace(manifest.encoder, source=EncoderSource(str(model)), role=None)
-    for name in ("prompts", "routes", "similarity"):
-        del facts.details[name]
-    replace(manifest, encoder=facts).write(folder)
-
-
-@pytest.mark.parametrize("kind", WITH_ROLES)
-def test_an_index_from_before_roles_is_named_and_never_mixed(
-    kind: str,
-    models: dict[str, Path],
-    data: RetrievalSet,
-    tmp_path: Path,
-    sentemb: Command,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    model = models[kind]
-    built_before_roles(model, data, tmp_path / "index")
-    assert "built without the model's document prompt" in sentemb("index", "info", tmp_path / "index")[1]
-    index = SearchIndex.load(tmp_path / "index")
-    bare = load_encoder(model)
-    text = data.documents[0]
-    assert index.search(text, 1)[0].score == pytest.approx(
-        float(np.dot(*[index.vectors(["d00"])[0]] * 2)), abs=1e-5
-    )
-    index.add([("new", "the cat is not on the mat")])
-    new = bare.encode(["the cat is not on the mat"])[0]
-    found = index.vectors(["new"])[0]
-    assert np.allclose(found, new if index.manifest.metric == "dot" else new / np.linalg.norm(new), atol=1e-6)
-    index.compact()
-    assert len(index.search("a cat", 3)) == 3
-    assert sum("built without the document prompt" in record.message for record in caplog.records) == 1
-    with pytest.raises(InputError, match="without the document prompt or route"):
-        mine_negatives([("a cat", "a dog")], bare, corpus=pool_at(tmp_path / "index") or ())
-    upgraded = SearchIndex.upgrade(tmp_path / "index", str(model))
-    upgraded.delete(["new"])
-    assert_delivers(asking(upgraded), model, data)
-
-
-def test_an_old_index_of_a_model_that_changes_documents_in_no_way_is_as_good_as_new(
-    models: dict[str, Path], data: RetrievalSet, tmp_path: Path, sentemb: Command
-) -> None:
-    for kind in ("plain", "query prompt"):
-        folder = tmp_path / kind
-        built_before_roles(models[kind], data, folder)
-        assert_delivers(asking(SearchIndex.load(folder)), models[kind], data)
-        assert "build it again" not in sentemb("index", "info", folder)[1]
-
-
-def test_an_old_index_is_served_as_it_was_built(
-    models: dict[str, Path], data: RetrievalSet, tmp_path: Path
-) -> None:
-    pytest.importorskip("fastapi", reason="needs the extra serve")
-    pytest.importorskip("httpx", reason="needs httpx, which the test extra brings")
-    from fastapi.testclient import TestClient
-
-    from sentemb.serving.app import create_app
-    from sentemb.serving.settings import Settings
-
-    built_before_roles(models["prompts"], data, tmp_path / "words")
-    expected = asking(SearchIndex.load(tmp_path / "words"))
-    app = create_app(Settings(indexes=(tmp_path / "words",)))
-    with TestClient(app, base_url="http://127.0.0.1") as client:
-        for query in data.queries:
-            asked = {"query": query, "k": K, "mode": "dense"}
-            hits = client.post("/v1/indexes/words/search", json=asked).json()["hits"]
-            assert [hit["id"] for hit in hits] == [name for name, _ in expected(query)]
-
-
 def test_shards_of_another_role_are_refused(
     models: dict[str, Path], data: RetrievalSet, tmp_path: Path, sentemb: Command
 ) -> None:
@@ -333,7 +256,7 @@ def test_shards_of_another_role_are_refused(
     with pytest.raises(
         InputError, match="contains vectors of queries, not of documents; encode the documents"
     ):
-        index_shards(queries)
+        SearchIndex.from_shards(queries)
     with pytest.raises(InputError, match="contains vectors of queries"):
         evaluate_retrieval(model, [data], vectors=queries.path)
     documents = encoded(model, data, tmp_path / "documents")

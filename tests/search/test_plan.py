@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from sentemb.errors import InputError
+from sentemb.search import SearchIndex
 from sentemb.search.plan import estimate_bytes, format_bytes, kind_of, parse_bytes, plan_index
 from sentemb.search.vectors import VectorIndex
-from tests.search.bag_of_words import clustered
+from tests.search.bag_of_words import BagOfWords, clustered
 
 
 @pytest.mark.parametrize(
@@ -18,12 +19,12 @@ from tests.search.bag_of_words import clustered
         (50_000, None, "Flat"),
         (50_001, None, "HNSW32"),
         (200_000, 400 * 10**6, "HNSW32"),
-        (200_000, 200 * 10**6, "IVF447,PQ80x4fs,Rest(PQ192x8)"),
-        (200_000, 40 * 10**6, "IVF447,PQ80x4fs,Rest(PQ141x8)"),
-        (200_000, 35 * 10**6, "IVF447,PQ80x4fs,Rest(PQ96x8)"),
-        (200_000, 25 * 10**6, "IVF447,PQ80x4fs,Rest(PQ48x8)"),
-        (2_000_000, None, "IVF1414,PQ80x4fs,Rest(PQ192x8)"),
-        (40_000, 30 * 10**6, "IVF200,PQ80x4fs,Rest(PQ192x8)"),
+        (200_000, 200 * 10**6, "IVF447,PQ384x4fs"),
+        (200_000, 40 * 10**6, "IVF447,PQ192x4fs"),
+        (200_000, 20 * 10**6, "IVF447,PQ96x4fs"),
+        (200_000, 10 * 10**6, "IVF447,PQ48x4fs"),
+        (2_000_000, None, "IVF1414,PQ384x4fs"),
+        (40_000, 10 * 10**6, "IVF200,PQ384x4fs"),
     ],
 )
 def test_kind_follows_size_and_budget(count: int, budget: int | None, factory: str) -> None:
@@ -38,8 +39,8 @@ def test_kind_follows_size_and_budget(count: int, budget: int | None, factory: s
     [
         "Flat",
         "HNSW32",
-        *(f"IVF64,PQ16x4fs{codes}" for codes in ("", ",Refine(SQ8)", ",Refine(SQ6)", ",Refine(SQ4)")),
-        *(f"IVF64,PQ{parts}x4fs,Rest(PQ12x8)" for parts in (7, 8)),
+        "IVF64,PQ16x4fs",
+        "IVF64,PQ8x4fs",
     ],
 )
 def test_estimate_is_the_size_of_the_file(tmp_path: Path, factory: str) -> None:
@@ -75,9 +76,9 @@ def test_what_cannot_be_is_refused_with_the_next_step(options: dict[str, object]
         plan_index(100_000, 384, **options)
 
 
-def test_ivfpq_takes_half_a_byte_a_dimension_where_no_budget_says_otherwise() -> None:
+def test_ivfpq_takes_a_quarter_of_a_byte_a_dimension_where_no_budget_says_otherwise() -> None:
     plan = plan_index(200_000, 384, kind="ivfpq")
-    assert plan.bytes / 200_000 < 200
+    assert plan.bytes / 200_000 < 120
     assert plan_index(200_000, 384, kind="ivfpq", memory_budget=10**9).bytes > plan.bytes
 
 
@@ -106,3 +107,24 @@ def test_sizes_are_written_for_people() -> None:
     assert [format_bytes(size) for size in (12, 2048, 5 * 1024**2, 3 * 1024**3)] == [
         "12 bytes", "2 KiB", "5 MiB", "3 GiB",
     ]  # fmt: skip
+
+
+def test_an_expert_may_pass_a_factory() -> None:
+    plan = plan_index(10**6, 64, factory="IVF4096,PQ16x4fs")
+    assert (plan.kind, plan.factory) == ("ivfpq", "IVF4096,PQ16x4fs")
+    with pytest.raises(InputError, match="is not of the kind hnsw"):
+        plan_index(10**6, 64, kind="hnsw", factory="IVF4096,PQ16x4fs")
+    index = SearchIndex.build([f"w{n}" for n in range(40)], BagOfWords(), factory="IVF2,SQ8")
+    assert index.manifest.factory == "IVF2,SQ8" and index.search("w3", 1)[0].id == 3
+    index.delete([7])
+    index.compact()
+    assert index.manifest.factory == "IVF2,SQ8" and index.search("w3", 1)[0].id == 3
+    index.compact(kind="auto")
+    assert index.manifest.factory == "Flat"
+    assert plan_index(10**6, 64, factory="IVF4096,PQ16x4fs,RFlat").factory == "IVF4096,PQ16x4fs"
+    with pytest.raises(InputError, match="the factory PQ8 is not supported; use Flat, HNSW32 or"):
+        SearchIndex.build(["w1"], BagOfWords(), factory="PQ8")
+    with pytest.raises(InputError, match=r"cannot train the index on 3 vectors: .*; use fewer lists"):
+        SearchIndex.build(["w1", "w2", "w3"], BagOfWords(), factory="IVF64,SQ8")
+    with pytest.raises(InputError, match="faiss cannot make the factory Nonsense7 for 32 dimensions"):
+        SearchIndex.build(["w1"], BagOfWords(), factory="Nonsense7")

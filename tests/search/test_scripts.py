@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
+import sqlite3
 import unicodedata
 from pathlib import Path
 
@@ -11,8 +12,7 @@ import pytest
 
 from sentemb.data.bm25 import bm25_scores, bm25_weights, count_query_terms, count_terms
 from sentemb.errors import InputError
-from sentemb.search import SearchIndex, manifest
-from sentemb.search.manifest import Manifest
+from sentemb.search import SearchIndex
 from tests.search.bag_of_words import BagOfWords
 
 SPELLINGS = [
@@ -100,7 +100,9 @@ def test_function_words_find_nothing_beside_other_words(
 def test_an_index_of_other_keyword_rules_is_told_apart(tmp_path: Path, words: BagOfWords) -> None:
     folder = tmp_path / "index"
     SearchIndex.build(DOCUMENTS, words, language="vi").save(folder)
-    as_of_format_3(folder)
+    (path,) = folder.glob("index-*.sqlite")
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE settings SET facts = json_set(facts, '$.keyword_rules', 1)")
     index = SearchIndex.load(folder, words)
     assert index.search("Acme\u2122 pump", 1)[0].id == len(DOCUMENTS) - 1
     with pytest.raises(InputError, match=f"{folder} has keywords of an older version") as refused:
@@ -113,11 +115,3 @@ def test_an_index_of_other_keyword_rules_is_told_apart(tmp_path: Path, words: Ba
     index.compact()
     assert index.manifest.language == "vi"
     assert {hit.id for hit in index.search("strasse", mode="keyword")} == {1, "new"}
-
-
-def as_of_format_3(folder: Path) -> None:
-    """Make the manifest that of an index from before keyword rules had numbers."""
-    value = json.loads((folder / manifest.NAME).read_text())
-    del value["checksum"], value["keyword_rules"], value["format"]
-    (folder / manifest.NAME).write_text(manifest._sealed(value, 3))
-    assert Manifest.read(folder).keyword_rules == 1

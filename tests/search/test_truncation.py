@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -27,8 +29,8 @@ def found(index: SearchIndex, query: str, k: int = 10, **options: object) -> lis
 
 
 def test_a_document_is_found_by_its_best_passage_and_shown_whole(index: SearchIndex) -> None:
-    assert (index.manifest.split, index.manifest.cut, index.manifest.documents) == (2, 0, 4)
-    assert index.manifest.vectors == 4 + 2 + 1  # the short text is a passage of the long one
+    assert (index.manifest.chunked, index.manifest.truncated, index.manifest.documents) == (2, 0, 4)
+    assert index.manifest.vectors == 4 + 2 + 1 + 1
     assert found(index, "w7 w8 w9.", 2) == [("long", "w7 w8 w9."), ("short", None)]
     assert found(index, "w22 w23.", 1) == [("other", "w22 w23.")]
     hit = index.search("w10 w11 w12.", 1)[0]
@@ -62,21 +64,13 @@ def test_changing_and_compacting(index: SearchIndex, tmp_path: Path, kind: str) 
     assert found(reader, "w7 w8 w9.", 1) == [("long", "w7 w8 w9.")]
     assert index.delete(["new"]) == 1
     before = found(index, "w40 w41 w42.")
-    assert index.manifest.split == 2 and index.manifest.vectors == 2 + 2 + 1
+    assert index.manifest.chunked == 2 and index.manifest.vectors == 2 + 2 + 1
     SearchIndex.load(tmp_path / "index", FewWords(3), verify=True)
     index.compact(kind=kind)  # type: ignore[arg-type]
     assert found(reader, "w40 w41 w42.") == before
-    assert (index.manifest.split, index.manifest.truncate, index.manifest.overlap) == (2, "split", 0)
+    assert (index.manifest.chunked, index.manifest.truncate, index.manifest.overlap) == (2, "split", 0)
     index.delete(["long", "other"])
-    assert index.manifest.split == 0 and len(index.search("w30")) == 1
-
-
-def test_a_passage_that_a_document_has_already_is_not_encoded_again(tmp_path: Path) -> None:
-    words = FewWords(3)
-    index = SearchIndex.build([LONG], words, overlap=0)
-    words.encoded.clear()
-    index.add(["w1 w2 w3. w4 w5 w6. w50."])
-    assert words.encoded == ["w50."]
+    assert index.manifest.chunked == 0 and len(index.search("w30")) == 1
 
 
 def test_passages_overlap_by_the_share_of_the_build(tmp_path: Path) -> None:
@@ -94,15 +88,15 @@ def test_texts_are_cut_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureF
     with caplog.at_level(logging.WARNING):
         index = SearchIndex.build(DOCUMENTS, FewWords(3), truncate="warn")
     assert "2 of 4 documents are longer than the 3 tokens of bag-of-words and were truncated" in caplog.text
-    assert (index.manifest.split, index.manifest.cut) == (0, 2)
+    assert (index.manifest.chunked, index.manifest.truncated) == (0, 2)
     assert found(index, "w1 w2 w3.", 1) == [("long", "w1 w2 w3. ")]
     assert index.search("w1 w2 w3.", 1)[0].text == LONG
     assert index.add([("more", "w60 w61 w62 w63")]) == (1, 0, 0, 0, 1)
-    assert index.manifest.cut == 3
+    assert index.manifest.truncated == 3
     index.compact()
-    assert index.manifest.cut == 3 and index.search("w60", 1)[0].passage is not None
+    assert index.manifest.truncated == 3 and index.search("w60", 1)[0].passage is not None
     index.delete(["more", "long"])
-    assert index.manifest.cut == 1
+    assert index.manifest.truncated == 1
     assert index.add([("more", "w60 w61 w62 w63.")], truncate="split") == (1, 0, 0, 1, 0)
 
 
@@ -122,7 +116,7 @@ def test_ready_vectors_and_encoders_without_a_limit_never_split(index: SearchInd
     assert index.add([("ready", LONG + " x")], vectors) == (1, 0, 0, 0, 0)
     assert found(index, "", 1, vectors=vectors) == [("ready", None)]
     whole = SearchIndex.build([LONG], BagOfWords())
-    assert (whole.manifest.split, whole.manifest.vectors) == (0, 1)
+    assert (whole.manifest.chunked, whole.manifest.vectors) == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -138,25 +132,19 @@ def test_options_are_checked(options: dict[str, object], message: str) -> None:
         SearchIndex.build(["a"], BagOfWords(), **options)  # type: ignore[arg-type]
 
 
-def test_a_flipped_passage_is_noticed(index: SearchIndex, tmp_path: Path) -> None:
-    import sqlite3
-
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE chunks SET start = start + 1 WHERE start > 0",
+        "UPDATE documents SET text = replace(text, 'w1', 'w2')",
+        "DELETE FROM chunks WHERE start > 0",
+        "UPDATE chunks SET id = id + (99 << 20)",
+    ],
+)
+def test_a_changed_chunk_is_noticed(index: SearchIndex, tmp_path: Path, change: str) -> None:
     index.add(["w99"])
-    (living,) = (tmp_path / "index").glob("living-*.sqlite")
-    for change in (
-        "UPDATE passages SET start = start + 1 WHERE start > 0",
-        "UPDATE bodies SET text = replace(text, 'w1', 'w2')",
-        "DELETE FROM passages WHERE start > 0",
-        "UPDATE passages SET document = document + 99",
-    ):
-        database = sqlite3.connect(living)
-        database.execute("BEGIN")
-        database.execute(change)
-        database.commit()
-        with pytest.raises(InputError, match="is damaged"):
-            SearchIndex.load(tmp_path / "index", FewWords(3))
-        database.close()
-        index = SearchIndex.build(DOCUMENTS, FewWords(3), overlap=0)
-        index.save(tmp_path / "index", overwrite=True)
-        SearchIndex.load(tmp_path / "index", FewWords(3)).add(["w99"])
-        (living,) = (tmp_path / "index").glob("living-*.sqlite")
+    (database,) = (tmp_path / "index").glob("index-*.sqlite")
+    with contextlib.closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute(change)
+    with pytest.raises(InputError, match="is damaged"):
+        SearchIndex.load(tmp_path / "index", FewWords(3))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,16 +13,15 @@ from sentemb.errors import InputError
 
 RESERVED = "_haystack"
 NO_VECTOR = f"{RESERVED}.no_vector"
-# In an index each text has one vector. A mark sets a text apart whose vector does not come from it.
-_MARK = "\x1f"
-_NO_KEY = 16 * "0"
+# An index skips blank texts. A mark takes the place of one.
+_MARK = "\x1f-"
 
 
 class Record(NamedTuple):
     """A document of an index.
 
     Args:
-        text: Its text; with a mark at the end where its vector does not come from the text.
+        text: Its text; with a mark at the end of a blank one.
         metadata: What is known of it.
         embedding: The vector that it brings.
         encoded: Whether its vector comes from its text.
@@ -78,9 +76,9 @@ def to_record(
     text = content or ""
     encoded = encodes and embedding is None and bool(text.strip())
     kept: dict[str, Any] = dict(rest)
-    if not encoded:
+    if not text.strip():
         kept["length"] = None if content is None else len(content)
-        text += _MARK + (_NO_KEY if embedding is None else _key(embedding))
+        text += _MARK
     if embedding is not None:
         kept["embedding"] = _packed(embedding)
     elif not encoded:
@@ -103,10 +101,6 @@ def from_record(text: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
         "embedding": embedding,
         **kept,
     }
-
-
-def _key(embedding: Sequence[float]) -> str:
-    return hashlib.blake2b(np.asarray(embedding, dtype="<f8").tobytes(), digest_size=8).hexdigest()
 
 
 def _packed(embedding: Sequence[float]) -> str:

@@ -18,16 +18,16 @@ from sentemb.encoding.encoder import Vectors
 from sentemb.encoding.roles import for_role
 from sentemb.encoding.tokens import tokens_of
 from sentemb.errors import InputError
-from sentemb.integrations._own import check_plain, ids_of, own_ids
+from sentemb.integrations._own import ids_of, own_ids
 from sentemb.integrations.haystack.filters import Conditions, conditions_of
 from sentemb.integrations.haystack.records import NO_VECTOR, GivenVectors, Record, from_record, to_record
 from sentemb.search import SearchIndex
 from sentemb.search.conditions import value_of
+from sentemb.search.encoded import encode_checked
+from sentemb.search.folder import is_index, read_manifest
 from sentemb.search.hit import Hit
-from sentemb.search.manifest import NAME, Manifest
 from sentemb.search.plan import Metric
 from sentemb.search.searching import Mode
-from sentemb.search.shards import encode_checked
 
 
 class SentembDocumentStore:
@@ -72,7 +72,7 @@ class SentembDocumentStore:
             "metric": metric,
             "language": language,
         }
-        if path is None or not (Path(path) / NAME).exists():
+        if path is None or not is_index(path):
             if encoder is None and embedding_dim is None:
                 raise InputError("a new store needs an encoder or embedding_dim", "pass one of them")
             chosen = GivenVectors(embedding_dim) if encoder is None and embedding_dim else encoder
@@ -80,11 +80,11 @@ class SentembDocumentStore:
             if path is not None:
                 index.save(path)
         if path is not None:
-            facts = Manifest.read(Path(path))
+            facts = read_manifest(Path(path))
             if encoder is None and facts.encoder.fingerprint == GivenVectors.fingerprint:
                 encoder = GivenVectors(facts.dimension)
             index = SearchIndex.load(path, encoder)
-        self.index = check_plain(index)
+        self.index = index
         self._encodes = self.index.manifest.encoder.fingerprint != GivenVectors.fingerprint
 
     def to_dict(self) -> dict[str, Any]:

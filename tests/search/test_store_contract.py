@@ -1,4 +1,4 @@
-"""The same calls on an index in a folder and on one in LanceDB."""
+"""The contract of a store: the same calls on an index in a folder and on one in LanceDB."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ import pytest
 
 from sentemb.errors import InputError
 from sentemb.search import Document, SearchIndex
+from sentemb.search.where import Where
+from tests.search import test_where
 from tests.search.bag_of_words import BagOfWords, FewWords
 
 pytest.importorskip("lancedb", reason="lancedb is not installed")
 
-from sentemb.search import lancedb_table
-from sentemb.search.lancedb_index import LanceIndex
-from sentemb.search.lancedb_table import LanceTable
+from sentemb.search import lancedb
+from sentemb.search.lancedb import LanceStore
 from sentemb.search.move import move
 
 WORDS = "cat dog bird tree house river stone cloud apple bread".split()
@@ -90,20 +91,6 @@ def test_a_filter_gives_k_hits_where_there_are_k(open_index: Open, mode: Any) ->
     assert {hit.id for hit in index.search("cat", 40, where=one)} == {d.id for d in index.documents(one)}
 
 
-def test_wide_filters_are_met_too(open_index: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sentemb.search.lancedb_view._LISTED", 3)
-    index = open_index(documents())
-    for mode in ("dense", "keyword", "hybrid"):
-        hits = index.search("cat dog bird tree house", 14, mode=mode, where={"lang": "de"})
-        expected = 14 if mode == "dense" else len(hits)
-        assert len(hits) == expected >= 5
-        assert {hit.metadata["lang"] for hit in hits} == {"de"}
-        every = index.search("cat dog bird tree house", 40, mode=mode)
-        if mode != "hybrid":  # whose standard units are those of the filtered documents
-            wanted = [hit.id for hit in every if hit.metadata["lang"] == "de"][:5]
-            assert [hit.id for hit in hits][:5] == wanted
-
-
 def test_words_are_found_by_the_rules_of_the_language(open_index: Open) -> None:
     index = open_index([("a", "running dogs"), ("b", "a run"), ("c", "cats sleep"), (7, "d 'quoted' runs")])
     assert set(found(index, "dog runs", mode="keyword")) == {"a", "b", 7}
@@ -116,13 +103,13 @@ def test_words_are_found_by_the_rules_of_the_language(open_index: Open) -> None:
 
 def test_changes_are_seen_at_once(open_index: Open) -> None:
     index = open_index(documents())
-    other = SearchIndex.open(index.table.address, index.encoder) if isinstance(index, LanceIndex) else index
+    other = SearchIndex.open(index.store.address, index.encoder)
     assert found(other, "zebra") != ["z"]
     assert index.add([("z", "zebra zebra", {"year": 1})]).added == 1
     assert found(other, "zebra", k=1) == found(other, "zebra", mode="keyword") == ["z"]
     assert other.count({"year": 1}) == 1 and len(other) == 41
     changed = index.update([("z", "yak"), ("y", "yak yak"), (1, " ")])
-    assert (changed.added, changed.replaced, changed.left_out) == (1, 1, 1)
+    assert (changed.added, changed.replaced, changed.skipped) == (1, 1, 1)
     assert found(other, "zebra", mode="keyword") == []
     assert set(found(other, "yak", mode="keyword")) == {"y", "z"}
     assert other.get(["z", 1, "y", "nothing"]) == [Document("yak", "z"), None, Document("yak yak", "y"), None]
@@ -177,7 +164,7 @@ def test_damaged_metadata_in_a_table_are_one_line(tmp_path: Path, metadata: str)
     SearchIndex.build([("a", "cat")], BagOfWords(), language="en").save(tmp_path / "index")
     address = f"lancedb:{tmp_path / 'lance'}"
     move(str(tmp_path / "index"), address)
-    LanceTable(address)._table.update(values={"metadata": metadata})
+    LanceStore(address)._table.update(values={"metadata": metadata})
     index = SearchIndex.open(address, BagOfWords())
     for call in (lambda: index.search("cat"), lambda: index.get(["a"]), index.documents):
         with pytest.raises(InputError, match="the metadata of document 'a' are damaged"):
@@ -198,9 +185,9 @@ def test_passages_are_found_by_the_best(open_index: Open) -> None:
     assert hit.id == "long" and hit.text == text
     assert hit.passage is not None and text[hit.passage.start : hit.passage.stop] == "zebra yak"
     assert len(index.search("cat", k=5)) == 2
-    assert index.manifest.split == 1 and index.manifest.vectors > 2
+    assert index.manifest.chunked == 1 and index.manifest.vectors > 2
     index.update([("long", "cat")])
-    assert index.search("zebra yak", k=2)[1].passage is None and index.manifest.split == 0
+    assert index.search("zebra yak", k=2)[1].passage is None and index.manifest.chunked == 0
 
 
 def test_empty_indexes_answer(open_index: Open) -> None:
@@ -244,14 +231,14 @@ def test_a_move_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("sentemb.search.move.batch_of", full)
+        patch.setattr(lancedb, "table_of", full)
         with pytest.raises(OSError, match="No space left"):
             move(str(tmp_path / "index"), address)
     with pytest.raises(InputError, match="no index at lancedb"):
-        LanceTable(address)
+        LanceStore(address)
     move(str(tmp_path / "index"), address)
     with monkeypatch.context() as patch:
-        patch.setattr("sentemb.search.move.save_folder", full)
+        patch.setattr("sentemb.search.local.LocalStore.copy_to", full)
         with pytest.raises(OSError, match="No space left"):
             move(address, str(tmp_path / "back"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index", "lance"]
@@ -261,15 +248,15 @@ def test_a_move_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
 def test_an_approximate_index_ranks_by_the_vectors_themselves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dimension: int, kind: str
 ) -> None:
-    monkeypatch.setattr(lancedb_table, "APPROXIMATE_FROM", 300)
+    monkeypatch.setattr(lancedb, "APPROXIMATE_FROM", 300)
     given = documents(400)
     encoder = BagOfWords(dimension)
     built = SearchIndex.build(given, encoder)
     built.save(tmp_path / "index")
     address = f"lancedb:{tmp_path / 'lance'}"
     move(str(tmp_path / "index"), address)
-    index = LanceIndex(address, encoder)
-    assert kind in index.stats()["indexes"]
+    index = SearchIndex.open(address, encoder)
+    assert kind in index.info()["indexes"]
     exact, near = built.search("cat river stone", k=20), index.search("cat river stone", k=20)
     assert [hit.score for hit in near] == pytest.approx([hit.score for hit in exact], abs=1e-5)
     hits = index.search("cat", k=80, where={"lang": "de"})
@@ -286,12 +273,10 @@ def test_what_is_no_index_is_said(tmp_path: Path) -> None:
         SearchIndex.open(address, BagOfWords(fingerprint="other"))
     with pytest.raises(InputError, match=r"are both (in LanceDB|folders)"):
         move(str(tmp_path / "index"), str(tmp_path / "other"))
-    index = LanceIndex(address, BagOfWords())
-    with pytest.raises(
-        InputError, match="cannot be saved to another place: a LanceDB index saves every change"
-    ):
+    index = SearchIndex.open(address, BagOfWords())
+    with pytest.raises(InputError, match="cannot be saved to another place; copy it with"):
         index.save(tmp_path / "saved")
-    assert json.dumps(index.stats())
+    assert json.dumps(index.info())
 
 
 @pytest.mark.parametrize("large", [[2**63 - 1], [2**62 - 1], [2**62, 2**63 - 1, 7]])
@@ -301,3 +286,48 @@ def test_no_id_exhausts_the_automatic_ids(open_index: Open, large: list[int]) ->
     for text in ("bird", "tree", "house"):
         assert index.add([text, f"{text} cat"]).added == 2
     assert len(index) == len(large) + 6
+
+
+def test_what_a_store_cannot_do_is_declared(open_index: Open) -> None:
+    index = open_index(documents())
+    able = index.store.capabilities
+    assert able <= {"compact_kind", "fields", "fit", "save", "unique_ids"}
+    for capability, call in (
+        ("fields", index.fields),
+        ("compact_kind", lambda: index.compact(kind="hnsw")),
+    ):
+        if capability in able:
+            call()
+        else:
+            with pytest.raises(InputError, match="index move"):
+                call()
+    weight = index.fit(["cat", "dog"], [[1], [3]])
+    assert weight is not None and index.manifest.hybrid == (weight if "fit" in able else None)
+
+
+def test_filters_compare_values_of_one_type(open_index: Open) -> None:
+    """The conditions of the language, on values of every type, spelled numbers, paths and dates."""
+    given = test_where.DOCUMENT
+    index = open_index([("a", "cat", given), ("b", "dog"), ("c", "bird", {"year": "1999", "other": [1]})])
+    (marks,) = test_where.test_conditions_compare_values_of_one_type.pytestmark
+    for conditions, met in marks.args[1]:
+        for where, expected in ((conditions, met), ({"$not": conditions}, not met)):
+            own = Where(where)
+            rest = sum(own.matches(one) for one in (None, '{"year": "1999", "other": [1]}'))
+            assert index.count(where) == expected + rest, where
+            found = {hit.id for hit in index.search("cat", 3, where=where)}
+            assert ("a" in found) is expected and len(found) == expected + rest, where
+    assert index.explain_no_match({"year": {">": 3000}}) is None
+    assert index.explain_no_match({"lang": 5}) == (
+        "lang is a string in every document, but the condition needs a number"
+    )
+    assert index.explain_no_match({"nothing": 5}) == "none of the documents has the field 'nothing'"
+
+
+def test_a_snapshot_does_not_change(open_index: Open) -> None:
+    index = open_index(documents())
+    with index.store.snapshot() as snapshot:
+        SearchIndex.open(index.store.address, index.encoder).delete([1, 3])
+        assert snapshot.manifest.documents == 40 and snapshot.get([1])[0] is not None
+        assert len(list(snapshot.rows())) == 40
+    assert len(index) == 38 and index.get([1]) == [None]
