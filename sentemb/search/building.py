@@ -32,8 +32,8 @@ from sentemb.search.local import LocalStore
 from sentemb.search.manifest import EncoderFacts, Manifest, Recall
 from sentemb.search.plan import IndexPlan, Kind, Metric, format_bytes, plan_index
 from sentemb.search.rescoring import Rescore, check_choices, encodes_again, metric_of
-from sentemb.search.vectors import Numbers, normalize_for
-from sentemb.search.writer import SCHEMA, Writer, digest_of
+from sentemb.search.vectors import Numbers, VectorIndex, normalize_for
+from sentemb.search.writer import SCHEMA, Writer, digest_of, write_facts
 
 logger = logging.getLogger(__name__)
 
@@ -154,6 +154,7 @@ class Building:
             chunk: Chunks them.
             encoder: The encoder of documents.
         """
+        self._check_factory()
 
         def vectors(connection: sqlite3.Connection) -> EncodedTexts:
             numbers = np.array(self._texts, dtype=np.int64)
@@ -192,9 +193,8 @@ class Building:
             with contextlib.closing(connection), disk_errors(database):
                 # A scratch file until it is whole: no journal, no waiting for the disk.
                 connection.executescript(f"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; {SCHEMA}")
-                connection.execute("INSERT INTO settings VALUES ('{}')")
                 facts = self._fill(connection, index, items, chunk, vectors, unique=unique)
-                connection.execute("UPDATE settings SET facts = ?", (facts.dump(index),))
+                write_facts(connection, facts.dump(index))
                 connection.execute("PRAGMA journal_mode=WAL")
             write_pointer(index, database)
             return LocalStore(index)
@@ -288,6 +288,13 @@ class Building:
                     query = "SELECT number FROM texts WHERE digest = ?"
                     self._texts.append(connection.execute(query, (digest,)).fetchone()[0])
         connection.execute("DROP TABLE texts")
+
+    def _check_factory(self) -> None:
+        """Let faiss read a requested factory before anything is encoded."""
+        factory = self._options.factory
+        if factory is not None:
+            plan = plan_index(1, self._dimension, kind=self._options.kind, factory=factory)
+            VectorIndex.empty(plan.factory, plan.kind, self._dimension)
 
     def _check_disk(self, connection: sqlite3.Connection, plan: IndexPlan, *, keeps: bool) -> None:
         vectors = 4 * self._dimension * len(self._chunks)

@@ -24,7 +24,7 @@ from sentemb.search.plan import Kind
 from sentemb.search.rescoring import encodes_again
 from sentemb.search.snapshot import LocalSnapshot
 from sentemb.search.vectors import Numbers, normalize_for
-from sentemb.search.writer import seal, transaction
+from sentemb.search.writer import seal, transaction, write_facts
 
 _BLOCK = 8_192
 # Free pages of the database for which it is written again, as a share of all.
@@ -76,7 +76,7 @@ def compact(
             else:
                 connection.execute("INSERT INTO keywords (keywords) VALUES ('optimize')")
             connection.execute("DELETE FROM deleted")
-            connection.execute("UPDATE settings SET facts = ?", (new.dump(store.folder),))
+            write_facts(connection, new.dump(store.folder))
             connection.execute("UPDATE state SET version = version + 1")
     shutil.rmtree(store.folder / WORK, ignore_errors=True)
     _vacuum(store)

@@ -9,6 +9,7 @@ import os
 import shutil
 import sqlite3
 import threading
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -49,6 +50,7 @@ from sentemb.search.writer import (
     is_sealed,
     transaction,
     unseal,
+    write_facts,
 )
 
 logger = logging.getLogger(__name__)
@@ -91,6 +93,7 @@ class LocalStore:
         self._idle: list[sqlite3.Connection] = []
         self._state: State | None = None
         self._loading = threading.Lock()
+        self._verifying = verify
         while True:  # until the folder is not replaced meanwhile
             self.database = read_pointer(folder)
             self._idle, self._state = [], None
@@ -98,9 +101,13 @@ class LocalStore:
                 self._open()
                 if verify:
                     self._verify()
+                self._verifying = False
                 return
-            except (InputError, FileNotFoundError):
-                if read_pointer(folder) == self.database:
+            except BaseException as error:
+                for connection in self._idle:
+                    connection.close()
+                damaged = isinstance(error, (InputError, FileNotFoundError))
+                if not damaged or read_pointer(folder) == self.database:
                     raise
 
     @property
@@ -118,6 +125,7 @@ class LocalStore:
 
     def _open(self) -> None:
         connection = self._connect()
+        self._idle.append(connection)
         with readable(self.database):
             strange = connection.execute(_STRANGE).fetchone()
             if strange is not None:
@@ -126,7 +134,6 @@ class LocalStore:
                     "index",
                     REBUILD,
                 )
-        self._idle.append(connection)
         with self.snapshot():
             pass
 
@@ -149,9 +156,13 @@ class LocalStore:
             connection = sqlite3.connect(
                 uri, uri=True, check_same_thread=False, timeout=60, isolation_level=None
             )
-            connection.execute(VOCABULARY)
-            connection.execute("PRAGMA query_only=1")
-            connection.execute(_STATE).fetchone()
+            try:
+                connection.execute(VOCABULARY)
+                connection.execute("PRAGMA query_only=1")
+                connection.execute(_STATE).fetchone()
+            except BaseException:
+                connection.close()
+                raise
         return connection
 
     @contextlib.contextmanager
@@ -281,6 +292,8 @@ class LocalStore:
                 raise InputError(f"{path} is missing", REBUILD)
             if size != facts.cache_bytes:
                 raise InputError(f"{path} has {size:,} bytes instead of {facts.cache_bytes:,}", REBUILD)
+            if self._verifying and sha256_of(path) != facts.cache_sha256:  # faiss may crash on it
+                raise InputError(f"{path} does not match its checksum", REBUILD)
             cache = VectorIndex.read(path, facts.kind, facts.effort)
             if (
                 cache.dimension != facts.dimension
@@ -302,18 +315,12 @@ class LocalStore:
             return None
 
     def _verify(self) -> None:
-        """Compare every byte with its checksum, and the tables with each other."""
+        """Compare every byte of the database with its checksum, and the tables with each other."""
         with self.snapshot() as snapshot:
             facts, connection = snapshot.manifest, snapshot.connection
-            if facts.cache:
-                path = self.folder / facts.cache
-                if not path.is_file():
-                    raise InputError(f"{path} is missing", f"run `sentemb index compact {self.folder}`")
-                if sha256_of(path) != facts.cache_sha256:
-                    raise InputError(
-                        f"{path} does not match its checksum", f"run `sentemb index compact {self.folder}`"
-                    )
             sound = connection.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",)
+            text, checksum = connection.execute("SELECT facts, checksum FROM settings").fetchone()
+            sound = sound and zlib.crc32(text.encode()) == checksum
             stored = connection.execute("SELECT number, id, text, metadata, form, checksum FROM documents")
             sound = sound and all(_fits(row, snapshot.spans(row[0]) if row[4] else ()) for row in stored)
             rows = connection.execute("SELECT vector FROM vectors")
@@ -369,7 +376,7 @@ class LocalStore:
         return Manifest.parse(text, self.database, self.folder)
 
     def _write_facts(self, connection: sqlite3.Connection, facts: Manifest) -> None:
-        connection.execute("UPDATE settings SET facts = ?", (facts.dump(self.folder),))
+        write_facts(connection, facts.dump(self.folder))
         connection.execute("UPDATE state SET version = version + 1")
 
     def info(self) -> dict[str, Any]:
@@ -415,7 +422,7 @@ class LocalStore:
             with contextlib.closing(sqlite3.connect(partial)) as copy, disk_errors(partial):
                 copy.execute("PRAGMA journal_mode=OFF")  # a journal beside the copy would be left by a kill
                 snapshot.connection.backup(copy)
-                copy.execute("UPDATE settings SET facts = ?", (facts.dump(path),))
+                write_facts(copy, facts.dump(path))
                 copy.commit()
             target = new_database(path)
             settle(partial, target)

@@ -37,12 +37,13 @@ CREATE TABLE documents (
 CREATE TABLE chunks (id INTEGER PRIMARY KEY, start INTEGER NOT NULL, stop INTEGER NOT NULL);
 CREATE TABLE vectors (id INTEGER PRIMARY KEY, vector BLOB NOT NULL);
 CREATE TABLE deleted (place INTEGER PRIMARY KEY AUTOINCREMENT, number INTEGER NOT NULL);
-CREATE TABLE settings (facts TEXT NOT NULL);
+CREATE TABLE settings (facts TEXT NOT NULL, checksum INTEGER NOT NULL);
 CREATE TABLE state (
     version INTEGER NOT NULL, next_number INTEGER NOT NULL, next_id INTEGER NOT NULL,
     documents INTEGER NOT NULL, vectors INTEGER NOT NULL, chunked INTEGER NOT NULL,
     truncated INTEGER NOT NULL, skipped INTEGER NOT NULL
 );
+INSERT INTO settings VALUES ('{}', 0);
 INSERT INTO state VALUES (1, 1, 0, 0, 0, 0, 0, 0);
 """
 WHOLE, CHUNKED, TRUNCATED = range(3)
@@ -70,6 +71,11 @@ def transaction(database: Path) -> Iterator[sqlite3.Connection]:
         yield connection
         connection.execute("COMMIT")
         merge_log(connection, database)
+
+
+def write_facts(connection: sqlite3.Connection, facts: str) -> None:
+    """Write what `Manifest.dump` returned, with its checksum."""
+    connection.execute("UPDATE settings SET facts = ?, checksum = ?", (facts, zlib.crc32(facts.encode())))
 
 
 def merge_log(connection: sqlite3.Connection, database: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from sentence_transformers import SentenceTransformer
 
-from sentemb._files import new_folder, write_json
+from sentemb._files import new_folder, refuse_unusable_output, write_json
 from sentemb.data import describe_source
 from sentemb.modules import load
 from sentemb.modules.cards import ENCODER_TAGS, public_name
@@ -54,6 +54,7 @@ def fit_transform(
     """Fit a transform and write the model folder, all of it or nothing."""
     refuse_several("a transform")
     output = Path(config.output)
+    refuse_unusable_output(output, [], cache=config.cache_dir)
     with new_folder(output) as partial:
         model = load(config.base, pooling=config.pooling)  # type: ignore[arg-type]
         sentences = load_sentences(config.data, config.columns, data_dir=config.data_dir)

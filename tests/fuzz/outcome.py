@@ -63,10 +63,11 @@ class Outcome:
 
 
 def _parts(culprit: str) -> list[str]:
-    """A culprit, and what an error may call it: the parts of a list, the words of an option."""
+    """A culprit, and what an error may call it: parts of a list, words of an option, the home folder."""
     values = re.split("[,=]", culprit) if re.search("[,=]", culprit) else []
     words = [*culprit.strip("-").split("-"), culprit.replace("_", " ")]
-    return [culprit, *filter(_shown, values), *(word for word in words if len(_shown(word)) > 1)]
+    home = [str(Path(culprit).expanduser())] if culprit == "~" or culprit.startswith("~/") else []
+    return [culprit, *home, *filter(_shown, values), *(word for word in words if len(_shown(word)) > 1)]
 
 
 def _shown(text: str) -> str:

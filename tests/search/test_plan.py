@@ -127,4 +127,5 @@ def test_an_expert_may_pass_a_factory() -> None:
     with pytest.raises(InputError, match=r"cannot train the index on 3 vectors: .*; use fewer lists"):
         SearchIndex.build(["w1", "w2", "w3"], BagOfWords(), factory="IVF64,SQ8")
     with pytest.raises(InputError, match="faiss cannot make the factory Nonsense7 for 32 dimensions"):
-        SearchIndex.build(["w1"], BagOfWords(), factory="Nonsense7")
+        SearchIndex.build(["w1"], words := BagOfWords(), factory="Nonsense7")
+    assert not words.encoded

@@ -147,6 +147,16 @@ def test_a_taken_folder_is_kept(run_program: RunProgram, sentences_file: Path, t
     assert (tmp_path / "output" / "mine").read_text() == "mine"
 
 
+def test_the_output_does_not_replace_the_cache(
+    run_program: RunProgram, sentences_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        run_program("whitening.py", "--data", str(sentences_file), "--cache-dir", str(tmp_path / "output"))
+    assert stopped.value.code == 2
+    assert "would replace the cache folder" in capsys.readouterr().err
+    assert not (tmp_path / "output").exists()
+
+
 def test_sentences_and_pairs(sentences_file: Path, pairs_file: Path, shared_data: Path) -> None:
     assert load_sentences(str(sentences_file)) == (TEXTS, None)
     assert load_sentences(str(pairs_file), ["one", "two"]) == (TEXTS[::2], TEXTS[1::2])
