@@ -20,6 +20,8 @@ _MEMORY = 3 << 30  # beyond what the imports have reserved
 _BAD_NUMBER = re.compile(r"(?<![\w./'\"-])(nan|inf)(?![\w./'\"-])")
 _ERROR = "sentemb: error: "
 _TAIL = 1500
+LOGS = (".sqlite-shm", ".sqlite-wal")
+"""SQLite's logs of a database, which it removes when the interpreter ends; a forked process ends without that."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,7 @@ def contents(folder: Path) -> dict[str, bytes | None]:
 
 
 def stamps(folder: Path) -> dict[str, tuple[int, int]]:
-    """Size and time of change of all files below a folder."""
-    found = ((path, path.stat()) for path in folder.rglob("*") if path.is_file())
+    """Size and time of change of all files below a folder, but for the logs of databases."""
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(LOGS))
+    found = ((path, path.stat()) for path in files)
     return {str(path): (state.st_size, state.st_mtime_ns) for path, state in found}

@@ -18,14 +18,12 @@ from tests import processes
 from tests.fuzz.damage import damaged
 from tests.fuzz.ground import FOLDERS, READERS, TRAININGS, fill, make_ground
 from tests.fuzz.options import COMMANDS, odd_command, odd_settings
-from tests.fuzz.outcome import Outcome, contents, run, stamps
+from tests.fuzz.outcome import LOGS, Outcome, contents, run, stamps
 
 pytestmark = pytest.mark.fuzz
 EXAMPLES = int(os.environ.get("SENTEMB_FUZZ", "8"))
 # A training notes that it was begun again; SQLite's readers note there what they read.
 _NOTES = ("run/config.toml", "run/record.json", ".sqlite-shm")
-# SQLite's log of a database, which it removes when the interpreter ends; a forked process ends without that.
-_LOGS = (".sqlite-shm", ".sqlite-wal")
 # Commands that change the index that they are given.
 _CHANGES = ("index fit", "index upgrade")
 quick = settings(
@@ -78,7 +76,7 @@ class Trial:
     def _touched(self, given: dict[str, bytes | None], outcome: Outcome) -> str | None:
         now = stamps(self.ground)
         changed = [name for name, stamp in self.before.items() if now.get(name) != stamp]
-        added = {name for name in now.keys() - self.before.keys() if not name.endswith(_LOGS)}
+        added = now.keys() - self.before.keys()
         for name in added:  # a command may add to a folder that it is told to write to
             Path(name).unlink()
         if changed or (added and outcome.code != 0):
@@ -86,7 +84,7 @@ class Trial:
         after = contents(self.folder)
         if outcome.code == 0:
             return None
-        added = {name for name in after.keys() - given.keys() if not name.endswith(_LOGS)}
+        added = {name for name in after.keys() - given.keys() if not name.endswith(LOGS)}
         if added and not outcome.diverged():
             return f"left behind: {sorted(added)[:5]}"
         changed = [
