@@ -21,7 +21,7 @@ _BAD_NUMBER = re.compile(r"(?<![\w./'\"-])(nan|inf)(?![\w./'\"-])")
 _ERROR = "sentemb: error: "
 _TAIL = 1500
 LOGS = (".sqlite-shm", ".sqlite-wal")
-"""SQLite's logs of a database, which it removes when the interpreter ends; a forked process ends without that."""
+"""SQLite's logs of a database, which it removes when the interpreter ends, as a forked process does not."""
 
 
 @dataclass(frozen=True)
