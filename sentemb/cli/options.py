@@ -61,7 +61,9 @@ class Fields:
     def __init__(self, config: Any, *names: str | tuple[str, str], repeated: bool = False) -> None:
         self.repeated = repeated
         pairs = [(name, name) if isinstance(name, str) else name for name in names]
-        self.options = {option: (field, config.__pydantic_fields__[field]) for field, option in pairs}
+        # Before pydantic 2.10, only dataclasses have the fields under the second name.
+        fields = getattr(config, "model_fields", None) or config.__pydantic_fields__
+        self.options = {option: (field, fields[field]) for field, option in pairs}
 
     def parameters(self) -> Iterator[inspect.Parameter]:
         """Return a parameter for each option."""
