@@ -34,11 +34,11 @@ def blend(model: SentenceTransformer, base: Weights, trained: Weights, share: fl
     """Set a model's weights between those of the base and the trained ones; integers stay those of the base.
 
     Their mean often keeps what the base knew and adds what was learned (Wortsman et al.: Robust Fine-Tuning
-    of Zero-Shot Models. CVPR 2022).
+    of Zero-Shot Models. CVPR 2022). A share of 0 is the base, also where training has diverged.
     """
     model.load_state_dict(
         {
-            name: torch.lerp(tensor, trained[name], share) if tensor.is_floating_point() else tensor
+            name: torch.lerp(tensor, trained[name], share) if share and tensor.is_floating_point() else tensor
             for name, tensor in base.items()
         }
     )

@@ -119,7 +119,7 @@ def info(place: IndexPlace, as_json: AsJson = False) -> None:
         facts = json.loads(index.manifest.dump(folder.absolute()))
         typer.echo(json.dumps(facts | counts, indent=2))
         return
-    show_facts(folder, index.manifest, written=counts["written"], tombstones=counts["tombstones"])
+    show_facts(folder, index.manifest, written=counts["written"], deleted=counts["deleted"])
     if pays:
         next_command("index", "compact", folder)
 
@@ -181,7 +181,7 @@ def by_stage(
     return report
 
 
-def show_facts(folder: Path, manifest: Manifest, *, written: int = 0, tombstones: int = 0) -> None:
+def show_facts(folder: Path, manifest: Manifest, *, written: int = 0, deleted: int = 0) -> None:
     """Print what is known of an index."""
     from sentemb.report.table import Table
     from sentemb.search.folder import bytes_on_disk
@@ -195,8 +195,8 @@ def show_facts(folder: Path, manifest: Manifest, *, written: int = 0, tombstones
         found += (
             f" on {recall.queries:,} held-out queries, {recall.queries_per_second:,.0f} queries/s in a batch"
         )
-    if written or tombstones:
-        found += f"; since then {written:,} vectors were added and {tombstones:,} deleted"
+    if written or deleted:
+        found += f"; since then {written:,} vectors were added and {deleted:,} deleted"
     size = bytes_on_disk(folder)
     encoder = manifest.encoder
     facts = {

@@ -386,7 +386,7 @@ class LocalStore:
             deleted = 0 if cache is None else len(cache) - whole.living
             floats = len(whole.recent) * snapshot.manifest.dimension
             pays = floats > _WRITTEN or deleted > _DELETED * max(1, 0 if cache is None else len(cache))
-            return {"written": len(whole.recent), "tombstones": deleted, "compaction_pays": pays}
+            return {"written": len(whole.recent), "deleted": deleted, "compaction_pays": pays}
 
     def compact(
         self,

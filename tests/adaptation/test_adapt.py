@@ -315,3 +315,15 @@ def test_pairs_get_the_prompts_and_routes_that_they_are_judged_with(
     adapted = adapt(documents, str(tmp_path / "routed"), tmp_path / "mine", **{**SHORT, "max_steps": 2})
     written = SentenceTransformer(str(adapted.output)).prompts
     assert written["document" if adapted.helped else "passage"] == "a mat in "
+
+
+@pytest.mark.parametrize("limit", [{}, {"max_forgetting": 50.0}])
+def test_infinite_weights_return_the_base(
+    documents: list[Document], tiny_bert: Path, tmp_path: Path, shared_data: Path, limit: dict[str, Any]
+) -> None:
+    options = SHORT | limit | {"learning_rate": 1e308, "max_steps": 2, "data_dir": str(shared_data)}
+    found = adapt(documents, str(tiny_bert), tmp_path / "diverged", **options)
+    assert not found.helped and found.share == 0
+    before, after = load(tiny_bert), load(tmp_path / "diverged")
+    texts = [document.text for document in documents[:5]]
+    assert np.array_equal(before.encode(texts), after.encode(texts))

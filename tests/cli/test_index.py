@@ -180,7 +180,7 @@ def test_documents_are_added_updated_deleted_and_compacted(
     assert said("delete", folder, "7", "7") == "deleted 1; 3 documents remain\n"
     assert "since then 2 vectors were added and 2 deleted" in said("info", folder)
     facts = json.loads(said("info", folder, "--json"))
-    assert (facts["documents"], facts["written"], facts["tombstones"]) == (3, 2, 2)
+    assert (facts["documents"], facts["written"], facts["deleted"]) == (3, 2, 2)
     assert facts["compaction_pays"]  # two of three have died
     assert f"next: sentemb index compact {folder}" in sentemb("index", "info", folder)[2]
     assert "flat because exact search is fast" in said("compact", folder)

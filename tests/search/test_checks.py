@@ -19,7 +19,7 @@ FLIPS = 300
 
 @pytest.fixture
 def living(tmp_path: Path, words: BagOfWords) -> tuple[SearchIndex, Path]:
-    """An index with written vectors, metadata and tombstones, and its database."""
+    """An index with written vectors, metadata and deleted documents, and its database."""
     folder = tmp_path / "index"
     SearchIndex.build([f"w{n}" for n in range(8)], words).save(folder)
     index = SearchIndex.load(folder, words)
