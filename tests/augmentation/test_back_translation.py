@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sentemb.augmentation import Decoding, Seq2SeqTranslator, back_translate, count_back_translations
-from sentemb.augmentation.translator import TranslationStore
+from sentemb.augmentation.back_translation import TranslationStore
 from sentemb.errors import InputError
 from tests.waiting import wait_for
 

@@ -8,7 +8,7 @@ import pytest
 
 from sentemb._files import sha256_of
 from sentemb.data import load_columns
-from sentemb.data.writing import check_output, write_table
+from sentemb.data.columns import check_output, write_table
 from sentemb.errors import InputError
 
 COLUMNS = ("text", "back_translation")
