@@ -20,9 +20,11 @@ Progress = Callable[[str, int, int], None]
 """Takes the translator's name, the number of translated texts and the number of all texts."""
 _WINDOW = 64  # batches whose texts are sorted by length together
 _SCHEMA = """
+BEGIN;
 CREATE TABLE IF NOT EXISTS manifest (fingerprint TEXT, translator TEXT);
 CREATE TABLE IF NOT EXISTS translations (draw INTEGER, text TEXT, translation TEXT, PRIMARY KEY (draw, text))
 WITHOUT ROWID;
+COMMIT;
 """
 
 

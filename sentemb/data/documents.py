@@ -9,13 +9,13 @@ import math
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sentemb.data.files import Row, read_file, require_columns
-from sentemb.data.lines import Source, source_at
+from sentemb.data.lines import AnyPath, Source, source_at
+from sentemb.data.locate import DataDir
 from sentemb.data.sources import read_rows
 from sentemb.errors import InputError
 
@@ -99,12 +99,12 @@ def _text_column_of(values: Mapping[str, Any], where: str) -> str:
 
 
 def stream_documents(
-    source: str | Path,
-    *,
+    source: AnyPath,
     text_column: str | None = None,
     title_column: str | None = None,
     id_column: str | None = None,
-    data_dir: str | Path | None = None,
+    *,
+    data_dir: DataDir = None,
     check_text: bool = False,
 ) -> Iterator[Document]:
     """Stream documents, whose titles are not part of their texts; see `read_documents`.
@@ -157,12 +157,12 @@ def _id_of(row: Row, column: str, *, is_first: bool) -> str | int:
 
 
 def read_documents(
-    source: str | Path,
+    source: AnyPath,
     *,
     text_column: str | None = None,
     title_column: str | None = None,
     id_column: str | None = None,
-    data_dir: str | Path | None = None,
+    data_dir: DataDir = None,
 ) -> Iterator[Document]:
     """Stream documents for an index, whose texts begin with their titles.
 
@@ -189,23 +189,23 @@ def read_documents(
         >>> documents[0].id
         'sorted'
     """
-    columns: dict[str, Any] = {"text_column": text_column, "title_column": title_column, "id_column": id_column}
-    for document in stream_documents(source, **columns, data_dir=data_dir):
+    columns = (text_column, title_column, id_column)
+    for document in stream_documents(source, *columns, data_dir=data_dir):
         yield replace(document, text=document.whole, title="") if document.title else document
 
 
 def read_unique_documents(
-    source: str | Path,
+    source: AnyPath,
     *,
     text_column: str | None = None,
     title_column: str | None = None,
-    data_dir: str | Path | None = None,
+    data_dir: DataDir = None,
 ) -> list[Document]:
     """Read documents without blank ones and duplicates; arguments and errors are as for `read_documents`."""
     found: dict[str, Document] = {}
     count = blank = 0
-    options: dict[str, Any] = {"text_column": text_column, "title_column": title_column, "data_dir": data_dir}
-    for document in stream_documents(source, id_column=NO_COLUMN, check_text=True, **options):
+    columns = (text_column, title_column, NO_COLUMN)
+    for document in stream_documents(source, *columns, data_dir=data_dir, check_text=True):
         count += 1
         document = replace(document, text=document.text.strip(), metadata={})
         if document.whole:

@@ -5,8 +5,8 @@ ascending order, int64. The same seed gives the same rows, no row is drawn twice
 InputError is raised for scores in place of class numbers, and if there are not enough rows.
 
 The copies are made offline by back-translation (SCL, section 4.2), which samples at temperatures of 0.3 to
-0.9 and adds three to each labelled row. The paper does not say whether both texts of a pair are translated; the
-file decides, by repeating the one that is not.
+0.9 and adds three to each labelled row. The paper does not say whether both texts of a pair are translated;
+the file decides, by repeating the one that is not.
 """
 
 from __future__ import annotations
