@@ -30,12 +30,7 @@ _INSTANCES = "SELECT group_concat(doc) FROM terms WHERE term = ?"
 
 
 class CountedQueries(NamedTuple):
-    """Counts of shape (queries, terms).
-
-    Args:
-        content: Those of the terms of which a document must have one.
-        support: Those of function words, if a query has other words too.
-    """
+    """Counts (queries, terms): of terms of which a document must have one; of function words next to such."""
 
     content: csr_array
     support: csr_array

@@ -44,8 +44,8 @@ class RetrievalSet:
         documents: Their texts, the title and a space before the rest; like the ids.
         query_ids: Ids of the queries with qrels.
         queries: Their texts.
-        judged: The number of the query, that of the document and the grade of each line of the qrels, sorted
-            by query, shape (qrels, 3); the number of a document that the set does not contain is -1.
+        judged: The number of the query, that of the document (-1 if the set does not contain it) and the
+            grade of each line of the qrels, sorted by query, shape (qrels, 3).
         language: Code of the documents' language, which determines the tokenizer of keyword search.
         source: Where the set was read, for records.
 
