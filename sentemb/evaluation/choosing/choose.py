@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sentemb.data.pseudo_queries import MOST_DOCUMENTS
+from sentemb.data.generated_queries import MOST_DOCUMENTS
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.errors import InputError

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sentemb.data.catalogue import expand, get
-from sentemb.data.contamination import GROUPS, load_held_out
+from sentemb.data.contamination import GROUPS, INSIDE_WORDS, NearTexts, fold, load_held_out
 from sentemb.data.files import names_a_file
 from sentemb.data.locate import MissingDataError, resolve_data_dir
-from sentemb.data.near_duplicates import INSIDE_WORDS, NearTexts, fold
 from sentemb.data.retrieval import load_retrieval
 from sentemb.data.sentences import sentences_of, word_spans
 from sentemb.evaluation.suites import RETRIEVAL

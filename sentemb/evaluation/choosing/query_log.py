@@ -9,8 +9,7 @@ import numpy as np
 
 from sentemb.data.bm25 import count_query_terms, count_terms
 from sentemb.data.keywords import bm25_idf
-from sentemb.data.lines import read_lines
-from sentemb.data.remote import source_at
+from sentemb.data.lines import read_lines, source_at
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.data.sentences import word_spans
 from sentemb.errors import InputError

@@ -10,8 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from sentemb.data.documents import Document, read_unique_documents
-from sentemb.data.generated_queries import CHOOSING, NEIGHBORS, QUOTE, SENTENCE, generate_queries
-from sentemb.data.pseudo_queries import FEWEST
+from sentemb.data.generated_queries import CHOOSING, FEWEST, NEIGHBORS, QUOTE, SENTENCE, generate_queries
 from sentemb.data.retrieval import RetrievalSet, load_retrieval
 from sentemb.data.sts import ScoredPairs
 from sentemb.encoding.sentence import SentenceEncoder

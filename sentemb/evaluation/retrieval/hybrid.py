@@ -11,7 +11,7 @@ import numpy as np
 
 from sentemb._fusion import EVEN, FUSED, Ranking, fused_ranks, fused_scores
 from sentemb._fusion_weights import Fit, Judged, fit_weight, lean
-from sentemb.data.pseudo_queries import FEWEST, cut_queries, rank_both
+from sentemb.data.generated_queries import FEWEST, cut_queries, rank_both
 from sentemb.data.retrieval import RELEVANT, RetrievalSet
 from sentemb.data.stored_texts import first_places
 from sentemb.encoding import TextEncoder

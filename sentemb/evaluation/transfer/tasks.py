@@ -12,8 +12,7 @@ import numpy as np
 
 from sentemb._uris import local_path
 from sentemb.data.files import name_and_split, names_a_file
-from sentemb.data.labelled import LabelledTexts, load_labelled
-from sentemb.data.probing import read_probe
+from sentemb.data.labelled import LabelledTexts, load_labelled, read_probe
 from sentemb.data.sts import load_scored_pairs
 from sentemb.errors import InputError
 from sentemb.evaluation.transfer.presets import NeuralPreset, Preset
