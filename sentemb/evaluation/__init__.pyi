@@ -3,21 +3,21 @@ from .evaluator import STSEvaluator
 from .frame import to_frame
 from .geometry import (
     Geometry,
+    GeometryEstimate,
     alignment,
     anisotropy,
     effective_rank,
+    estimate_geometry,
     measure_geometry,
     spectrum,
     uniformity,
 )
-from .geometry_intervals import GeometryEstimate, estimate_geometry
 from .measures import PROTOCOLS, Protocol
 from .record import load_predictions, load_records, read_record, write_record
 from .retrieval import RetrievalEvaluator, evaluate_retrieval
 from .runner import EvaluationResult, evaluate_all
 from .schema import Record
-from .scoring import UndefinedScoreError
-from .sts import evaluate_pairs, evaluate_sts
+from .sts import UndefinedScoreError, evaluate_pairs, evaluate_sts
 from .suites import MULTILINGUAL, STS, Suite, get_suite
 from .systems import System, resolve_system, system_of
 

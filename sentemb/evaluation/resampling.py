@@ -18,6 +18,7 @@ from scipy import stats
 from scipy.sparse import csr_array
 
 from sentemb._threads import one_blas_thread
+from sentemb.evaluation.correlation import CORRELATIONS
 from sentemb.evaluation.measures import scores_of_counts
 from sentemb.evaluation.retrieval.metrics import METRICS as RETRIEVAL_METRICS
 
@@ -25,8 +26,6 @@ Double = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.integer]
 Pairs = Sequence[tuple[Integers, Integers]]
 """For each comparison the rows of the runs that stand against each other."""
-
-CORRELATIONS = ("spearman", "pearson")
 
 
 class Clusters(NamedTuple):

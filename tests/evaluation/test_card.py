@@ -10,12 +10,12 @@ from huggingface_hub import EvalResult, ModelCard
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.evaluation.card import eval_results, evaluation_section, update_card
+from sentemb.evaluation.geometry import geometry_suite
 from sentemb.evaluation.record import load_records, write_record
 from sentemb.evaluation.runner import run_suites
-from sentemb.evaluation.runner.entries import geometry_suite, pair_suite
-from sentemb.evaluation.runner.suite import Loaded
 from sentemb.evaluation.schema import Environment, Record
-from sentemb.evaluation.suites import STS
+from sentemb.evaluation.sts import pair_suite
+from sentemb.evaluation.suites import STS, Loaded
 from tests.evaluation.conftest import lengths, make_pairs
 from tests.records import data_set, make_record
 
@@ -130,7 +130,7 @@ def transfer_record(model: str, fingerprint: str) -> Record:
 
 def test_records_of_one_model_become_results_and_tables(tmp_path: Path) -> None:
     encoder = load_encoder(lengths)
-    pairs = {one.name: one for one in (make_pairs("stsb", "test"), make_pairs("mine", "test", seed=4))}
+    pairs = [make_pairs("stsb", "test"), make_pairs("mine", "test", seed=4)]
     suites = (pair_suite(STS, pairs), geometry_suite(make_pairs("stsb", "dev")))
     sts = run_suites(encoder, Loaded(suites), output=tmp_path).records["sts"]
     for model, fingerprint in (("lengths", encoder.fingerprint), ("another", "another")):

@@ -1,13 +1,18 @@
-"""What records say of where they were made."""
+"""What records say of where they were made, and timing in turns."""
 
 from __future__ import annotations
 
+import itertools
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from sentemb.errors import InputError
 from sentemb.evaluation.environment import command_line
+from sentemb.evaluation.timing import Times, time_in_turns
+from sentemb.report.efficiency import efficiency_table
 
 
 @pytest.mark.parametrize(
@@ -24,3 +29,32 @@ def test_a_record_names_no_folder_of_the_machine(
 ) -> None:
     monkeypatch.setattr(sys, "argv", [word])
     assert command_line() == [told]
+
+
+def test_every_round_has_every_action_and_begins_with_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    actions = {name: (lambda name=name: calls.append(name)) for name in "abc"}
+    seconds = time_in_turns(actions, rounds=2, warm_up=1)
+    assert "".join(calls) == "abcbcacab"
+    assert {name: len(one) for name, one in seconds.items()} == {"a": 2, "b": 2, "c": 2}
+    assert time_in_turns({}, rounds=1) == {}
+    clock = itertools.count()
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
+    seconds = time_in_turns({"slow": time.perf_counter, "fast": lambda: None}, rounds=2, warm_up=1)
+    assert seconds == {"slow": [2, 2], "fast": [1, 1]}
+    for rounds, warm_up in ((0, 0), (1, -1)):
+        with pytest.raises(InputError, match="rounds is"):
+            time_in_turns({}, rounds=rounds, warm_up=warm_up)
+
+
+def test_the_table_has_medians_and_ratios_next_to_the_paper() -> None:
+    times = {"mean": Times([], [2.0, 1.0, 9.0]), "wk": Times([], [5.0, 3.0, 4.0]), "sg": Times([8.0], [1.0])}
+    table = efficiency_table(times, title="t", reference="mean", published={"wk": ("–", "197.03")})
+    assert table.rows == (
+        ("mean", "–", "2.00", "1.00", "–", "–"),
+        ("wk", "–", "4.00", "2.00", "–", "197.03"),
+        ("sg", "8.00", "1.00", "0.50", "–", "–"),
+    )
+    assert "× mean" in table.header
+    with pytest.raises(InputError, match="cls"):
+        efficiency_table(times, title="t", reference="cls", published={})

@@ -1,4 +1,4 @@
-"""Systems from the best to the worst, and which of them differ."""
+"""Rankings of systems, and which of them differ."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from math import comb
 import numpy as np
 
 from sentemb.evaluation.choosing.calibration import Double, Estimate, Prediction
-from sentemb.evaluation.comparison import DRAWS, Comparison, compare_all
+from sentemb.evaluation.comparison import DRAWS, Comparison, compare_all, generator_of
 from sentemb.evaluation.measures import measure
 from sentemb.evaluation.resampling import bootstrap
-from sentemb.evaluation.sampled import generator_of
 from sentemb.evaluation.significance import LEVEL, holm
 from sentemb.evaluation.systems import System
 
@@ -22,36 +21,22 @@ _DRAWS_PER_PAIR = 100
 
 @dataclass(frozen=True)
 class Pair:
-    """Two systems, and whether the first is better.
+    """Two systems, and whether the first is better; differences in points of the score x 100."""
 
-    Attributes:
-        better: The one that scores higher.
-        worse: The other.
-        difference: By how much, in points of the score x 100.
-        interval: Of the difference: a confidence interval over judged queries or pairs, or a prediction
-            interval for real queries.
-        differs: Whether that is more than chance.
-        p: Of the permutation test, after Holm's correction over all pairs; None of a prediction.
-        detectable: The smallest difference that a prediction could have shown; None of a test.
-    """
-
-    better: str
+    better: str  # the one that scores higher
     worse: str
     difference: float
-    interval: tuple[float, float]
-    differs: bool
-    p: float | None = None
-    detectable: float | None = None
+    interval: tuple[
+        float, float
+    ]  # a confidence interval over items, or a prediction interval for real queries
+    differs: bool  # significantly
+    p: float | None = None  # of the permutation test, Holm-corrected over all pairs; None of a prediction
+    detectable: float | None = None  # the smallest difference a prediction could have shown; None of a test
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """Systems in their order.
-
-    Attributes:
-        names: The best first.
-        pairs: Each two of them, the better first.
-    """
+    """Systems, the best first, and each two of them, the better first."""
 
     names: tuple[str, ...]
     pairs: tuple[Pair, ...]
@@ -88,18 +73,7 @@ def rank_measured(
     seed: int = 0,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Ranking:
-    """Rank systems by their mean score over sets of judged queries or graded pairs.
-
-    Args:
-        systems: Systems with the same sets.
-        draws: Resamples and exchanges of items; at least 100 for each two systems.
-        confidence: Confidence level of the intervals.
-        seed: Seed of the draws.
-        progress: Called with the stage, and how many of how many systems are compared.
-
-    Returns:
-        The ranking.
-    """
+    """Rank systems with the same sets by their mean score over queries with qrels, or graded pairs."""
     scores = {system.name: float(np.mean([*set_scores(system).values()])) for system in systems}
     # With fewer, the smallest possible p-value would not survive the correction.
     draws = max(draws, _DRAWS_PER_PAIR * comb(len(systems), 2))
@@ -128,14 +102,7 @@ def rank_predicted(
 ) -> Ranking:
     """Rank systems by their predicted score on real queries.
 
-    Args:
-        names: The systems, in the order of the prediction.
-        prediction: From generated queries.
-        judged: NDCG@10 x 100 of judged queries, shape (systems, queries), which update the prediction.
-        confidence: Level of the prediction intervals.
-
-    Returns:
-        The ranking.
+    Scores of queries with qrels, NDCG@10 x 100 of shape (systems, queries), update the prediction.
     """
     estimates: dict[tuple[int, int], Estimate] = {}
     for first, second in combinations(range(len(names)), 2):

@@ -1,4 +1,4 @@
-"""How SentEval trains and validates the classifiers of a task, for each kind of task."""
+"""Training and validation of the classifiers of a task, for each of SentEval's kinds of tasks."""
 
 from __future__ import annotations
 
@@ -11,12 +11,25 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from sentemb.evaluation.transfer.folds import Fold, Rows, Trained
-from sentemb.evaluation.transfer.logistic import train_logistic
-from sentemb.evaluation.transfer.neural import train_folds
-from sentemb.evaluation.transfer.objectives import Classes, Grades, expected_grades
-from sentemb.evaluation.transfer.presets import REGRESSION, LogisticPreset, Preset
-from sentemb.evaluation.transfer.scores import OUTER_SEED, ROUNDING, percent, stratified_folds
+from sentemb.evaluation.transfer.neural import (
+    Classes,
+    Fold,
+    Grades,
+    Trained,
+    expected_grades,
+    train_folds,
+    train_logistic,
+)
+from sentemb.evaluation.transfer.tasks import (
+    OUTER_SEED,
+    REGRESSION,
+    ROUNDING,
+    LogisticPreset,
+    Preset,
+    Rows,
+    percent,
+    stratified_folds,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +41,7 @@ class Examples:
 
 
 class Outcome(NamedTuple):
-    """What a task's classifiers predict."""
+    """Predictions of a task's classifiers."""
 
     # `(n,)` a class or a score for each test row; without a test split for each row, by the classifier that
     # did not see it
@@ -41,7 +54,7 @@ Train = Callable[[Sequence[Fold]], list[Trained]]
 
 
 def nested_folds(data: Examples, *, preset: Preset, seed: int) -> Outcome:
-    """Nested cross-validation: MR, CR, SUBJ and MPQA."""
+    """Run a nested cross-validation: MR, CR, SUBJ and MPQA."""
     train = _trainer(data, preset, seed)
     outer = stratified_folds(np.arange(len(data.labels)), data.labels, preset.folds, OUTER_SEED)
     inner = [stratified_folds(rows, data.labels, preset.folds, OUTER_SEED) for rows, _ in outer]
@@ -60,7 +73,7 @@ def nested_folds(data: Examples, *, preset: Preset, seed: int) -> Outcome:
 
 
 def folds_then_test(data: Examples, test: Examples, *, preset: Preset, seed: int) -> Outcome:
-    """Cross-validation on the training split, then the test split once: TREC and MRPC."""
+    """Cross-validate on the training split, then use the test split once: TREC and MRPC."""
     train = _trainer(data, preset, seed)
     rows = np.arange(len(data.labels))
     folds = stratified_folds(rows, data.labels, preset.folds, seed)
@@ -71,7 +84,7 @@ def folds_then_test(data: Examples, test: Examples, *, preset: Preset, seed: int
 
 
 def splits(data: Examples, dev: Examples, test: Examples, *, preset: Preset, seed: int) -> Outcome:
-    """Validation on the dev split, then the test split once: SST, SICK-E and the probing tasks."""
+    """Validate on the dev split, then use the test split once: SST, SICK-E and the probing tasks."""
     both = Examples(torch.cat([data.features, dev.features]), np.concatenate([data.labels, dev.labels]))
     rows = np.arange(len(both.labels))
     parts = [(rows[: len(data.labels)], rows[len(data.labels) :])]
@@ -82,7 +95,7 @@ def splits(data: Examples, dev: Examples, test: Examples, *, preset: Preset, see
 
 
 def regression(data: Examples, dev: Examples, test: Examples, *, seed: int) -> Outcome:
-    """A regression on the training split, stopped by the dev split: STS-B and SICK-R as SentEval has them."""
+    """Train a regression that the dev split stops: STS-B and SICK-R as SentEval has them."""
     features = torch.cat([data.features, dev.features])
     objective = Grades(np.concatenate([data.labels, dev.labels]), features.dtype)
     rows = np.arange(len(features))
@@ -106,7 +119,7 @@ def _seeded(folds: Sequence[tuple[Rows, Rows]], penalties: tuple[float, ...], se
 
 
 def _choose(trained: Sequence[Trained]) -> tuple[int, float]:
-    """The place of the penalty with the best mean accuracy, of equal ones the first, and that accuracy."""
+    """Return the place of the penalty with the best mean accuracy, the first of equal ones, and the mean."""
     means = [percent(mean) for mean in np.mean([one.scores for one in trained], axis=0)]
     best = int(np.argmax(means))
     return best, means[best]

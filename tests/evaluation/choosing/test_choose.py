@@ -16,7 +16,7 @@ from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.evaluation.choosing import choose
 from sentemb.evaluation.choosing.calibration import predictor_for
-from sentemb.evaluation.choosing.costs import Cost
+from sentemb.evaluation.choosing.choice import Cost
 from sentemb.evaluation.retrieval import HybridSearcher, KeywordSearcher, evaluate_retrieval
 from sentemb.evaluation.sts import evaluate_pairs, load_sets
 from sentemb.report.choosing import choice_table

@@ -24,7 +24,7 @@ from sentemb.evaluation.transfer import (
 )
 from sentemb.evaluation.transfer import evaluate as transfer
 from sentemb.evaluation.transfer.protocols import splits
-from sentemb.evaluation.transfer.scores import task_scores
+from sentemb.evaluation.transfer.tasks import task_scores
 
 
 def counting(texts: list[str]) -> np.ndarray:
@@ -143,8 +143,9 @@ def test_a_mean_over_folds_of_different_sizes_is_kept_and_another_number_refused
 
 def test_a_pair_is_its_difference_and_its_product() -> None:
     data = LabelledTexts("pairs", "train", ["a"], ["b"], np.array([1]), ("no", "yes"))
-    vectors = transfer._Vectors(np.array([[1, 2], [3, -1]], dtype=np.float32), {"a": 0, "b": 1})
-    assert torch.equal(vectors.examples(data).features, torch.tensor([[2.0, 3.0, 3.0, -2.0]]))
+    vectors = np.array([[1, 2], [3, -1]], dtype=np.float32)
+    found = transfer.examples_of(data, vectors, {"a": 0, "b": 1})
+    assert torch.equal(found.features, torch.tensor([[2.0, 3.0, 3.0, -2.0]]))
 
 
 def test_groups_of_tasks() -> None:

@@ -11,13 +11,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 
-from sentemb.evaluation.transfer.folds import Fold, Rows, Trained
-from sentemb.evaluation.transfer.neural import train_folds
-from sentemb.evaluation.transfer.objectives import Classes
-from sentemb.evaluation.transfer.presets import PRESETS, NeuralPreset, Preset
+from sentemb.evaluation.transfer.neural import Classes, Fold, Rows, Trained, train_folds
 from sentemb.evaluation.transfer.protocols import Examples, Outcome, folds_then_test, nested_folds, splits
-from sentemb.evaluation.transfer.scores import task_scores
-from sentemb.evaluation.transfer.tasks import TASKS
+from sentemb.evaluation.transfer.tasks import PRESETS, TASKS, NeuralPreset, Preset, task_scores
 from tests.evaluation.transfer.senteval_loops import OneClassifier, inner_means, nested
 
 pytestmark = pytest.mark.usefixtures("float64")

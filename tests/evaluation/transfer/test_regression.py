@@ -10,10 +10,9 @@ import torch
 from scipy import stats
 
 from sentemb.evaluation.transfer import TASKS, protocols
-from sentemb.evaluation.transfer.objectives import Grades
-from sentemb.evaluation.transfer.presets import REGRESSION
+from sentemb.evaluation.transfer.neural import Grades
 from sentemb.evaluation.transfer.protocols import Examples, regression
-from sentemb.evaluation.transfer.scores import task_scores
+from sentemb.evaluation.transfer.tasks import REGRESSION, task_scores
 from tests.evaluation.transfer import senteval_loops
 from tests.evaluation.transfer.senteval_loops import grade_targets
 
