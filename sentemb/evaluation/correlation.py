@@ -24,13 +24,8 @@ def correlate(
 ) -> float:
     """Return Pearson's correlation, or Spearman's with mean ranks for ties.
 
-    Args:
-        metric: `pearson` or `spearman`.
-        similarities: Predictions of shape (n,).
-        gold: Gold scores of shape (n,).
-        noise: Predictions that differ by no more are equal. Values that differ by `EQUAL_WITHIN` of the
-            largest always are.
-        default: The value where no correlation exists.
+    Predictions that differ by no more than `noise` are equal; values that differ by `EQUAL_WITHIN` of the
+    largest always are. Where no correlation exists, the result is `default`.
 
     Raises:
         CorrelationError: No correlation exists, and no default is given.

@@ -133,11 +133,7 @@ class STSEvaluator(SetsEvaluator):
         self.similarities: list[Similarities] = []
 
     def __call__(
-        self,
-        model: SentenceTransformer,
-        output_path: str | None = None,
-        epoch: float = -1,
-        steps: int = -1,
+        self, model: SentenceTransformer, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
         """Evaluate, in the way every sentence-transformers trainer calls it."""
         encoded: EncodedSets | None = None

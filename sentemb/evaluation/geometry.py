@@ -58,7 +58,7 @@ _POSITIVES_FROM = 0.8
 
 
 class Geometry(NamedTuple):
-    """Where the vectors of scored pairs lie.
+    """Geometry of the vectors of scored pairs.
 
     Attributes:
         alignment: Mean squared distance of the positive pairs, in [0, 4]; 0 is best.
@@ -81,7 +81,7 @@ _HIGHEST = Geometry(alignment=4.0, uniformity=0.0, anisotropy=1.0, effective_ran
 
 
 def measure_geometry(encoded: EncodedSets) -> Geometry:
-    """Alignment of the pairs that mean the same beside how all sentences are spread.
+    """Measure the alignment of the pairs that mean the same, and how all sentences are spread.
 
     SimCSE's figure 2 shows alignment and uniformity on STS-B. Positives are the pairs in the upper fifth of
     their set's range of scores: those above 4 where it goes from 0 to 5, as there, and another scale needs no
@@ -110,17 +110,18 @@ def measure_geometry(encoded: EncodedSets) -> Geometry:
 
 
 def positive_pairs(encoded: EncodedSets) -> tuple[Rows, Rows]:
-    """The pairs of one meaning, as `measure_geometry` chooses them."""
-    masks = [_positive(one.gold) for one in encoded.pairs]
-    first, second = (
-        np.concatenate([rows[side][mask] for rows, mask in zip(encoded.rows, masks, strict=True)])
-        for side in (0, 1)
-    )
-    return first, second
+    """Return the pairs of one meaning, as `measure_geometry` chooses them."""
+    parts: tuple[list[Rows], list[Rows]] = ([], [])
+    for one, rows in zip(encoded.pairs, encoded.rows, strict=True):
+        low, high = float(one.gold.min()), float(one.gold.max())
+        is_positive = one.gold > low + _POSITIVES_FROM * (high - low)
+        for part, side in zip(parts, rows, strict=True):
+            part.append(side[is_positive])
+    return np.concatenate(parts[0]), np.concatenate(parts[1])
 
 
 def alignment(first: Floats, second: Floats, *, alpha: float = 2.0) -> float:
-    """Mean distance of positive pairs to the power `alpha`.
+    """Return the mean distance of positive pairs to the power `alpha`.
 
     Args:
         first: Vectors of any length, shape (pairs, dim).
@@ -159,7 +160,7 @@ def alignment(first: Floats, second: Floats, *, alpha: float = 2.0) -> float:
 
 @one_blas_thread()
 def uniformity(vectors: Floats, *, t: float = 2.0) -> float:
-    """Logarithm of the mean Gaussian kernel over all unordered pairs of different rows.
+    """Return the logarithm of the mean Gaussian kernel over all unordered pairs of different rows.
 
     Squared distances come block by block from matrix products, and their exponentials are added in the log
     domain, so neither many sentences nor a large `t` is a problem.
@@ -186,7 +187,7 @@ def uniformity(vectors: Floats, *, t: float = 2.0) -> float:
 
 @one_blas_thread()
 def anisotropy(vectors: Floats) -> float:
-    """Mean cosine over all unordered pairs of different rows (Ethayarajh, 2019, section 3.3).
+    """Return the mean cosine over all unordered pairs of different rows (Ethayarajh, 2019, section 3.3).
 
     There it is estimated from a sample of pairs; the squared length of the sum of all unit vectors is the sum
     of all cosines, so that all pairs cost no more than one pass.
@@ -215,7 +216,7 @@ def anisotropy(vectors: Floats) -> float:
 
 @one_blas_thread()
 def spectrum(vectors: Floats) -> Double:
-    """Eigenvalues of the covariance of the unit vectors: the variance along each principal direction.
+    """Return the eigenvalues of the covariance of unit vectors: the variance along each direction.
 
     Args:
         vectors: Vectors of any length, shape (sentences, dim).
@@ -246,20 +247,20 @@ def spectrum(vectors: Floats) -> Double:
 
 
 def spectra_of(covariances: Iterable[Double]) -> list[Double]:
-    """Eigenvalues of covariances of unit vectors, each made when its turn comes."""
+    """Return the eigenvalues of covariances of unit vectors, each made when its turn comes."""
     found = [np.linalg.eigvalsh(covariance).astype(np.float64)[::-1] for covariance in covariances]
     # Of unit vectors, so that rounding has a known size.
     return [np.where(values > len(values) * np.finfo(np.float64).eps, values, 0.0) for values in found]
 
 
 def effective_rank(eigenvalues: Double) -> float:
-    """Number of directions that vectors are spread over: exp of the entropy of their singular values.
+    """Return the number of directions of vectors: exp of the entropy of their singular values.
 
     Roy and Vetterli's definition, of the centred vectors: singular values are the square roots of the
     covariance's eigenvalues, up to a factor that their normalisation to sum 1 takes out.
 
     Args:
-        eigenvalues: What `spectrum` gives, shape (dim,).
+        eigenvalues: The result of `spectrum`, shape (dim,).
 
     Returns:
         From 1, one direction, to the number of eigenvalues, all directions alike; 0 where all vectors are
@@ -282,7 +283,7 @@ def effective_rank(eigenvalues: Double) -> float:
 
 
 def unit_rows(vectors: Floats) -> Double:
-    """Vectors at length 1, in float64."""
+    """Return vectors of length 1, in float64."""
     double = np.asarray(vectors, dtype=np.float64)
     if not np.isfinite(double).all():
         raise InputError("a vector contains NaN or infinity", "check the encoder's weights")
@@ -292,7 +293,7 @@ def unit_rows(vectors: Floats) -> Double:
 
 
 def log_gaussian_sum(rows: Double, columns: Double, t: float, *, same: bool) -> float:
-    """Log of the summed Gaussian kernel of all pairs of rows and columns."""
+    """Return the log of the summed Gaussian kernel of all pairs of rows and columns."""
     parts = [
         _log_gaussian_sum(
             rows[start : start + BLOCK], columns[other : other + BLOCK], t, same=same and start == other
@@ -316,11 +317,6 @@ def _log_gaussian_sum(rows: Double, columns: Double, t: float, *, same: bool) ->
     return highest + math.log(float(np.exp(logits - highest).sum()))
 
 
-def _positive(gold: Double) -> npt.NDArray[np.bool_]:
-    low, high = float(gold.min()), float(gold.max())
-    return np.asarray(gold > low + _POSITIVES_FROM * (high - low))
-
-
 def _unit_blocks(vectors: Floats) -> Iterator[Double]:
     return (unit_rows(vectors[start : start + BLOCK]) for start in range(0, len(vectors), BLOCK))
 
@@ -338,16 +334,16 @@ def _check_positive(name: str, value: float) -> None:
 
 @dataclass(frozen=True)
 class GeometryEstimate:
-    """Figures of geometry and their intervals.
+    """Figures of geometry with intervals.
 
     Attributes:
-        geometry: The figures, as `measure_geometry` gives them.
+        geometry: The figures, as `measure_geometry` returns them.
         low: Lower ends of the intervals.
         high: Upper ends.
         confidence: Of each interval alone.
         positives: Pairs that alignment is measured on.
         sentences: Unique sentences.
-        independent: Parts that no pair connects, which the intervals take for independent draws.
+        independent: Parts that no pair connects, which the intervals treat as independent draws.
     """
 
     geometry: Geometry
@@ -363,7 +359,7 @@ class GeometryEstimate:
 def estimate_geometry(encoded: EncodedSets, *, confidence: float = 0.95) -> GeometryEstimate:
     """Measure alignment, uniformity, anisotropy and effective rank with an interval each.
 
-    Beside `measure_geometry` this costs another pass over all pairs of sentences and twenty
+    Compared with `measure_geometry` this costs another pass over all pairs of sentences and twenty
     eigendecompositions.
 
     Args:
@@ -389,11 +385,14 @@ def estimate_geometry(encoded: EncodedSets, *, confidence: float = 0.95) -> Geom
     order = np.argsort(groups, kind="stable")
     bounds = np.searchsorted(groups[order], np.arange(groups.max() + 2))
     slices = [unit[order[start:stop]] for start, stop in pairwise(bounds)]
+    sizes = np.array([len(rows) for rows in slices], dtype=np.float64)
+    left = sizes.sum() - sizes  # sentences without each group
+    pairs = left * (left - 1)  # ordered pairs of different ones
     figures = (
         _alignments(unit[first] - unit[second], groups[first], len(slices)),
-        _uniformities(slices),
-        _anisotropies(slices),
-        _effective_ranks(slices),
+        _uniformities(slices, pairs),
+        _anisotropies(slices, pairs),
+        _effective_ranks(slices, left),
     )
     geometry = measure_geometry(encoded)
     reach = _reach(np.stack(figures), confidence)
@@ -435,7 +434,7 @@ def evaluate_geometry(encoder: TextEncoder, pairs: ScoredPairs, *, confidence: f
 
 
 def independent_parts(encoded: EncodedSets) -> Rows:
-    """The part of each sentence: sentences are in one part where pairs lead from one to the other."""
+    """Return the part of each sentence: sentences are in one part where pairs lead from one to the other."""
     first, second = (np.concatenate([rows[side] for rows in encoded.rows]) for side in (0, 1))
     size = len(encoded.vectors)
     graph = coo_array((np.ones(len(first), dtype=np.int8), (first, second)), shape=(size, size))
@@ -461,7 +460,7 @@ def _deal(parts: Rows) -> Rows:
 
 
 def _reach(without: Double, confidence: float) -> Double:
-    """Half the width of each figure's interval, from its values (figures, groups) without each group."""
+    """Return half the width of each interval, from values (figures, groups) without each group."""
     count = without.shape[1]
     deviations = without - without.mean(axis=1, keepdims=True)
     errors = np.sqrt((count - 1) / count * np.sum(deviations**2, axis=1))
@@ -478,56 +477,39 @@ def _alignments(differences: Double, groups: Rows, count: int) -> Double:
             "provide more pairs that have the same meaning",
         )
     sums = np.bincount(groups, weights=squares, minlength=count)
-    without: Double = (sums.sum() - sums) / (pairs.sum() - pairs)
-    return without
+    return np.asarray((sums.sum() - sums) / (pairs.sum() - pairs))
 
 
-def _uniformities(slices: list[Double]) -> Double:
+def _uniformities(slices: list[Double], pairs: Double) -> Double:
     count = len(slices)
     sums = np.zeros((count, count))  # kernels of all pairs between two groups, or within one
     for one in range(count):
         for other in range(one, count):
             kernel = math.exp(log_gaussian_sum(slices[one], slices[other], _T, same=one == other))
             sums[one, other] = sums[other, one] = kernel
-    within = np.diag(sums)
-    left = (sums.sum() + within.sum()) / 2 - sums.sum(axis=1)
-    without: Double = np.log(left / (_pairs_left(slices) / 2))
-    return without
+    left = (sums.sum() + np.diag(sums).sum()) / 2 - sums.sum(axis=1)
+    return np.asarray(np.log(left / (pairs / 2)))
 
 
-def _anisotropies(slices: list[Double]) -> Double:
+def _anisotropies(slices: list[Double], pairs: Double) -> Double:
     sums = np.stack([rows.sum(axis=0) for rows in slices])  # (groups, dim)
     own = np.array([float(np.einsum("sd,sd->", rows, rows)) for rows in slices])  # (groups,)
     rest = sums.sum(axis=0) - sums
-    without: Double = (np.einsum("gd,gd->g", rest, rest) - (own.sum() - own)) / _pairs_left(slices)
-    return without
+    return np.asarray((np.einsum("gd,gd->g", rest, rest) - (own.sum() - own)) / pairs)
 
 
-def _effective_ranks(slices: list[Double]) -> Double:
-    sizes = _sizes(slices)
-    # Near the mean of all, the mean of the rest can be taken off afterwards without loss of digits.
-    mean = np.sum([rows.sum(axis=0) for rows in slices], axis=0) / sizes.sum()
+def _effective_ranks(slices: list[Double], left: Double) -> Double:
+    # Near the mean of all, the mean of the rest can be subtracted afterwards without loss of digits.
+    mean = np.sum([rows.sum(axis=0) for rows in slices], axis=0) / sum(map(len, slices))
     centred = [rows - mean for rows in slices]
     products = np.sum([rows.T @ rows for rows in centred], axis=0)  # (dim, dim)
 
     def covariances() -> Iterator[Double]:
-        for rows, size in zip(centred, sizes, strict=True):
-            left = sizes.sum() - size
-            rest = -rows.sum(axis=0) / left
-            yield (products - rows.T @ rows) / left - np.outer(rest, rest)
+        for rows, count in zip(centred, left, strict=True):
+            rest = -rows.sum(axis=0) / count
+            yield (products - rows.T @ rows) / count - np.outer(rest, rest)
 
     return np.array([effective_rank(spectrum) for spectrum in spectra_of(covariances())])
-
-
-def _pairs_left(slices: list[Double]) -> Double:
-    """Ordered pairs of unequal sentences without each group."""
-    left: Double = _sizes(slices).sum() - _sizes(slices)
-    pairs: Double = left * (left - 1)
-    return pairs
-
-
-def _sizes(slices: list[Double]) -> npt.NDArray[np.float64]:
-    return np.array([len(rows) for rows in slices], dtype=np.float64)
 
 
 def load(suite: Suite, options: Options) -> Loaded:

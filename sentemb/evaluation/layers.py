@@ -50,26 +50,12 @@ def evaluate_layers(
     overwrite: bool = False,
     command: Sequence[str] | None = None,
 ) -> Record:
-    """Score every layer of a model under every pooling (SG-BERT, figure 1).
+    """Score every layer of a transformer under every pooling (SG-BERT, figure 1).
 
-    Each unique sentence goes through the model once, whatever the number of layers, poolings and sets.
-
-    Args:
-        model: A transformer: a folder, a hub id, a bundled or a loaded model.
-        sets: Sets of scored pairs, or files of them.
-        split: Their split; that of a file is what its name mentions.
-        poolings: Poolings of the token vectors of a layer.
-        data_dir: The folder of data; `SENTEMB_DATA` by default.
-        device: Such as `cpu`; the best available one by default.
-        max_length: Longest input in tokens; the model's own by default.
-        check_rows: Refuse a set whose number of rows is not the published one.
-        folder: Write the record here; whether it has a place is checked before encoding.
-        overwrite: Replace an earlier record of the same model.
-        command: The command line, for the record.
-
-    Returns:
-        The record: Spearman x 100 of the cosines, a score's protocol being `POOLING, layer N` with layer 0
-        the embedding output. A layer whose cosines are all equal has no score.
+    Each unique sentence goes through the model once. The record has Spearman x 100 of the cosines; a score's
+    protocol is `POOLING, layer N` with layer 0 the embedding output, and a layer whose cosines are all equal
+    has no score. With `folder`, the record is written there; whether it has a place is checked before
+    encoding.
 
     Raises:
         InputError: The model, a pooling or the data cannot be used, or the record does not have a place.

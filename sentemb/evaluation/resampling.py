@@ -1,10 +1,10 @@
 """Scores of many resamples, and of many exchanges, of the same items, for many runs at once.
 
 The draws depend on the number of items and the generator alone, so all systems of a comparison share them.
-Where items are about something that other sets ask about too, this is drawn, and its items come with it. A
-resample is written as how often each item is drawn. Then no resample needs sorting: with the items in the
-order of a run's predictions, the rank of an item follows from the number of draws below it, and Spearman's
-correlation from sums over the groups of equal gold values. All these sums are of whole numbers, and exact.
+Clusters of items are drawn as a whole. A resample is written as how often each item is drawn. Then no
+resample needs sorting: with the items in the order of a run's predictions, the rank of an item follows from
+the number of draws below it, and Spearman's correlation from sums over the groups of equal gold values. All
+these sums are of whole numbers, and exact.
 """
 
 from __future__ import annotations
@@ -29,15 +29,10 @@ Pairs = Sequence[tuple[Integers, Integers]]
 
 
 class Clusters(NamedTuple):
-    """What the items of several sets are about, such as the documents that queries were cut from.
+    """What the items of several sets are about, such as the documents that queries were generated from."""
 
-    Attributes:
-        of: The number of each item's, shape (n,).
-        total: How many there are in all of the sets.
-    """
-
-    of: Integers
-    total: int
+    of: Integers  # the number of each item's, shape (n,)
+    total: int  # in all sets
 
 
 # Numbers of a block of draws: 16 MiB of float64. The draws depend on it.
@@ -57,7 +52,7 @@ def bootstrap(
     classes: int = 0,
     clusters: Clusters | None = None,
 ) -> Double:
-    """The score of every run on resamples of the items, or of their clusters."""
+    """Return the score of every run on resamples of the items, or of their clusters; (runs, draws)."""
     if (items := _item_scores(metric, predictions, gold)) is not None:
         score = _Means(items).scores
     elif metric == "spearman":
@@ -83,7 +78,7 @@ def exchange(
     classes: int = 0,
     clusters: Clusters | None = None,
 ) -> tuple[Double, Double]:
-    """Differences of mean scores, and what they become when items are exchanged between two systems.
+    """Return differences of mean scores, and what they become when items are exchanged between two systems.
 
     Under the null hypothesis it is chance which of the systems gave which answer to an item. The runs of a
     system are wrong on the same items, so an item is exchanged in all of them at once. Similarities of
@@ -106,7 +101,7 @@ def exchange(
 
 
 def resamples(count: int, draws: int, generator: np.random.Generator) -> Iterator[Integers]:
-    """How often each item is drawn: blocks of shape (n, some draws)."""
+    """Yield how often each item is drawn: blocks of shape (n, some draws)."""
     for size in _sizes(count, draws):
         drawn = generator.integers(0, count, size=(count, size)) * size + np.arange(size)
         yield np.bincount(drawn.ravel(), minlength=size * count).reshape(count, size)
@@ -133,12 +128,11 @@ class _RankedRuns:
 
     def scores(self, counts: Integers) -> Double:
         small = counts.astype(np.min_scalar_type(int(counts.max())))
-        found = []
-        for start in range(0, counts.shape[1], _RANKED):
-            found.append(self._ranked(np.ascontiguousarray(small[:, start : start + _RANKED])))
-        return np.concatenate(found, axis=1)
+        starts = range(0, counts.shape[1], _RANKED)
+        blocks = (np.ascontiguousarray(small[:, start : start + _RANKED]) for start in starts)
+        return np.concatenate([self._score_block(block) for block in blocks], axis=1)
 
-    def _ranked(self, counts: Integers) -> Double:
+    def _score_block(self, counts: Integers) -> Double:
         n = len(counts)
         drawn = counts.astype(np.float64)
         sizes = self.gold @ drawn  # (groups, draws)
@@ -181,7 +175,7 @@ class _Order:
         self.growth = here - before  # (groups, n)
 
     def tied(self, ordered: Integers, cumulated: Integers) -> tuple[Double | float, Double | float]:
-        """What equal predictions add to the doubled sums of ranks, and to the cubes of tie sizes."""
+        """Return what equal predictions add to the doubled sums of ranks, and to the cubes of tie sizes."""
         if not len(self.place):
             return 0.0, 0.0
         counts, upto = ordered[self.place].astype(np.float64), cumulated[self.place].astype(np.float64)
@@ -234,10 +228,9 @@ class _Confusions:
         return np.stack([self.score((_one_hot(one, self.classes**2) @ drawn).T) for one in self.cells])
 
     def score(self, matrices: Double) -> Double:
-        """Of confusion matrices, each written as one line."""
-        return scores_of_counts(
-            self.metric, matrices.reshape(*matrices.shape[:-1], self.classes, self.classes)
-        )
+        """Score confusion matrices, each written as one line."""
+        square = matrices.reshape(*matrices.shape[:-1], self.classes, self.classes)
+        return scores_of_counts(self.metric, square)
 
 
 class _ExchangedMeans:
@@ -249,7 +242,7 @@ class _ExchangedMeans:
         self.observed = self.exchanged(np.ones((1, count)))[:, 0]
 
     def exchanged(self, signs: Double) -> Double:
-        """Of exchanges (draws, n), -1 for an exchange: shape (comparisons, draws)."""
+        """Return differences (comparisons, draws) under exchanges (draws, n), -1 for an exchange."""
         return np.asarray(self.gains @ signs.T)
 
 
@@ -266,7 +259,7 @@ class _ExchangedCorrelations:
         self.whole = self.columns.sum(axis=1)
 
     def exchanged(self, signs: Double) -> Double:
-        """Of exchanges (draws, n), -1 for an exchange: shape (comparisons, draws)."""
+        """Return differences (comparisons, draws) under exchanges (draws, n), -1 for an exchange."""
         moved = self.columns @ signs.T  # (3 runs, draws)
         found = []
         for one, other in self.pairs:
@@ -296,7 +289,7 @@ class _ExchangedClasses:
         self.observed = self.exchanged(np.ones((1, count)))[:, 0]
 
     def exchanged(self, signs: Double) -> Double:
-        """Of exchanges (draws, n), -1 for an exchange: shape (comparisons, draws)."""
+        """Return differences (comparisons, draws) under exchanges (draws, n), -1 for an exchange."""
         moved = (signs < 0).astype(np.float64)
         found = []
         for pair in self.pairs:
@@ -311,24 +304,24 @@ class _ExchangedClasses:
 
 
 def _item_scores(metric: str, predictions: Double, gold: Double) -> Double | None:
-    """What each item scores, of a metric that is the mean of this; None of others."""
+    """Return what each item scores, for a metric that is the mean of this; None for others."""
     if metric == "accuracy":
         return np.asarray(predictions == gold, dtype=np.float64)
     return predictions if metric in RETRIEVAL_METRICS else None
 
 
 def _groups(values: Double) -> Integers:
-    """Of each item the number of its value, in ascending order."""
+    """Return the number of each item's value, in ascending order."""
     return np.unique(values, return_inverse=True)[1]
 
 
 def _cubes(sizes: Double) -> Double:
-    """What groups of equal values take from a variance of ranks."""
+    """Return what groups of equal values take from a variance of ranks."""
     return np.asarray((sizes * (sizes * sizes - 1)).sum(axis=0))
 
 
 def _one_hot(groups: Integers, count: int = 0) -> csr_array:
-    """Which items are of which group, shape (groups, n)."""
+    """Return which items are of which group, shape (groups, n)."""
     rows = count or int(groups.max()) + 1
     return csr_array((np.ones(len(groups)), (groups, np.arange(len(groups)))), shape=(rows, len(groups)))
 

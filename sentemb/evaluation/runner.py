@@ -103,15 +103,12 @@ def evaluate_all(
 def load_suites(names: Sequence[str], options: Options, *, allow_missing: bool = False) -> Loaded:
     """Read the data of suites.
 
-    Args:
-        names: Names of suites.
-        options: How they are read and evaluated.
-        allow_missing: Skip data sets that are missing. Those of retrieval that were not named are skipped
-            anyway, since most of them cannot be fetched.
+    With `allow_missing`, data sets that are missing are skipped. Those of retrieval that were not named are
+    skipped anyway, since most of them cannot be fetched.
 
     Raises:
-        InputError: A name is unknown or listed twice, a set is damaged, all are missing, or some are missing
-            and `allow_missing` is not set; names all of them.
+        InputError: A name is unknown or listed twice, a set is damaged, or sets are missing; names all of
+            them.
     """
     known = [name for name, suite in SUITES.items() if suite.module]
     if isinstance(names, str) or not names:

@@ -66,16 +66,7 @@ def p_of_exchanges(observed: float, exchanged: Double) -> float:
 
 
 def williams(first: float, second: float, between: float, count: int) -> float:
-    """Return the p-value of Williams' test of two correlations that share a variable.
-
-    Args:
-        first: The correlation of the first system with the gold scores.
-        second: That of the second system.
-        between: The correlation of both systems.
-        count: Number of items.
-
-    Raises:
-        InputError: Three variables cannot have these correlations, or the items are fewer than four.
+    """Return the p-value of Williams' test of two correlations of `count` items with one variable.
 
     Reference:
         Williams: The Comparison of Regression Variables. Journal of the Royal Statistical Society B, 1959.

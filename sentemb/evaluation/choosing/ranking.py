@@ -26,9 +26,7 @@ class Pair:
     better: str  # the one that scores higher
     worse: str
     difference: float
-    interval: tuple[
-        float, float
-    ]  # a confidence interval over items, or a prediction interval for real queries
+    interval: tuple[float, float]  # a confidence interval over items, or a prediction interval
     differs: bool  # significantly
     p: float | None = None  # of the permutation test, Holm-corrected over all pairs; None of a prediction
     detectable: float | None = None  # the smallest difference a prediction could have shown; None of a test
@@ -94,11 +92,7 @@ def rank_measured(
 
 
 def rank_predicted(
-    names: Sequence[str],
-    prediction: Prediction,
-    judged: Double | None = None,
-    *,
-    confidence: float,
+    names: Sequence[str], prediction: Prediction, judged: Double | None = None, *, confidence: float
 ) -> Ranking:
     """Rank systems by their predicted score on real queries.
 

@@ -72,11 +72,7 @@ class RetrievalEvaluator(SetsEvaluator):
         self.exclude_same_ids = exclude_same_ids
 
     def __call__(
-        self,
-        model: SentenceTransformer,
-        output_path: str | None = None,
-        epoch: float = -1,
-        steps: int = -1,
+        self, model: SentenceTransformer, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
         """Evaluate, in the way every sentence-transformers trainer calls it."""
         names, scores = [one.name for one in self.sets], [self._scores(model, one) for one in self.sets]

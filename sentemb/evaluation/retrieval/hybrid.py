@@ -36,15 +36,10 @@ _FUSION = {
 class HybridSearcher:
     """An encoder and BM25, fused: the first 1,000 of each.
 
-    Args:
-        encoder: The encoder.
-        weights: `cut` fits the weights of both parts on queries that are generated from the documents, which
-            needs no qrels; `judged` fits them on one half of the set's queries with qrels for the other, and
-            the reverse; `ranks` is plain reciprocal rank fusion.
-        stored: The documents' vectors, as of `DenseSearcher`.
-
-    Attributes:
-        fits: The fits of the weights of each set, by its name, of every search so far.
+    `weights` is the source of the weights of both parts: `cut` fits them on queries generated from the
+    documents, `judged` on one half of the set's queries with qrels for the other, and the reverse; `ranks` is
+    plain reciprocal rank fusion. `fits` holds the fits of the weights of each set, by its name, of every
+    search so far.
     """
 
     def __init__(

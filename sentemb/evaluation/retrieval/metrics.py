@@ -44,7 +44,7 @@ class _Judged(NamedTuple):
 
 
 def query_scores(metric: str, ranks: Integers, gold: Integers) -> Double:
-    """Return the score of every query, as a fraction.
+    """Return the score of every query as a fraction, shape (queries,).
 
     Args:
         metric: `ndcg`, `mrr`, `map`, `recall`, `precision` or `hit`, with `@k` for the first k documents
@@ -53,12 +53,6 @@ def query_scores(metric: str, ranks: Integers, gold: Integers) -> Double:
             (qrels,).
         gold: The query's number and the grade of each of the qrels, shape (qrels, 2), sorted by query; every
             query from 0 has one.
-
-    Returns:
-        Scores of shape (queries,).
-
-    Raises:
-        InputError: The metric does not exist.
     """
     found = _NAME.fullmatch(metric)
     if found is None or (found[1] == "precision" and found[2] is None):

@@ -16,14 +16,8 @@ from sentemb.evaluation.retrieval.searchers import BM25, DenseSearcher, KeywordS
 def searcher_of(name: str, load: Callable[[str], TextEncoder], stored: ShardFolder | None = None) -> Searcher:
     """Return the searcher that a name means.
 
-    Args:
-        name: `bm25`; `hybrid:MODEL`, `hybrid-fitted:MODEL` or `hybrid-rrf:MODEL`; a run in TREC's format
-            (`.trec`, `.run`), a folder of runs; or a model.
-        load: Loads a model.
-        stored: The documents' vectors of the model, where they are already encoded.
-
-    Raises:
-        InputError: The file is missing, or the model cannot be loaded.
+    Names are `bm25`; `hybrid:MODEL`, `hybrid-fitted:MODEL` or `hybrid-rrf:MODEL`; a run in TREC's format
+    (`.trec`, `.run`), a folder of runs; or a model. `stored` has the documents' vectors of the model.
     """
     if name == BM25:
         return KeywordSearcher()

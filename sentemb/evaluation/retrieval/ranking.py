@@ -39,24 +39,16 @@ def id_places(data: RetrievalSet) -> Numbers:
 
 @one_blas_thread()
 def nearest(
-    queries: Single,
-    blocks: Iterable[tuple[Places, Single]],
-    firsts: Places,
-    places: Numbers,
-    depth: int,
+    queries: Single, blocks: Iterable[tuple[Places, Single]], firsts: Places, places: Numbers, depth: int
 ) -> list[Hits]:
     """Search exactly by inner products, some documents at a time.
 
     Args:
         queries: Vectors of shape (queries, dimension).
         blocks: The numbers of some documents (n,) and their vectors (n, dimension), of each text once.
-        firsts: Of each document the first one with the same text, (documents,): equal texts tie exactly,
-            whatever a product's last bits.
+        firsts: The first document with the same text as each, (documents,): equal texts tie exactly.
         places: As of `id_places`.
         depth: Number of documents to return.
-
-    Returns:
-        The hits of each query.
     """
     copies = _copies(firsts)
     found = [NOTHING for _ in queries]

@@ -57,12 +57,7 @@ class Searcher(Protocol):
 class DenseSearcher:
     """Exact search by an encoder's vectors; each unique text is encoded once, with the prompt of its role.
 
-    Args:
-        encoder: The encoder.
-        stored: The documents' vectors, where they are encoded already.
-
-    Raises:
-        InputError: Another encoder, or another prompt, made the stored vectors.
+    The documents' vectors may be `stored`; those of another encoder or prompt are refused.
     """
 
     def __init__(self, encoder: TextEncoder, stored: ShardFolder | None = None) -> None:

@@ -37,22 +37,11 @@ _RMSPROP_SMOOTHING, _RMSPROP_EPSILON = 0.99, 1e-8  # torch's defaults
 
 
 class Network:
-    """The weights of small classifiers of F folds with P members each, in one block of memory.
+    """The weights of small classifiers of F folds with P members each, views of one block of memory.
 
     A fold's rows meet the first layers of all its classifiers in one product, so rows are read once and not P
     times. Activations are `(..., units, rows)`, the transpose of what is usual: then neither this product nor
     that of the gradient moves the rows or the weights, and few classes are as fast as many.
-
-    Args:
-        layers: `(out, in)` of one or two layers.
-        folds: F.
-        members: P.
-        dtype: Of the weights.
-
-    Attributes:
-        flat: The block.
-        weights: Of each layer, `(F, P, out, in)`, views of the block.
-        biases: Of each layer, `(F, P, out)`, views of the block.
     """
 
     def __init__(
@@ -61,8 +50,8 @@ class Network:
         self.layers, self.folds, self.members = list(layers), folds, members
         size = folds * members
         self.flat = torch.zeros(size * sum(out * (width + 1) for out, width in layers), dtype=dtype)
-        self.weights: list[Tensor] = []
-        self.biases: list[Tensor] = []
+        self.weights: list[Tensor] = []  # of each layer, (F, P, out, in)
+        self.biases: list[Tensor] = []  # of each layer, (F, P, out)
         rest = self.flat
         for out, width in layers:
             weight, rest = rest.tensor_split([size * out * width])
@@ -136,12 +125,7 @@ class Optimizer:
     """Torch's Adam or RMSprop for a network, whose classifiers can be taken out while it runs.
 
     `torch.optim` has one weight decay for a tensor, keeps its state by tensor, and spends more time on a step
-    of a small network than the step itself takes.
-
-    Args:
-        network: The classifiers; their weights are changed in place.
-        schedule: Which optimizer.
-        penalties: `(F, P)` weight decay, L2 in the gradient.
+    of a small network than the step itself takes. Penalties `(F, P)` are weight decay, L2 in the gradient.
     """
 
     def __init__(self, network: Network, schedule: Schedule, penalties: Tensor) -> None:
@@ -242,10 +226,6 @@ class Grades:
 
     A score between two grades is a distribution over both whose mean it is (Tai et al., 2015). Of scores
     below 1, which STS-B has and SICK has not, SentEval drops the part that would fall to a grade 0.
-
-    Args:
-        gold: `(n,)` scores up to 5.
-        dtype: Of the networks.
     """
 
     outputs = 5

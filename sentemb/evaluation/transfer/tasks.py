@@ -211,21 +211,11 @@ def load_tasks(
     data_dir: str | os.PathLike[str] | None = None,
     check_rows: bool = True,
 ) -> dict[str, dict[str, LabelledTexts]]:
-    """Read the sets of tasks, their rows in SentEval's order.
+    """Read the splits of tasks, or of files that are cross-validated as MR is, by their names in results.
 
-    SentEval sorts rows by their numbers of words and then by their labels before it makes folds of them; rows
-    that are equal in both stay as they are in the files. Another order would give other folds.
-
-    Args:
-        names: Tasks, or files as `load_labelled` takes them, which are cross-validated as MR is.
-        data_dir: The folder of data; `SENTEMB_DATA` by default.
-        check_rows: Refuse a split whose number of rows is not the published one.
-
-    Returns:
-        The splits of each task, by their names; a file is called by its name without suffixes.
-
-    Raises:
-        InputError: No name, a name twice, an unknown task, or data that cannot be used.
+    Rows are in SentEval's order: it sorts them by their numbers of words and then by their labels before it
+    makes folds of them; rows that are equal in both stay as they are in the files. Another order would give
+    other folds.
     """
     check_tasks(names)
     found = {}

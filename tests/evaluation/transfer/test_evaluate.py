@@ -23,7 +23,7 @@ from sentemb.evaluation.transfer import (
     load_tasks,
 )
 from sentemb.evaluation.transfer import evaluate as transfer
-from sentemb.evaluation.transfer.protocols import splits
+from sentemb.evaluation.transfer.evaluate import splits
 from sentemb.evaluation.transfer.tasks import task_scores
 
 

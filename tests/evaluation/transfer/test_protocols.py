@@ -11,8 +11,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 
+from sentemb.evaluation.transfer.evaluate import Examples, Outcome, folds_then_test, nested_folds, splits
 from sentemb.evaluation.transfer.neural import Classes, Fold, Rows, Trained, train_folds
-from sentemb.evaluation.transfer.protocols import Examples, Outcome, folds_then_test, nested_folds, splits
 from sentemb.evaluation.transfer.tasks import PRESETS, TASKS, NeuralPreset, Preset, task_scores
 from tests.evaluation.transfer.senteval_loops import OneClassifier, inner_means, nested
 

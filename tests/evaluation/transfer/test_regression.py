@@ -9,9 +9,9 @@ import pytest
 import torch
 from scipy import stats
 
-from sentemb.evaluation.transfer import TASKS, protocols
+from sentemb.evaluation.transfer import TASKS, evaluate
+from sentemb.evaluation.transfer.evaluate import Examples, regression
 from sentemb.evaluation.transfer.neural import Grades
-from sentemb.evaluation.transfer.protocols import Examples, regression
 from sentemb.evaluation.transfer.tasks import REGRESSION, task_scores
 from tests.evaluation.transfer import senteval_loops
 from tests.evaluation.transfer.senteval_loops import grade_targets
@@ -25,7 +25,7 @@ def related(rows: int, seed: int) -> Examples:
 
 
 def test_the_regression_is_that_of_one_pair_at_a_time(float64: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocols, "REGRESSION", replace(REGRESSION, max_epochs=150))
+    monkeypatch.setattr(evaluate, "REGRESSION", replace(REGRESSION, max_epochs=150))
     train, dev, test = related(100, 0), related(40, 1), related(50, 2)
     outcome = regression(train, dev, test, seed=4)
     best, predictions = senteval_loops.regression(
