@@ -42,7 +42,6 @@ PEARSON_WITHIN = 1e-4
 """How far compact predictions may move Pearson's correlation, as a fraction; 3e-6 is the most seen."""
 
 _HINT = "delete the file and evaluate the model again"
-_OLD_FORMATS = ("sentemb-result", "sentemb-geometry", "sentemb-transfer", "sentemb-classification")
 _RANGE = ":range"
 _FEW = 1024  # up to so many different values there is room for codes of 32 bits
 _GOLD: dict[str, Array] = {}
@@ -358,10 +357,6 @@ def _headers(paths: Sequence[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 def _open(path: Path) -> dict[str, Any]:
     values = _parse(path)
-    if isinstance(values, dict) and values.get("format") in _OLD_FORMATS:
-        raise InputError(
-            f"{path} was written by an earlier, incompatible version of sentemb", "evaluate the model again"
-        )
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         raise InputError(f"{path} is not a result record", f'use a file with the field "format": "{FORMAT}"')
     if values.get("version") != VERSION:

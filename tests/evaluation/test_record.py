@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -78,18 +77,15 @@ def test_round_trip_keeps_everything(tmp_path: Path, count: int) -> None:
     assert path.name == "org__mine-seed-3.sts.all.seed-3.json"
     assert back.model_dump(exclude={"predictions"}) == record.model_dump(exclude={"predictions"})
     assert len(list(tmp_path.glob("*.safetensors"))) == (0 if count == 50 else 1)  # small ones are inside
+    lines = path.read_text().splitlines()
+    assert lines[0] == '{"format":"sentemb-record",'
+    assert sum(line.startswith('  {"dataset":"stsb"') for line in lines) == 6
+    assert len(list((tmp_path / "gold").iterdir())) == 2
     old, new = load_predictions(record), load_predictions(back)
     for name, values in old.values.items():
         np.testing.assert_array_equal(new.gold[name], old.gold[name])
         np.testing.assert_allclose(new.values[name], values, atol=1e-3)
         np.testing.assert_array_equal(np.argsort(new.values[name]), np.argsort(values))
-
-
-def test_the_file_is_short_and_read_line_by_line(tmp_path: Path) -> None:
-    lines = write(sts_record(), tmp_path).read_text().splitlines()
-    assert lines[0] == '{"format":"sentemb-record",'
-    assert sum(line.startswith('  {"dataset":"stsb"') for line in lines) == 6
-    assert len(list((tmp_path / "gold").iterdir())) == 2
 
 
 def test_same_model_is_replaced_only_on_request(tmp_path: Path) -> None:
@@ -114,11 +110,8 @@ def test_records_are_found_by_suite_and_model(tmp_path: Path) -> None:
     write(sts_record(seed=None), tmp_path)
     write(sts_record(suite="multilingual", fingerprint="e" * 64), tmp_path)
     (tmp_path / "settings.json").write_text("{}")
-    assert [(one.suite, one.seed) for one in load_records(tmp_path)] == [
-        ("multilingual", 3),
-        ("sts", None),
-        ("sts", 3),
-    ]
+    found = [(one.suite, one.seed) for one in load_records(tmp_path)]
+    assert found == [("multilingual", 3), ("sts", None), ("sts", 3)]
     assert len(load_records([tmp_path], suite="sts")) == 2
     assert len(load_records(str(tmp_path))) == len(load_records([str(tmp_path)])) == 3
     assert [one.suite for one in load_records(tmp_path, fingerprint="e" * 64)] == ["multilingual"]
@@ -128,14 +121,6 @@ def test_records_are_found_by_suite_and_model(tmp_path: Path) -> None:
         load_records(tmp_path / "none")
     with pytest.raises(InputError, match=r"settings\.json is not a result record"):
         load_records(tmp_path / "settings.json")
-
-
-@pytest.mark.parametrize("field", ["protocol", "scores[0].protocol"])
-def test_an_unknown_protocol_is_refused(tmp_path: Path, field: str) -> None:
-    path = write(sts_record(), tmp_path)
-    rewrite(path, lambda one: (one if field == "protocol" else one["scores"][0]).update(protocol="x"))
-    with pytest.raises(InputError, match=re.escape(f"field {field}: 'x' is not one of all, mean, wmean")):
-        read_record(path)
 
 
 def test_scores_and_averages() -> None:
@@ -177,6 +162,8 @@ def test_a_full_disk_leaves_the_old_record(
         (lambda v: v.update(suite="sport"), "field suite: unknown suite 'sport'"),
         (lambda v: v.update(seed="one"), "field seed: Input should be a valid integer"),
         (lambda v: v.update(seed=True), "field seed: Input should be a valid integer"),
+        (lambda v: v.update(protocol="x"), "field protocol: 'x' is not one of all, mean, wmean"),
+        (lambda v: v["scores"][0].update(protocol="x"), r"field scores\[0\].protocol: 'x' is not one of all"),
         (lambda v: v.update(weight=1), "field weight: Extra inputs are not permitted"),
         (lambda v: v.update(scores=[]), "field scores: Tuple should have at least 1 item"),
         (lambda v: v.update(datasets=["stsb"]), r"field datasets\[0\]: "),
@@ -232,9 +219,7 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not valid JSON"):
         read_record(path)
     path.write_text('{"format": "sentemb-result", "format_version": 1}')
-    with pytest.raises(
-        InputError, match="earlier, incompatible version of sentemb; evaluate the model again"
-    ):
+    with pytest.raises(InputError, match="is not a result record"):
         read_record(path)
 
 
@@ -279,12 +264,7 @@ def test_a_frame_has_a_row_for_each_score(tmp_path: Path) -> None:
     assert tuple(frame.columns) == COLUMNS
     assert len(frame) == 12 + 5
     row = frame[(frame.suite == "classification") & (frame.metric == "matthews")].iloc[0]
-    assert [*row[["method", "base", "experiment", "setting"]]] == [
-        "scl",
-        "bert-mini",
-        "few-shot",
-        "train=300",
-    ]
+    assert [*row[["method", "base", "experiment", "setting"]]] == "scl bert-mini few-shot train=300".split()
     assert row.value == pytest.approx(57.735)  # x 100, though the record holds a fraction
     row = frame.iloc[0]
     assert (row.method, row.seed, row["items"], row.split) == ("org/mine", 3, 50, "test")

@@ -37,11 +37,7 @@ def test_every_predictor_has_its_shapes_and_held_on_other_collections() -> None:
         assert np.linalg.eigvalsh(one.uncertainty).min() > 0 and min(one.variances) > 0
         held = one.reliability
         assert held.corpora > 3 and held.called * held.wrong < 0.01 and 0.7 < held.coverage < 0.9
-
-
-@pytest.mark.parametrize("kinds", [CHOOSING, ("crop", "quote"), ("crop", "quote", "neighbors", "topic")])
-def test_a_predictor_takes_the_kinds_that_there_are(kinds: tuple[str, ...]) -> None:
-    assert predictor_for(kinds).kinds == tuple(kind for kind in CHOOSING if kind in kinds)
+        assert predictor_for(one.kinds, log=one.log) is one
 
 
 def test_a_prediction_follows_the_formula() -> None:

@@ -130,11 +130,7 @@ def test_graded_pairs_are_scored_as_eval_scores_them(write_file: Callable[[str, 
     file = write_file("pairs.csv", "sentence1,sentence2,score\n" + "\n".join(rows) + "\n")
     choice = choose([Bag("half", 0.3), Bag("whole", 1.0)], pairs=file, leaks=(), draws=200)
     assert [one.name for one in choice.candidates] == ["whole", "half"]
-    (expected,) = (
-        score.value
-        for score in evaluate_pairs(Bag("whole", 1.0), load_sets([str(file)])).scores
-        if score.metric == "spearman" and score.dataset != "overall" and score.protocol == "all"
-    )
+    expected = evaluate_pairs(Bag("whole", 1.0), load_sets([str(file)])).score("pairs")
     assert choice.best.score == pytest.approx(expected)
     with pytest.raises(InputError, match="bm25 gives no similarity"):
         choose(["bm25"], pairs=file)
@@ -152,11 +148,7 @@ def test_graded_pairs_are_scored_as_eval_scores_them(write_file: Callable[[str, 
         (["bm25"], {"judged": "missing", "draws": 10**7}, "more than 1,000,000 resamples"),
         (["bm25"], {"judged": "missing", "count": 300}, r"--queries \(count\) .* with --judged alone none"),
         (["bm25"], {"judged": "missing", "most": 50}, r"--documents \(most\) .* with --judged"),
-        (
-            ["bm25"],
-            {"pairs": "p.csv", "text_column": "body"},
-            r"--text-column \(text_column\) .* --pairs",
-        ),
+        (["bm25"], {"pairs": "p.csv", "text_column": "body"}, r"--text-column \(text_column\) .* --pairs"),
         (["bm25"], {"pairs": "p.csv", "title_column": "name"}, r"--title-column \(title_column\) .* --pairs"),
         (["bm25", "hybrid-fitted:no-such"], {"texts": ["a"]}, r"use hybrid:no-such, .*--judged"),
         (
@@ -173,10 +165,12 @@ def test_bad_input_is_said(models: list[str], given: dict[str, Any], message: st
 
 
 def test_two_systems_of_one_name_and_saved_runs_are_refused(documents: list[str]) -> None:
-    with pytest.raises(InputError, match="two systems are called bm25"):
-        choose(["bm25", "bm25"], documents)
-    with pytest.raises(InputError, match=r"run\.trec is a saved run"):
-        choose(["run.trec"], documents)
+    for models, problem in (
+        (["bm25", "bm25"], "two systems are called bm25"),
+        (["run.trec"], "is a saved run"),
+    ):
+        with pytest.raises(InputError, match=problem):
+            choose(models, documents)
 
 
 def test_a_weight_that_judgements_fit_takes_judged_queries() -> None:
@@ -187,23 +181,17 @@ def test_a_weight_that_judgements_fit_takes_judged_queries() -> None:
     assert {one.name for one in choice.candidates} == {"bm25", "hybrid-fitted:bag"}
 
 
-class Counting(Bag):
-    """Remembers which texts it has encoded."""
-
-    def __init__(self, name: str, share: float) -> None:
-        super().__init__(name, share)
-        self.encoded: list[str] = []
-
-    def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
-        self.encoded += texts
-        return super().encode(texts, progress=progress)
-
-
-def test_an_encoder_that_is_handed_over_encodes_each_text_once(documents: list[str]) -> None:
-    counting = Counting("counting", 1.0)
-    choose([counting, "bm25"], documents, leaks=(), draws=200)
+def test_an_encoder_that_is_handed_over_encodes_each_text_once(
+    documents: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded: list[str] = []
+    encode = Bag.encode
+    monkeypatch.setattr(
+        Bag, "encode", lambda self, texts, **options: encoded.extend(texts) or encode(self, texts)
+    )
+    choose([Bag("counting", 1.0), "bm25"], documents, leaks=(), draws=200)
     timed = 4 * len(documents)
-    assert len(counting.encoded) == len({*counting.encoded}) + timed
+    assert len(encoded) == len({*encoded}) + timed
 
 
 def test_models_functions_and_searchers_can_be_handed_over(

@@ -17,8 +17,7 @@ from sentemb.evaluation.retrieval.ranking import id_places, judged_ranks, neares
 
 
 @pytest.mark.parametrize("block", [1, 7 * 30, 1 << 24])
-@pytest.mark.parametrize("depth", [1, 5, 30, 1000])
-@pytest.mark.parametrize("size", [1, 7, 30])
+@pytest.mark.parametrize(("depth", "size"), [(1, 1), (5, 7), (30, 30), (1000, 7)])
 def test_the_nearest_are_those_of_a_full_sort(
     block: int, depth: int, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -37,9 +36,7 @@ def test_the_nearest_are_those_of_a_full_sort(
         expected = sorted(range(30), key=lambda n: (scores[n], data.document_ids[n]), reverse=True)[:depth]
         assert hits.documents.tolist() == expected
         assert np.array_equal(hits.scores, scores[expected])
-
-
-def test_scores_that_differ_in_float64_alone_tie() -> None:
+    # Scores that differ in float64 alone tie.
     hits = ranked(np.array([0, 1]), np.array([0.5 + 1e-12, 0.5]), np.array([1, 0], dtype=np.int32), 2)
     assert hits.documents.tolist() == [1, 0]
 
@@ -73,7 +70,7 @@ def test_a_run_survives_its_file_and_means_the_same_to_trec_eval(
     check_by_trec_eval(judged_set, hits, tmp_path / "runs" / "mine.trec")
 
 
-@pytest.mark.parametrize("name", ["cisi", "cacm", "tldr", "xquad-r/zh"])
+@pytest.mark.parametrize("name", ["cisi", "xquad-r/zh"])
 def test_real_sets_have_trec_evals_scores(name: str, shared_data: Path, tmp_path: Path) -> None:
     data = load_retrieval(name, data_dir=shared_data)
     hits = KeywordSearcher().search(data, 100)

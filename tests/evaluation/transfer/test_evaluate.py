@@ -13,15 +13,7 @@ from sentemb.data.labelled import LabelledTexts, load_labelled
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.evaluation.record import load_predictions, read_record, write_record
-from sentemb.evaluation.transfer import (
-    PRESETS,
-    PROBING_TASKS,
-    RELATEDNESS_TASKS,
-    TASKS,
-    TRANSFER_TASKS,
-    evaluate_transfer,
-    load_tasks,
-)
+from sentemb.evaluation.transfer import PRESETS, TASKS, evaluate_transfer, load_tasks
 from sentemb.evaluation.transfer import evaluate as transfer
 from sentemb.evaluation.transfer.evaluate import splits
 from sentemb.evaluation.transfer.tasks import task_scores
@@ -44,32 +36,21 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rows_are_in_the_order_that_senteval_folds(shared_data: Path) -> None:
-    for name, parts in load_tasks(
-        ["cr", "trec", "mrpc", "sick-e", "sickr-trained"], data_dir=shared_data
-    ).items():
+    found = load_tasks(["cr", "trec", "mrpc", "sick-e", "sickr-trained"], data_dir=shared_data)
+    for name, parts in found.items():
         for split in parts.values():
             lengths = [len(text.split()) for text in split.texts]
             second = [len(text.split()) for text in split.pairs or split.texts]
             keys = list(zip(lengths, second, split.labels.tolist(), strict=True))
             assert keys == sorted(keys), name
-
-
-def test_rows_that_are_equal_in_both_keep_their_order(shared_data: Path) -> None:
-    train = load_tasks(["trec"], data_dir=shared_data)["trec"]["train"]
-    published = load_labelled("trec", split="train", data_dir=shared_data)
+    # Rows that are equal in both keep their order.
+    train = found["trec"]["train"]
     key = (len(train.texts[200].split()), train.labels[200])
-    alike = [
-        text
-        for text, label in zip(published.texts, published.labels, strict=True)
-        if (len(text.split()), label) == key
-    ]
-    sorted_alike = [
-        text
-        for text, label in zip(train.texts, train.labels, strict=True)
-        if (len(text.split()), label) == key
-    ]
-    assert sorted_alike == alike
-    assert len(alike) > 5
+    published, ours = (
+        [text for text, label in zip(one.texts, one.labels, strict=True) if (len(text.split()), label) == key]
+        for one in (load_labelled("trec", split="train", data_dir=shared_data), train)
+    )
+    assert ours == published and len(ours) > 5
 
 
 def test_tasks_of_each_kind_have_records_that_come_back(
@@ -78,10 +59,8 @@ def test_tasks_of_each_kind_have_records_that_come_back(
     told: list[str] = []
     (record,) = evaluate_transfer(counting, ["cr", "trec"], data_dir=shared_data, announce=told.append)
     assert (record.suite, record.protocol, record.seed) == ("transfer", "simcse", 1111)
-    assert [(one.name, one.split, one.items) for one in record.datasets] == [
-        ("cr", "train", 3775),
-        ("trec", "test", 500),
-    ]
+    sets = [(one.name, one.split, one.items) for one in record.datasets]
+    assert sets == [("cr", "train", 3775), ("trec", "test", 500)]
     assert {name: len(some) for name, some in record.details["penalties"].items()} == {"cr": 3, "trec": 1}
     predicted, gold = load_predictions(record)
     assert record.score("trec") == round(100 * float(np.mean(predicted["trec"] == gold["trec"])), 2)
@@ -123,9 +102,7 @@ def test_scores_are_those_of_senteval() -> None:
     assert task_scores(TASKS["mr"], gold, predictions, folds=5)["accuracy"] == 100 * np.mean(~wrong)
 
 
-def test_a_mean_over_folds_of_different_sizes_is_kept_and_another_number_refused(
-    tmp_path: Path,
-) -> None:
+def test_a_mean_over_folds_of_different_sizes_is_kept_and_another_number_refused(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     texts = [f"{'a b c'[: random.integers(1, 6)]} {row}" for row in range(33)]
     data = LabelledTexts("mr", "train", texts, None, random.integers(2, size=33), ("no", "yes"))
@@ -146,11 +123,6 @@ def test_a_pair_is_its_difference_and_its_product() -> None:
     vectors = np.array([[1, 2], [3, -1]], dtype=np.float32)
     found = transfer.examples_of(data, vectors, {"a": 0, "b": 1})
     assert torch.equal(found.features, torch.tensor([[2.0, 3.0, 3.0, -2.0]]))
-
-
-def test_groups_of_tasks() -> None:
-    assert set(TRANSFER_TASKS) < set(TASKS)
-    assert [len(group) for group in (TRANSFER_TASKS, PROBING_TASKS, RELATEDNESS_TASKS)] == [7, 10, 2]
 
 
 @pytest.mark.parametrize(
