@@ -29,7 +29,7 @@ _HEADLINES: Mapping[str, Metric] = {
     "cola": "matthews",  # GLUE; LaCon, table 1; SupCL-Seq, table 2
     "mrpc": "f1",  # GLUE; SupCL-Seq, table 2
     "qqp": "f1",  # the same
-    "stsb-glue": "spearman",  # GLUE and SupCL-Seq, table 2, beside Pearson
+    "stsb-glue": "spearman",  # GLUE and SupCL-Seq, table 2, with Pearson
     "tnews": "macro_f1",  # LaCon, table 1; CLUE's own board has accuracy
     "tnews-few": "macro_f1",  # LaCon, table 1; FewCLUE's own board has accuracy
     "cs224n-sts": "pearson",  # CS 224N default project

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sentemb.evaluation.naming import without_seed
 from sentemb.evaluation.schema import Record
-from sentemb.evaluation.suites import GEOMETRY, get_suite
+from sentemb.evaluation.suites import get_suite
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,7 +49,7 @@ def setting_text(setting: Mapping[str, Any]) -> str:
 
 def _rows(record: Record) -> Iterable[dict[str, Any]]:
     trial, sets = record.trial, {one.name: one for one in record.datasets}
-    factor = 1.0 if record.suite == GEOMETRY.name else 100 / get_suite(record.suite).scale
+    factor = 100 / get_suite(record.suite).scale
     for score in record.scores:
         dataset = sets.get(score.dataset)
         yield {

@@ -307,7 +307,7 @@ def _check_scores(record: Record, path: Path, predictions: Predictions) -> None:
         if score.metric not in METRICS or score.protocol not in PROTOCOLS or values is None or gold is None:
             continue
         if score.metric in RETRIEVAL_METRICS:
-            # The kept predictions are ranks of judged documents; the items are queries.
+            # The kept predictions are ranks of documents with qrels; the items are queries.
             values = gold = query_scores(score.metric, values, gold)
         dataset = record.dataset(score.dataset)
         if len(values) != dataset.items or len(gold) != dataset.items:

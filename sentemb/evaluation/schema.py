@@ -69,7 +69,7 @@ class Trial(_Part):
 
     experiment: str  # the experiment or protocol
     method: str  # what was trained
-    setting: dict[str, Any] = {}  # what the experiment varies beside method, data and seed
+    setting: dict[str, Any] = {}  # what the experiment varies in addition to method, data and seed
     options: dict[str, Any] = {}  # options of the method
 
 

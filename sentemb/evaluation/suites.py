@@ -32,8 +32,9 @@ class Suite:
         sets: The data sets of its average; of the STS suites also those evaluated by default.
         protocol: The protocol of the headline.
         measure: The metric of the headline.
-        scale: The stored value of a perfect score: 100, or 1 where scores are fractions.
+        scale: The stored value that tables show as 100: 1 where scores are fractions.
         rounding: Decimals that stored scores are rounded to; None where they are exact.
+        presets: The protocol of its records is a preset: those of different protocols do not compare.
         module: The module that loads it; empty for records that other commands make.
 
     Example:
@@ -47,6 +48,7 @@ class Suite:
     measure: str = "accuracy"
     scale: float = 100.0
     rounding: int | None = None
+    presets: bool = False
     module: str = ""
 
 
@@ -66,13 +68,14 @@ MULTILINGUAL = Suite(
 )
 """The tracks of SemEval-2017 task 1, in their order; other sets of the catalogue can be added."""
 
-GEOMETRY = Suite("geometry", (), measure="uniformity", scale=1.0, module="sentemb.evaluation.geometry")
+GEOMETRY = Suite("geometry", (), measure="uniformity", module="sentemb.evaluation.geometry")
 
 # SentEval rounds accuracies to two decimals; over folds it takes their mean.
 TRANSFER = Suite(
     "transfer",
     ("mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"),
     rounding=2,
+    presets=True,
     module="sentemb.evaluation.transfer.evaluate",
 )
 """The seven tasks of SentEval that the papers average."""
@@ -81,6 +84,7 @@ RETRIEVAL = Suite(
     "retrieval",
     ("scifact", "cisi", "cacm", "tldr", "qnli-dev", "xquad-r/en"),
     measure="ndcg@10",
+    presets=True,
     module="sentemb.evaluation.retrieval.evaluate",
 )
 """Six English sets of different kinds: claims, keywords, abstracts, commands, questions."""

@@ -19,7 +19,7 @@ from sentemb.evaluation.retrieval.metrics import METRICS as RETRIEVAL_METRICS
 from sentemb.evaluation.retrieval.metrics import query_scores
 from sentemb.evaluation.schema import Record
 from sentemb.evaluation.significance import Seed
-from sentemb.evaluation.suites import RETRIEVAL, SUITES, TRANSFER, get_suite
+from sentemb.evaluation.suites import SUITES, TRANSFER, get_suite
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,11 +130,11 @@ def select_records(
     """
     records = load_records(paths, suite=None if suite is None else get_suite(suite).name)
     chosen = [resolve_system(name, records) for name in names]
-    for name in SUITES:
-        of_suite = [record for record in records if record.suite == name and record.predictions]
+    for kind in SUITES.values():
+        of_suite = [record for record in records if record.suite == kind.name and record.predictions]
         if not {*chosen} <= {method_of(record) for record in of_suite}:
             continue
-        if name not in (TRANSFER.name, RETRIEVAL.name):
+        if not kind.presets:
             return of_suite
         presets = list(dict.fromkeys(record.protocol for record in of_suite))
         if preset is None and len(presets) > 1:

@@ -77,6 +77,12 @@ def test_only_the_evaluation_changes(tmp_path: Path) -> None:
     assert values == {"Mine": 0.5, "stsb": 0.8, "sickr": 0.6}
     update_card(path, "mine", [result(0.8)], "## Evaluation\n\nAnother table.")
     assert path.read_text() == twice
+    # Line ends stay, and a section alone leaves the metadata.
+    path.write_bytes(AUTHOR.replace("\n", "\r\n").encode())
+    update_card(path, "mine", [], "## Evaluation")
+    content = path.read_bytes()
+    assert content.count(b"\r\n") == content.count(b"\n")
+    assert content.decode().replace("\r\n", "\n").startswith(AUTHOR)
 
 
 @pytest.mark.parametrize("text", [None, "", "# Bare\n\nNo metadata.\n", "---\n---\nEmpty.\n"])
@@ -89,15 +95,6 @@ def test_cards_without_metadata_get_some(tmp_path: Path, text: str | None) -> No
     assert [one.metric_value for one in card.data.eval_results] == [0.7]
     assert (text or "# mine").split("---\n")[-1].strip() in path.read_text()
     assert "## Evaluation" in card.text
-
-
-def test_line_ends_stay_and_a_section_alone_leaves_the_metadata(tmp_path: Path) -> None:
-    path = tmp_path / "README.md"
-    path.write_bytes(AUTHOR.replace("\n", "\r\n").encode())
-    update_card(path, "mine", [], "## Evaluation")
-    content = path.read_bytes()
-    assert content.count(b"\r\n") == content.count(b"\n")
-    assert content.decode().replace("\r\n", "\n").startswith(AUTHOR)
 
 
 @pytest.mark.parametrize(

@@ -58,8 +58,3 @@ def test_a_suite_is_a_module_and_an_entry(halves: Suite, tmp_path: Path) -> None
     path.write_text(json.dumps(values))
     with pytest.raises(InputError, match="does not match the accuracy of the predictions for stsb"):
         load_records(tmp_path)
-
-
-def test_a_name_without_a_suite_is_refused(halves: Suite) -> None:
-    with pytest.raises(InputError, match=r"unknown suite .twins.; choose among sts, .*, retrieval, halves"):
-        evaluate_all(Letters(), suites=["twins"])

@@ -114,14 +114,6 @@ def test_one_call_with_each_sentence_once() -> None:
             assert both.score(pairs.name, protocol=protocol) == alone.score(pairs.name, protocol=protocol)
 
 
-def test_identical_strings_tie_at_one_for_a_noisy_encoder(pairs: ScoredPairs) -> None:
-    pairs.second[:12] = pairs.first[:12]
-    generator = np.random.default_rng(0)
-    record = evaluate_pairs(lambda texts: letters(texts) + generator.normal(size=(len(texts), 26)), [pairs])
-    similarities = load_predictions(record).values["mine"]
-    assert (similarities[:12] == 1.0).all() and (similarities[12:] < 1.0).all()
-
-
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), None])
 def test_vectors_without_a_score_are_an_error_that_names_the_set(
     pairs: ScoredPairs, value: float | None

@@ -16,7 +16,17 @@ from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.errors import InputError
 from sentemb.evaluation.choosing.calibration import CONFIDENCE, Evidence, Prediction, predictor_for
-from sentemb.evaluation.choosing.choice import Advice, Candidate, Choice, costs_of
+from sentemb.evaluation.choosing.choice import (
+    Advice,
+    Candidate,
+    Choice,
+    Ranking,
+    costs_of,
+    rank_measured,
+    rank_predicted,
+    score_intervals,
+    set_scores,
+)
 from sentemb.evaluation.choosing.leaks import SETS, find_leaks, known_sets
 from sentemb.evaluation.choosing.query_log import log_weights, read_query_log
 from sentemb.evaluation.choosing.questions import (
@@ -27,13 +37,6 @@ from sentemb.evaluation.choosing.questions import (
     judged_queries,
     scores_by_query,
     skipped_kinds,
-)
-from sentemb.evaluation.choosing.ranking import (
-    Ranking,
-    rank_measured,
-    rank_predicted,
-    score_intervals,
-    set_scores,
 )
 from sentemb.evaluation.comparison import DRAWS, check_draws
 from sentemb.evaluation.environment import environment

@@ -121,40 +121,6 @@ class Network:
         return hidden, torch.baddbmm(bias, weight, hidden).view(shape)
 
 
-class Optimizer:
-    """Torch's Adam or RMSprop for a network, whose classifiers can be taken out while it runs.
-
-    `torch.optim` has one weight decay for a tensor, keeps its state by tensor, and spends more time on a step
-    of a small network than the step itself takes. Penalties `(F, P)` are weight decay, L2 in the gradient.
-    """
-
-    def __init__(self, network: Network, schedule: Schedule, penalties: Tensor) -> None:
-        self.network, self.schedule = network, schedule
-        self.gradients = network.like()
-        self._mean, self._square, self._decay = network.like(), network.like(), network.like()
-        for decay in self._decay.parameters:
-            decay.copy_(penalties.view(*penalties.shape, *[1] * (decay.dim() - 2)))
-        self._steps = torch.zeros(())
-
-    def step(self) -> None:
-        """Take a step with `gradients`, which are overwritten."""
-        weights, gradients = self.network.flat, self.gradients.flat
-        gradients.addcmul_(weights, self._decay.flat)
-        square, rate = self._square.flat, self.schedule.learning_rate
-        if self.schedule.optimizer == "adam":
-            self._steps += 1
-            fused_adam(weights, gradients, self._mean.flat, square, self._steps, learning_rate=rate)
-            return
-        square.mul_(_RMSPROP_SMOOTHING).addcmul_(gradients, gradients, value=1 - _RMSPROP_SMOOTHING)
-        weights.addcdiv_(gradients, square.sqrt().add_(_RMSPROP_EPSILON), value=-rate)
-
-    def select(self, folds: Tensor, members: Tensor) -> None:
-        """Continue with some of the classifiers."""
-        parts = (self.network, self._mean, self._square, self._decay)
-        self.network, self._mean, self._square, self._decay = (one.select(folds, members) for one in parts)
-        self.gradients = self.network.like()
-
-
 @dataclass(frozen=True, eq=False)
 class Fold:
     """The rows of classifiers that differ in their penalties alone."""
@@ -273,12 +239,17 @@ class _Group:
     ) -> None:
         self.features, self.objective, self.folds, self.schedule = features, objective, folds, schedule
         penalties = torch.tensor([fold.penalties for fold in folds])  # (folds, penalties)
-        self.optimizer = Optimizer(Network.of(start, *penalties.shape), schedule, penalties)
-        self.best = Network.of(start, *penalties.shape)
+        self.network, self.best = (Network.of(start, *penalties.shape) for _ in range(2))
+        # torch.optim has one weight decay for a tensor, keeps its state by tensor, and spends more time on a
+        # step of a small network than the step itself takes.
+        self.mean, self.square, self.decay, self.gradients = (self.network.like() for _ in range(4))
+        for decay in self.decay.parameters:
+            decay.copy_(penalties.view(*penalties.shape, *[1] * (decay.dim() - 2)))
+        self.steps = torch.zeros(())
         self.scores = np.full(penalties.shape, -1.0)
         self.misses = np.zeros(penalties.shape, dtype=int)
         self.ended = np.zeros(penalties.shape, dtype=bool)
-        # Of what the optimizer still holds: the folds, and which classifier of its fold stands in each place.
+        # Of what the network still holds: the folds, and which classifier of its fold stands in each place.
         self.running = np.arange(len(folds))
         self.places = np.tile(np.arange(penalties.shape[1]), (len(folds), 1))
         # The share of each row of an epoch in the mean of its batch; 0 for padding.
@@ -300,8 +271,7 @@ class _Group:
         return [Trained(self.scores[index], self.best.of_fold(index)) for index in range(len(self.folds))]
 
     def _run_epoch(self) -> None:
-        optimizer, size = self.optimizer, self.schedule.batch_size
-        shares = self.shares[self.running]
+        size, shares = self.schedule.batch_size, self.shares[self.running]
         rows = np.zeros(shares.shape, dtype=np.int64)  # padding has a share of 0
         for row, index in zip(rows, self.running.tolist(), strict=True):
             fold = self.folds[index]
@@ -311,20 +281,31 @@ class _Group:
         for batch, wanted, counts in zip(*(torch.split(part, size, dim=-1) for part in parts), strict=True):
             features = nn.functional.embedding(batch, self.features)
             loss = partial(self.objective.back, targets=wanted, shares=counts)
-            optimizer.network.differentiate(features, loss, optimizer.gradients)
-            optimizer.step()
+            self.network.differentiate(features, loss, self.gradients)
+            self._step()
+
+    def _step(self) -> None:
+        """Take a step of Adam or RMSprop with the gradients, which are overwritten."""
+        weights, gradients = self.network.flat, self.gradients.flat
+        gradients.addcmul_(weights, self.decay.flat)
+        square, rate = self.square.flat, self.schedule.learning_rate
+        if self.schedule.optimizer == "adam":
+            self.steps += 1
+            fused_adam(weights, gradients, self.mean.flat, square, self.steps, learning_rate=rate)
+            return
+        square.mul_(_RMSPROP_SMOOTHING).addcmul_(gradients, gradients, value=1 - _RMSPROP_SMOOTHING)
+        weights.addcdiv_(gradients, square.sqrt().add_(_RMSPROP_EPSILON), value=-rate)
 
     def _validate(self, place: int, index: int) -> None:
         rows = torch.from_numpy(self.folds[index].dev)
         features = self.features.index_select(0, rows).unsqueeze(0)
-        network = self.optimizer.network
-        scores = self.objective.score(network.of_fold(place).logits(features)[0], rows)
+        scores = self.objective.score(self.network.of_fold(place).logits(features)[0], rows)
         for member, penalty in enumerate(self.places[place].tolist()):
             if self.ended[index, penalty]:
                 continue
             if scores[member] > self.scores[index, penalty]:
                 self.scores[index, penalty] = scores[member]
-                for mine, theirs in zip(self.best.parameters, network.parameters, strict=True):
+                for mine, theirs in zip(self.best.parameters, self.network.parameters, strict=True):
                     mine[index, penalty] = theirs[place, member]
             else:
                 self.ended[index, penalty] = self.misses[index, penalty] >= self.schedule.tenacity
@@ -337,7 +318,10 @@ class _Group:
         width = int((~ended).sum(axis=1).max())
         if (len(folds), width) != self.places.shape and len(folds):
             members = np.argsort(ended[folds], axis=1, kind="stable")[:, :width]
-            self.optimizer.select(torch.from_numpy(folds).unsqueeze(1), torch.from_numpy(members))
+            chosen = torch.from_numpy(folds).unsqueeze(1), torch.from_numpy(members)
+            parts = (self.network, self.mean, self.square, self.decay)
+            self.network, self.mean, self.square, self.decay = (one.select(*chosen) for one in parts)
+            self.gradients = self.network.like()
             self.places = np.take_along_axis(self.places[folds], members, axis=1)
         self.running = self.running[folds]
 
