@@ -34,9 +34,9 @@ from sentemb.evaluation.suites import MULTILINGUAL, STS
 from sentemb.evaluation.timing import Times
 from sentemb.experiments import load_experiment
 from sentemb.report import sts_table, transfer_table
-from sentemb.report.efficiency import efficiency_table
 from sentemb.report.labels import label_table, mark_best, read_labels
-from sentemb.report.sections import Section, latex_report, markdown_report
+from sentemb.report.page import Section, latex_report, markdown_report
+from sentemb.report.results import efficiency_table
 from sentemb.report.table import ABSENT, Table
 from sentemb.training.program import run_with_options
 

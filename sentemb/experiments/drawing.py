@@ -11,8 +11,7 @@ from sentemb.evaluation.record import load_records
 from sentemb.experiments.experiment import Experiment
 from sentemb.experiments.summary import curves, summarize
 from sentemb.experiments.tables import METRIC_NAMES, varied
-from sentemb.report.curves import band_figure
-from sentemb.report.figures import png_of
+from sentemb.report.figures import band_figure, png_of
 
 
 def draw(experiment: Experiment, folder: Path) -> Iterator[Path]:

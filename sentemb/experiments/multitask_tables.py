@@ -16,8 +16,7 @@ from pydantic import BaseModel, field_validator
 
 from sentemb.errors import InputError
 from sentemb.evaluation.schema import OVERALL, Record
-from sentemb.report.results import mean_cell
-from sentemb.report.table import ABSENT, Table
+from sentemb.report.table import ABSENT, Table, mean_cell
 from sentemb.training import get_recipe
 
 COLUMNS = (OVERALL, "sentiment", "paraphrase", "similarity")

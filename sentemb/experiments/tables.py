@@ -19,8 +19,7 @@ from sentemb.experiments.notes import table_notes
 from sentemb.experiments.summary import Summary, score_of, summarize
 from sentemb.experiments.verdicts import Key, Verdict, verdicts_of
 from sentemb.report.labels import best_cells
-from sentemb.report.results import mean_cell
-from sentemb.report.table import ABSENT, Table
+from sentemb.report.table import ABSENT, Table, mean_cell
 
 METRIC_NAMES: Mapping[str, str] = {
     "accuracy": "accuracy",

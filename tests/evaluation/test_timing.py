@@ -7,7 +7,7 @@ import pytest
 
 from sentemb.errors import InputError
 from sentemb.evaluation.timing import Times, time_in_turns
-from sentemb.report.efficiency import efficiency_table
+from sentemb.report.results import efficiency_table
 
 
 def test_every_round_has_every_action_and_begins_with_another() -> None:

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sentemb.report.curves import learning_curve_figure
-from sentemb.report.figures import svg_of
-from sentemb.report.forest import Estimate, ForestPlot
-from sentemb.report.sections import Chart, Section, html_report
+from sentemb.report.figures import learning_curve_figure, svg_of
+from sentemb.report.page import Chart, Estimate, ForestPlot, Section, html_report
 from sentemb.report.table import Table
 from tests.browsers import chromium, open_page
 

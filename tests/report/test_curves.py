@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sentemb.report.curves import band_figure, curve_figure, layer_figure, learning_curve_figure
+from sentemb.report.figures import band_figure, curve_figure, layer_figure, learning_curve_figure
 
 BANDS = {
     "ce": ([20, 100, 1000], [60.0, 75.0, 85.0], [6.0, 3.0, 1.0]),

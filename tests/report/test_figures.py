@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from sentemb.report.curves import curve_figure
-from sentemb.report.figures import png_of, svg_of
+from sentemb.report.figures import curve_figure, png_of, svg_of
 
 
 def curve(name: str):

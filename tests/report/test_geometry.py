@@ -4,8 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from sentemb.report.figures import png_of
-from sentemb.report.geometry import alignment_figure, spectrum_figure
+from sentemb.report.figures import alignment_figure, png_of, spectrum_figure
 
 
 def test_arrows_lead_from_the_base_to_the_last_evaluation() -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from sentemb.report.intervals import interval_figure
+from sentemb.report.figures import interval_figure
 
 
 def test_each_system_has_its_dot_within_its_interval_from_top_to_bottom() -> None:

@@ -8,8 +8,7 @@ import re
 from html import unescape
 from html.parser import HTMLParser
 
-from sentemb.report.forest import Estimate, ForestPlot
-from sentemb.report.page import Answer, Page
+from sentemb.report.page import Answer, Estimate, ForestPlot, Page
 from sentemb.report.table import Table
 
 
