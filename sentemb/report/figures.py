@@ -98,9 +98,6 @@ def curve_figure(curves: Mapping[str, Curve], *, x_label: str, y_label: str) -> 
         x_label: Label of the x axis.
         y_label: Label of the y axis.
 
-    Returns:
-        The figure.
-
     Example:
         >>> curves = {"simcse": ([0, 50, 100], [49.8, 65.0, 69.4])}
         >>> figure = curve_figure(curves, x_label="step", y_label="score")
@@ -119,9 +116,6 @@ def band_figure(bands: Mapping[str, Band], *, x_label: str, y_label: str) -> Fig
             factor of ten.
         x_label: Label of the x axis.
         y_label: Label of the y axis.
-
-    Returns:
-        The figure.
 
     Example:
         >>> bands = {"ce": ([10, 20], [60.0, 70.0], [2.0, 1.0])}
@@ -145,9 +139,6 @@ def learning_curve_figure(runs: Mapping[str, Sequence[LearningCurve]], *, y_labe
         runs: Run to the learning curve of each seed.
         y_label: Name of the score.
 
-    Returns:
-        The figure.
-
     Example:
         >>> figure = learning_curve_figure(runs, y_label="Spearman")  # doctest: +SKIP
     """
@@ -169,9 +160,6 @@ def layer_figure(scores: Mapping[str, Mapping[str, Sequence[float | None]]], *, 
     Args:
         scores: Set to pooling to the score of each layer, the embedding output first.
         title: Title above the panels.
-
-    Returns:
-        The figure.
 
     Example:
         >>> figure = layer_figure({"bert-mini": {"mean": [30.0, 40.0, 50.0], "cls": [20.0, 25.0, 41.0]}})
@@ -209,8 +197,6 @@ def interval_figure(
         x_label: Name of the score.
         limits: Ends of the axis.
 
-    Returns:
-        The figure.
     """
     figure, (axes,) = panels(height=0.9 + 0.5 * len(scores))
     for row, (value, low, high) in enumerate(scores.values()):

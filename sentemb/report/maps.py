@@ -59,9 +59,6 @@ def heat_map_figure(values: NDArray[np.floating], labels: Sequence[str], *, titl
         labels: The texts.
         title: Title above the map.
 
-    Returns:
-        The figure.
-
     Example:
         >>> figure = heat_map_figure(np.eye(2), ["a cat sat", "birds fly"])
     """
@@ -99,9 +96,6 @@ def map_figure(
         links: Pairs of texts to join by a line.
         labels: Text on each point.
 
-    Returns:
-        The figure.
-
     Example:
         >>> figure = map_figure({"before": np.random.rand(4, 2)}, ["cat", "cat", "dog", "dog"])
     """
@@ -132,9 +126,6 @@ def pair_map_figure(vectors: Mapping[str, NDArray[np.float32]], *, positives: in
         vectors: Encoder to the vectors of the pairs, first and second sentence in turn, positives first.
         positives: Number of positive pairs.
         seed: Seed of the projection.
-
-    Returns:
-        The figure.
 
     Example:
         >>> figure = pair_map_figure({"before": vectors}, positives=20)  # doctest: +SKIP
@@ -170,9 +161,6 @@ def label_map_figure(
         classes: The class of each text.
         names: The classes.
         seed: Seed of the projection.
-
-    Returns:
-        The figure.
 
     Example:
         >>> figure = label_map_figure({"ce": (vectors, None)}, classes, ["no", "yes"])  # doctest: +SKIP

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from statistics import median
 from typing import TYPE_CHECKING
 
-from sentemb.errors import InputError
 from sentemb.evaluation.frame import to_frame
 from sentemb.evaluation.schema import Record
 from sentemb.evaluation.suites import MULTILINGUAL, RETRIEVAL, STS, TRANSFER, Suite, get_suite
@@ -17,7 +15,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from sentemb.evaluation.choosing.choice import Candidate, Choice
-    from sentemb.evaluation.timing import Times
 
 AVERAGE = "average"
 _LABELS = {
@@ -299,31 +296,6 @@ def _geometry_cell(runs: pd.DataFrame) -> str:
     if len(runs) == 1:
         text += f" [{first['low']:.{digits}f}, {first['high']:.{digits}f}]"
     return f"{text} of {first['dimension']}" if is_rank else text
-
-
-def efficiency_table(
-    times: Mapping[str, Times], *, title: str, reference: str, published: Mapping[str, tuple[str, str]]
-) -> Table:
-    """Tabulate methods by the median of their seconds, with ratios to a reference and published seconds."""
-    if reference not in times:
-        raise InputError(f"{reference}, the reference of the comparison, was not measured", "add it")
-    base = median(times[reference].inference)
-    rows = []
-    for name, one in times.items():
-        training = f"{median(one.training):.2f}" if one.training else ABSENT
-        seconds = median(one.inference)
-        paper = published.get(name, (ABSENT, ABSENT))
-        rows.append((name, training, f"{seconds:.2f}", f"{seconds / base:.2f}", *paper))
-    columns = ("method", "training s", "inference s", f"× {reference}")
-    return Table(
-        title=title,
-        header=(*columns, "published training s", "published inference s"),
-        rows=tuple(rows),
-        notes=(
-            f"medians over {len(times[reference].inference)} rounds; each round measures every method once",
-            "the published seconds were measured on another machine: compare ratios only",
-        ),
-    )
 
 
 def choice_table(choice: Choice) -> Table:

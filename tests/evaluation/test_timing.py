@@ -6,8 +6,7 @@ import time
 import pytest
 
 from sentemb.errors import InputError
-from sentemb.evaluation.timing import Times, time_in_turns
-from sentemb.report.results import efficiency_table
+from sentemb.evaluation.timing import time_in_turns
 
 
 def test_every_round_has_every_action_and_begins_with_another() -> None:
@@ -30,16 +29,3 @@ def test_seconds_are_those_of_the_clock(monkeypatch: pytest.MonkeyPatch) -> None
 def test_no_rounds_are_refused(rounds: int, warm_up: int) -> None:
     with pytest.raises(InputError, match="rounds is"):
         time_in_turns({}, rounds=rounds, warm_up=warm_up)
-
-
-def test_the_table_has_medians_and_ratios_beside_the_paper() -> None:
-    times = {"mean": Times([], [2.0, 1.0, 9.0]), "wk": Times([], [5.0, 3.0, 4.0]), "sg": Times([8.0], [1.0])}
-    table = efficiency_table(times, title="t", reference="mean", published={"wk": ("–", "197.03")})
-    assert table.rows == (
-        ("mean", "–", "2.00", "1.00", "–", "–"),
-        ("wk", "–", "4.00", "2.00", "–", "197.03"),
-        ("sg", "8.00", "1.00", "0.50", "–", "–"),
-    )
-    assert "× mean" in table.header
-    with pytest.raises(InputError, match="cls"):
-        efficiency_table(times, title="t", reference="cls", published={})
