@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,7 @@ class Clusters(NamedTuple):
     total: int  # in all sets
 
 
-Score = Callable[[Double], Double]
+Score = Callable[[npt.NDArray[Any]], Double]
 
 # Numbers of a block of draws: 16 MiB of float64. The draws depend on it.
 _BLOCK = 1 << 21
