@@ -20,10 +20,10 @@ from sentemb.multitask import (
     evaluate_tasks,
     fit_multitask,
 )
-from sentemb.multitask.ensemble import best_checkpoints
-from sentemb.multitask.stages import uses_nli
+from sentemb.multitask.model import best_checkpoints
+from sentemb.multitask.plan import uses_nli
 from sentemb.multitask.trainer import MultiTaskTrainer
-from sentemb.training import Interrupted, recipes_of, resolve
+from sentemb.training import Interrupted, resolve
 from sentemb.training.resumable import check_finite
 from tests.multitask.toy import NLI, toy_config, toy_sets
 from tests.signals import deliver
@@ -124,26 +124,6 @@ def test_every_kind_of_row_trains(row: str, small_bert: Path, tmp_path: Path) ->
     short = [name for name in record["stages"] if name.endswith(" nli") or "no-negatives" in row]
     assert record["steps"] == 2 * len(record["stages"]) - min(1, len(short))
     assert run.dev_score is not None
-
-
-def test_rows_have_the_values_of_the_tables() -> None:
-    def values(row: str) -> dict[str, Any]:
-        return resolve(row, overrides={"output": "x"}).values()
-
-    assert all(values(row)["recipe"] == row for row in recipes_of("multitask"))
-    default = values("table2-given")
-    assert (default["contrast_learning_rate"], default["learning_rate"], default["batch_size"]) == (
-        2e-5,
-        1e-5,
-        16,
-    )
-    assert (default["epochs"], default["contrast_epochs"], default["nli_epochs"]) == (10, 5, 3)
-    assert default["loss_options"] == {"temperature": 0.05, "negatives": "signed"}
-    unsupervised = values("table1-fusion")
-    assert (unsupervised["paraphrase_share"], unsupervised["sharing"]) == (0.06, "none")
-    assert values("table8-1")["nli_epochs"] == 1
-    assert values("table10-3e-5")["contrast_learning_rate"] == 3e-5
-    assert values("table4-quora-no-negatives")["loss_options"]["negatives"] == "ignored"
 
 
 def stop_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
