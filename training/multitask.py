@@ -28,38 +28,14 @@ ensemble with TaskEnsemble.load("ensemble").
 
 from __future__ import annotations
 
-import argparse
 import sys
 
 from sentemb.cli.train import program
-from sentemb.multitask import TaskEnsemble, evaluate_tasks, load_task_sets
-from sentemb.multitask.run import score_lines
-from sentemb.training.program import run_with_options
+from sentemb.multitask.run import ENSEMBLE, ensemble_program
 from sentemb.training.recipes import recipes_of
-
-ENSEMBLE = "table2-ensemble"
-
-
-def make_ensemble(options: argparse.Namespace) -> str:
-    """Put the best checkpoints of finished runs together and return their scores."""
-    _, dev = load_task_sets(data_dir=options.data_dir, held_out=options.held_out)
-    ensemble = TaskEnsemble.of_runs(options.runs.split(","))
-    ensemble.save(options.output)
-    scores = evaluate_tasks(ensemble, dev.sample(options.rows))
-    return "\n".join(score_lines(scores, ENSEMBLE, options.output))
-
 
 if __name__ == "__main__":
     if ENSEMBLE in sys.argv:
-        parser = argparse.ArgumentParser(
-            description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-        )
-        parser.add_argument("--row", choices=[ENSEMBLE])
-        parser.add_argument("--runs", required=True, help="folders of finished runs: a,b,c")
-        parser.add_argument("--output", required=True, help="output folder of the ensemble")
-        parser.add_argument("--data-dir", help="folder that contains cs224n/; SENTEMB_DATA by default")
-        parser.add_argument("--held-out", type=float, help="fraction of quora-dev.csv to evaluate on")
-        parser.add_argument("--rows", type=int, help="maximum number of rows of each set")
-        print(run_with_options(parser, make_ensemble))
+        ensemble_program(__doc__)
     else:
         program({row: row for row in recipes_of("multitask")}, default="table2-given", option="row")

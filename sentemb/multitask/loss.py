@@ -28,8 +28,8 @@ class MultiTaskLoss(nn.Module):
 
     One head of two linear layers serves all contrast (Chen, section 4.1). Labelled pairs go through
     `ParaphraseContrastLoss`, whose head it is. Triples and dropout views go through `SimCSELoss` with the
-    same head and temperature. The texts on the two sides of unlabelled pairs are views in batches of their own,
-    since the partner of a text is not a negative of it; the paper does not say.
+    same head and temperature. The two sides of unlabelled pairs are views in batches of their own, since the
+    partner of a text is not a negative of it; the paper does not say.
 
     Its parameters are in the order in which norms and products are summed: encoder, heads, head of contrast.
     """

@@ -79,9 +79,9 @@ class TaskModels:
         Raises:
             InputError: A text is not a string.
         """
-        model = self.models["sentiment"]
-        answers = model.answer("sentiment", model.encode(texts))
-        return [model.sentiments[int(number)] for number in answers]
+        member = self.models["sentiment"]
+        answers = member.answer("sentiment", member.encode(texts))
+        return [member.sentiments[int(number)] for number in answers]
 
     def predict_paraphrase(self, pairs: Sequence[Pair]) -> list[bool]:
         """Return whether the two texts of each pair are paraphrases."""
@@ -104,8 +104,8 @@ class TaskModels:
 
     def _answer_pairs(self, task: Task, pairs: Sequence[Pair]) -> Floats:
         first, second = split_pairs(pairs)
-        model = self.models[task]
-        return model.answer(task, *np.split(model.encode([*first, *second]), 2))
+        member = self.models[task]
+        return member.answer(task, *np.split(member.encode([*first, *second]), 2))
 
 
 class MultiTaskModel(TaskModels):

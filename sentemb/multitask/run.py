@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from sentemb._compat import BaseEvaluator
 from sentemb.errors import InputError
 from sentemb.multitask.heads import TaskHeads
 from sentemb.multitask.loss import MultiTaskLoss
-from sentemb.multitask.model import OVERALL, MultiTaskModel, evaluate_tasks
+from sentemb.multitask.model import OVERALL, MultiTaskModel, TaskEnsemble, evaluate_tasks
 from sentemb.multitask.plan import StepPlan, uses_nli
 from sentemb.multitask.tasks import TaskSets, load_task_sets, read_nli_columns
 from sentemb.multitask.trainer import MultiTaskTrainer, best_scores, keep_model
@@ -29,10 +30,12 @@ from sentemb.training.encoder_session import EncoderSession
 from sentemb.training.folder import RunFolder
 from sentemb.training.objective import check_loss_options
 from sentemb.training.outcome import Run
+from sentemb.training.program import run_with_options
 from sentemb.training.progress import ConsoleProgress, without_upstream_bars
 from sentemb.training.ranks import on_all, on_main
 from sentemb.training.values import parsed
 
+ENSEMBLE = "table2-ensemble"
 _LOG_STEPS = 50
 
 
@@ -125,11 +128,32 @@ def train_row(
     if uses_nli(config):
         nli = read_nli_columns(flags.get("nli") or "simcse-nli", data_dir=data_dir, rows=rows)
     run = fit_multitask(config, train, dev, nli=nli, resume=resume, progress=progress)
-    return score_lines(evaluate_tasks(run.model, dev), config.recipe, config.output)
+    return _score_lines(evaluate_tasks(run.model, dev), config.recipe, config.output)
 
 
-def score_lines(scores: Mapping[str, float], row: str, output: str) -> list[str]:
-    """Return a line for each score, and one for the row and its folder."""
+def ensemble_program(description: str | None) -> None:
+    """Read the command line, put the best checkpoints of finished runs together and print their scores."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--row", choices=[ENSEMBLE])
+    parser.add_argument("--runs", required=True, help="folders of finished runs: a,b,c")
+    parser.add_argument("--output", required=True, help="output folder of the ensemble")
+    parser.add_argument("--data-dir", help="folder that contains cs224n/; SENTEMB_DATA by default")
+    parser.add_argument("--held-out", type=float, help="fraction of quora-dev.csv to evaluate on")
+    parser.add_argument("--rows", type=int, help="maximum number of rows of each set")
+
+    def make(options: argparse.Namespace) -> str:
+        _, dev = load_task_sets(data_dir=options.data_dir, held_out=options.held_out)
+        ensemble = TaskEnsemble.of_runs(options.runs.split(","))
+        ensemble.save(options.output)
+        scores = evaluate_tasks(ensemble, dev.sample(options.rows))
+        return "\n".join(_score_lines(scores, ENSEMBLE, options.output))
+
+    print(run_with_options(parser, make))  # noqa: T201 - a program
+
+
+def _score_lines(scores: Mapping[str, float], row: str, output: str) -> list[str]:
     return [*(f"{name:<20} {100 * score:6.2f}" for name, score in scores.items()), f"{row:<20} {output}"]
 
 

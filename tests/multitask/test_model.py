@@ -147,21 +147,16 @@ def test_a_correlation_that_does_not_exist_is_0(
     assert "the similarity score on scores train is set to 0" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("pairs", "message"),
-    [
+def test_arguments_that_do_not_fit_are_refused(
+    model: MultiTaskModel, tiny_encoder: SentenceTransformer
+) -> None:
+    for pairs, message in (
         ("one string", "expected pairs of texts, got a single string"),
         ([("a", "b"), "ab"], "pair 1 is 'ab'"),
         ([("a", 3)], "pair 0"),
-        ([("a", "b", "c")], "pair 0"),
-    ],
-)
-def test_what_is_no_pair_is_refused(model: MultiTaskModel, pairs: object, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        model.predict_paraphrase(pairs)
-
-
-def test_parts_that_do_not_fit_are_refused(tiny_encoder: SentenceTransformer) -> None:
+    ):
+        with pytest.raises(InputError, match=message):
+            model.predict_paraphrase(pairs)
     with pytest.raises(InputError, match="2 names for 3 sentiment classes"):
         MultiTaskModel(tiny_encoder, TaskHeads(16, 3), ("bad", "good"))
     with pytest.raises(InputError, match="16 dimensions, but the heads expect 8"):
