@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 # Rooms and documents that are free of the patterns. Add the others when they are.
-CLEAN = ()
+CLEAN = ("sentemb/evaluation", "tests/evaluation")
 PATTERNS = {
     "negate the verb, not the noun": r"(?<!here )\b(?:is|are|was|were) no (?!longer\b|more\b|less\b)",
     "differ significantly": r"\b(?:told|tells?|telling)(?: \w+)? apart\b",
