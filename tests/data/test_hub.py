@@ -5,9 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -195,17 +192,3 @@ def test_a_hub_out_of_reach_is_one_line_at_once(hub: LoopbackHub, tmp_path: Path
     (answer,) = ask(CLIENT, environment, question)
     assert "but http://127.0.0.1:9 cannot be reached" in answer
     assert "--data-dir, SENTEMB_DATA" in answer
-
-
-def test_the_loopback_hub_serves_models_too(hub: LoopbackHub, tmp_path: Path, tiny_bert: Path) -> None:
-    """Other rooms load encoders by hub id from it."""
-    hub.add("models", "me/encoder", tiny_bert)
-    code = "from huggingface_hub import snapshot_download; print(snapshot_download('me/encoder'))"
-    environment = os.environ | hub.environment(tmp_path)
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    copy = Path(done.stdout.strip())
-    assert {p.name: p.read_bytes() for p in copy.iterdir()} == {
-        p.name: p.read_bytes() for p in tiny_bert.iterdir()
-    }
