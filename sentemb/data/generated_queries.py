@@ -32,8 +32,8 @@ TITLE, SENTENCE, CROP = KINDS = ("title", "sentence", "crop")
 QUOTE = "quote"
 """The same words as `crop`, which the document keeps. Quotes favor keyword search the most."""
 NEIGHBORS, TOPIC = "neighbors", "topic"
-"""Kinds with several relevant documents. `neighbors` is a sentence of a document that is left out of the
-search: its neighborhood is relevant. `topic` is two to four terms that a neighborhood shares: the whole
+"""Kinds with several relevant documents. `neighbors` is a sentence of a document that the search
+skips: its neighborhood is relevant. `topic` is two to four terms that a neighborhood shares: the whole
 neighborhood is relevant."""
 ALL_KINDS = (*KINDS, QUOTE, NEIGHBORS, TOPIC)
 CHOOSING = (SENTENCE, CROP, QUOTE, NEIGHBORS, TOPIC)
@@ -182,7 +182,7 @@ class _Query(NamedTuple):
     text: str
     row: int
     rest: str | None
-    """What is left of the document; None if it stays as it is."""
+    """The rest of the document; None if it stays as it is."""
     relevant: list[int]
 
 
@@ -250,17 +250,11 @@ def _set(
         if query.rest is not None:
             own[query.row] = query.rest
     judged = [(place, row, 1) for place, query in enumerate(queries) for row in sorted(query.relevant)]
+    ids = [*names, *(f"other-{number}" for number in range(len(others)))]
     hidden = kind == NEIGHBORS
-    return RetrievalSet(
-        kind,
-        "generated",
-        [*names, *(f"other-{number}" for number in range(len(others)))],
-        [*own, *others],
-        [names[query.row] if hidden else f"query-{place}" for place, query in enumerate(queries)],
-        [query.text for query in queries],
-        np.array(judged, dtype=np.int64),
-        language,
-    )
+    asked = [names[query.row] if hidden else f"query-{place}" for place, query in enumerate(queries)]
+    words, table = [query.text for query in queries], np.array(judged, dtype=np.int64)
+    return RetrievalSet(kind, "generated", ids, [*own, *others], asked, words, table, language)
 
 
 def _titles(own: Sequence[Document], every: Sequence[Document]) -> Iterator[_Query]:

@@ -1,4 +1,4 @@
-"""How texts of a language become the terms of keyword search, in SQLite's full-text index (FTS5)."""
+"""The rules by which texts of a language become terms of SQLite's full-text index (FTS5)."""
 
 from __future__ import annotations
 

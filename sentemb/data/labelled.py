@@ -84,7 +84,7 @@ class LabelledTexts(Texts):
         label_names: The classes in the order of their numbers, also of empty ones; none if labels are scores.
 
     Raises:
-        InputError: The lengths differ, there is no row, or a label is no class or not finite.
+        InputError: The lengths differ, there is no row, or a label is not a class or not finite.
 
     Example:
         >>> names = ("negative", "positive")

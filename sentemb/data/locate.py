@@ -1,4 +1,4 @@
-"""Where the data sets of the catalogue are, and their rows in every format: published, and of the hub.
+"""Find the data sets of the catalogue, and read their rows in every format: published, and of the hub.
 
 Texts stay as they are: SST's end in a space, some of CR and MPQA are empty, quotation marks of GLUE are text.
 An empty line of a gold file of SemEval marks a pair that nobody scored.
@@ -62,7 +62,7 @@ def resolve_data_dir(data_dir: DataDir) -> Path | None:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a set was found: its file or folder, or its `folder` inside a `downstream` folder of SentEval."""
+    """The place of a set: its file or folder, or its `folder` inside a `downstream` folder of SentEval."""
 
     path: Path
     folder: str = ""

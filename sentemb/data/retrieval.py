@@ -210,12 +210,8 @@ def read_place(entry: Entry, split: str, place: Place) -> RetrievalSet:
     published = entry.published.files if entry.published else {}
     qrels = [folder / files[split] for files in (published, entry.files) if split in files]
     called = {"name": entry.name, "split": split, "language": entry.language, "source": str(folder)}
-    return _read(
-        [folder / file for file in entry.corpus],
-        [folder / file for file in entry.queries],
-        next((file for file in qrels if file.is_file()), qrels[0]),
-        called,
-    )
+    corpus, queries = ([folder / file for file in files] for files in (entry.corpus, entry.queries))
+    return _read(corpus, queries, next((file for file in qrels if file.is_file()), qrels[0]), called)
 
 
 def check_counts(entry: Entry, found: RetrievalSet, *, strict: bool = True) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -148,12 +146,14 @@ back_translate([f"cat {n}" for n in range(400)], Stays(), Stays(), cache=Path(sy
 """
     process = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)])
     path = store_path(tmp_path, Words("there"))
-    wait_for(
-        lambda: path.exists() and path.stat().st_size and len(rows_of(path)) > 8,
-        alive=lambda: process.poll() is None,
-    )
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    try:
+        wait_for(
+            lambda: path.exists() and path.stat().st_size and len(rows_of(path)) > 8,
+            alive=lambda: process.poll() is None,
+        )
+    finally:
+        process.kill()
+        process.wait()
     kept = len(rows_of(path)) // 2
     there = Words("there")
     assert back_translate(CATS, there, Words("back"), cache=tmp_path, batch_size=2) == CATS
