@@ -17,10 +17,15 @@ from sentemb.evaluation.schema import OVERALL, DataSet, Record, Score
 from sentemb.experiments.experiment import Experiment, Trial, Written, joined
 from sentemb.experiments.runner import Inputs, Outcome, Place, TrialKind
 from sentemb.modules import load
-from sentemb.multitask import MultiTaskModel, fit_multitask, load_task_sets, read_nli_columns
-from sentemb.multitask.evaluation import METRICS, predict_tasks, score_tasks
-from sentemb.multitask.session import checksum
-from sentemb.multitask.stages import uses_nli
+from sentemb.multitask import (
+    MultiTaskModel,
+    fit_multitask,
+    load_task_sets,
+    read_nli_columns,
+)
+from sentemb.multitask.model import METRICS, predict_tasks, score_tasks
+from sentemb.multitask.plan import uses_nli
+from sentemb.multitask.run import checksum
 from sentemb.multitask.tasks import TaskSets
 from sentemb.training import resolve
 from sentemb.training.checkpoints import remove_folder
