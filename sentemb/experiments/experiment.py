@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from sentemb.errors import InputError, unknown
 from sentemb.experiments.validation import Written, checked_model
 from sentemb.training.config import CheckedModel, ClassifierConfig, FlowConfig, MultiTaskConfig, TrainConfig
-from sentemb.training.config.checks import plain
+from sentemb.training.config.base import plain
 from sentemb.training.values import read_toml
 
 Kind = Literal["sts", "frozen", "classification", "multitask"]

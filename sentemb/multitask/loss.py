@@ -18,7 +18,7 @@ from sentemb.multitask.objectives import task_loss
 from sentemb.multitask.schedule import ContrastSet, Part, Rows
 from sentemb.multitask.tasks import Task, TaskSets
 from sentemb.training.config import MultiTaskConfig
-from sentemb.training.shared_batches import share_of
+from sentemb.training.ranks import share_of
 
 
 class MultiTaskLoss(nn.Module):

@@ -12,8 +12,8 @@ from sentemb.multitask.evaluation import evaluate_tasks
 from sentemb.multitask.fit import fit_multitask
 from sentemb.multitask.stages import uses_nli
 from sentemb.training.config import MultiTaskConfig
-from sentemb.training.config.checks import checked
-from sentemb.training.program import run_with_options
+from sentemb.training.config.base import checked
+from sentemb.training.outcome import run_with_options
 from sentemb.training.progress import ConsoleProgress
 from sentemb.training.values import parsed
 

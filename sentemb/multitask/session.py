@@ -21,14 +21,14 @@ from sentemb.multitask.model import MultiTaskModel
 from sentemb.multitask.plan import StepPlan
 from sentemb.multitask.stages import stages_of
 from sentemb.multitask.tasks import TaskSets
-from sentemb.multitask.trainer import LOG_STEPS, MultiTaskTrainer, best_scores, keep_model
+from sentemb.multitask.trainer import LOG_STEPS, MultiTaskTrainer, best_scores
 from sentemb.training.card import multitask_card, write_card
-from sentemb.training.checkpoints import checkpoint_name, checkpoints
+from sentemb.training.checkpoints import checkpoint_name
 from sentemb.training.config import MultiTaskConfig
-from sentemb.training.encoder_session import EncoderSession
 from sentemb.training.objective import check_loss_options
 from sentemb.training.outcome import Run
 from sentemb.training.progress import ConsoleProgress
+from sentemb.training.session import Session
 
 
 class TaskEvaluator(BaseEvaluator):
@@ -46,7 +46,7 @@ class TaskEvaluator(BaseEvaluator):
         return evaluate_tasks(self.model, self.dev)
 
 
-class MultiTaskSession(EncoderSession):
+class MultiTaskSession(Session):
     """A run that trains one encoder and the heads of several tasks."""
 
     config: MultiTaskConfig
@@ -93,7 +93,7 @@ class MultiTaskSession(EncoderSession):
         self.tasks.save(folder)
         write_card(folder / "README.md", lambda: multitask_card(self.config, record, loss=self.loss))
 
-    def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool, in_memory: bool) -> Any:
+    def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool) -> Any:
         """Make the trainer of the plan."""
         arguments = SentenceTransformerTrainingArguments(
             output_dir=str(self.folder.checkpoints),
@@ -127,11 +127,6 @@ class MultiTaskSession(EncoderSession):
         """Say where the best model by each metric lies."""
         best = best_scores(trainer.state)
         return {"best": _places(best, published=kept.step), "seconds": round(self.speed.seconds, 2)}
-
-    def _publish(self, trainer: Any, kept: Run) -> None:
-        super()._publish(trainer, kept)
-        for _, path in checkpoints(self.folder.checkpoints):
-            keep_model(path)
 
 
 def checksum(content: Any) -> str:

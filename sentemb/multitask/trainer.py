@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from sentence_transformers import SentenceTransformerTrainingArguments
 from torch import Tensor, nn
@@ -19,16 +20,14 @@ from sentemb.multitask.model import MultiTaskModel
 from sentemb.multitask.pcgrad import GradientSurgery
 from sentemb.multitask.plan import StepPlan
 from sentemb.multitask.schedule import Part, Step
-from sentemb.training.checkpoints import checkpoints, drop_files, remove_folder
+from sentemb.training.checkpoints import checkpoints, keep_weights, remove_folder
 from sentemb.training.owned import average
-from sentemb.training.resumable import OPTIMIZER_FILE, RANDOM_FILES, decay_groups
-from sentemb.training.run_trainers import RunTrainer
-from sentemb.training.state import random_state, set_random_state
+from sentemb.training.trainer import SentembTrainer, decay_groups
 
 LOG_STEPS = 50
 
 
-class MultiTaskTrainer(RunTrainer):
+class MultiTaskTrainer(SentembTrainer):
     """Takes the steps of a plan, each stage with a fresh optimizer."""
 
     loss: MultiTaskLoss
@@ -52,7 +51,7 @@ class MultiTaskTrainer(RunTrainer):
         )
         self._parts: dict[str, list[Tensor]] = {}
         state = random_state()
-        super().__init__(model.encoder, arguments, loss=loss, **kwargs)
+        super().__init__(model.encoder, arguments, loss=loss, card=False, **kwargs)
         set_random_state(state)  # upstream seeds the generators again
         self.add_callback(_PlanCallback(plan))
 
@@ -127,9 +126,10 @@ class MultiTaskTrainer(RunTrainer):
         norm: Tensor = nn.utils.clip_grad_norm_(self.weights.parameters(), self.args.max_grad_norm)
         return norm
 
-    def _fill_checkpoint(self, partial: Path, final: Path) -> None:
-        super()._fill_checkpoint(partial, final)
-        self.tasks.write_heads(partial)
+    def save_weights(self, folder: Path) -> None:
+        """Write the weights of the encoder and of the heads."""
+        super().save_weights(folder)
+        self.tasks.write_heads(folder)
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         super()._save_checkpoint(model, trial)
@@ -140,7 +140,7 @@ class MultiTaskTrainer(RunTrainer):
             if step not in kept | {self.state.global_step}:
                 remove_folder(path)
             elif step != self.state.global_step:
-                keep_model(path)
+                keep_weights(path)
 
 
 class _PlanCallback(TrainerCallback):
@@ -169,9 +169,19 @@ def best_scores(state: TrainerState) -> dict[str, dict[str, float]]:
     return best
 
 
-def keep_model(checkpoint: Path) -> None:
-    """Remove what resumption alone needs from a checkpoint."""
-    drop_files(checkpoint, (checkpoint / OPTIMIZER_FILE, *checkpoint.glob(RANDOM_FILES)))
+def random_state() -> tuple[Any, ...]:
+    """Return the state of every global random generator of this process."""
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    return random.getstate(), np.random.get_state(), torch.get_rng_state(), cuda  # noqa: NPY002
+
+
+def set_random_state(state: tuple[Any, ...]) -> None:
+    """Put every global random generator back to a state that `random_state` returned."""
+    random.setstate(state[0])
+    np.random.set_state(state[1])  # noqa: NPY002 - the global generator
+    torch.set_rng_state(state[2])
+    if state[3]:
+        torch.cuda.set_rng_state_all(state[3])
 
 
 def _alone(steps: list[Step]) -> dict[str, Step]:

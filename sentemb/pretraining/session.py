@@ -53,7 +53,7 @@ class PretrainSession(Session):
         self.stores = prepare_stores(config, self.corpus, self.tokenizer, cache)
         self.model = prepare_model(config, self.tokenizer, self.stores[0], resumed=bool(saved))
 
-    def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool, in_memory: bool) -> Any:
+    def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool) -> Any:
         """Make the trainer."""
         config = self.config
         training, validation = (self._rows(store) for store in self.stores)

@@ -81,7 +81,7 @@ def training_section(runs: Sequence[Path]) -> Section:
 
 def _learning_curves(folder: Path) -> Mapping[str, list[LearningCurve]]:
     """Dev set to the learning curve of every seed."""
-    from sentemb.training.learning_curves import read_learning_curves
+    from sentemb.training.folder import read_learning_curves
 
     if not folder.is_dir():
         raise InputError(f"no such folder: {folder}", "list the folder of a run")

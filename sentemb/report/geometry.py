@@ -42,7 +42,7 @@ class TrainingPath(NamedTuple):
 
 def read_training_path(folder: Path) -> TrainingPath | None:
     """Read the training path of a run, or the mean over its seeds; None where the folder holds no run."""
-    from sentemb.training.learning_curves import read_learning_curves
+    from sentemb.training.folder import read_learning_curves
 
     members = sorted(folder.glob("seed-*")) or [folder]
     read = [read_learning_curves(member, ("uniformity", "alignment")) for member in members]
