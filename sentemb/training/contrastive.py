@@ -23,7 +23,7 @@ from sentemb.errors import InputError
 from sentemb.evaluation import STSEvaluator
 from sentemb.evaluation.comparison import DRAWS
 from sentemb.evaluation.resampling import bootstrap
-from sentemb.evaluation.scoring import Similarities
+from sentemb.evaluation.sts import Similarities
 from sentemb.losses import ViewCache
 from sentemb.modules import is_finished_encoder, load
 from sentemb.modules.cards import public_name

@@ -13,10 +13,9 @@ from sentence_transformers import SentenceTransformer
 from transformers import TrainerCallback
 
 from sentemb.data import describe_source
-from sentemb.data.batches import pair_batches
 from sentemb.data.labelled import LabelledTexts, text_key
 from sentemb.data.paraphrases import NAMES, paraphrase_components, split_pairs
-from sentemb.data.positive_pairs import load_positive_pairs
+from sentemb.data.positive_pairs import load_positive_pairs, pair_batches
 from sentemb.data.retrieval import RetrievalSet, retrieval_set
 from sentemb.encoding.encoder import Role
 from sentemb.errors import InputError
