@@ -45,7 +45,10 @@ _VARIES = {
 
 _MODULES = ("os", "shutil", "pathlib", "tempfile", "threading", "json", "random", "string", "collections")
 """Modules whose documents take the place of all of Python's: the search finds its hits among them."""
-_SMALLER = {"sentemb choose": ["--queries", "40", "--draws", "200"], "sentemb adapt": ["--steps", "60"]}
+_SMALLER = {
+    "sentemb choose": ["--queries", "40", "--draws", "200", "--leaks", "none"],
+    "sentemb adapt": ["--steps", "60"],
+}
 """Options that let commands take seconds."""
 
 
