@@ -24,16 +24,15 @@ from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
 
 from sentemb._files import write_json
 from sentemb.data.sts import ScoredPairs
 from sentemb.evaluation.comparison import compare
 from sentemb.evaluation.environment import library_versions
-from sentemb.evaluation.geometry import Geometry
-from sentemb.evaluation.geometry_intervals import estimate_geometry
+from sentemb.evaluation.geometry import Geometry, estimate_geometry
 from sentemb.evaluation.measures import measure as measure_of
 from sentemb.evaluation.record import load_records
-from sentemb.evaluation.significance import steiger
 from sentemb.evaluation.sts import EncodedSets
 from sentemb.evaluation.systems import SetRuns, System, system_of
 
@@ -143,7 +142,12 @@ def _steiger(first: System, second: System) -> float:
     if first.measure == "spearman":
         sides = sides.argsort(axis=1).argsort(axis=1).astype(np.float64)  # no ties in a normal world
     table = np.corrcoef(sides)
-    return steiger(float(table[0, 2]), float(table[1, 2]), float(table[0, 1]), sides.shape[1])
+    one_r, other_r, between = float(table[0, 2]), float(table[1, 2]), float(table[0, 1])
+    square = ((one_r + other_r) / 2) ** 2
+    covariance = between * (1 - 2 * square) - square * (1 - 2 * square - between**2) / 2
+    covariance /= (1 - square) ** 2
+    z = (math.atanh(one_r) - math.atanh(other_r)) * math.sqrt((sides.shape[1] - 3) / (2 - 2 * covariance))
+    return float(2 * stats.norm.sf(abs(z)))
 
 
 def geometry(pairs: int, width: int, trials: int) -> dict[str, float]:

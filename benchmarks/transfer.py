@@ -39,11 +39,8 @@ from sentemb._files import write_json
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.encoding.sentence import SentenceEncoder
 from sentemb.evaluation.environment import hardware, library_versions
-from sentemb.evaluation.transfer.folds import Fold
-from sentemb.evaluation.transfer.neural import train_folds
-from sentemb.evaluation.transfer.objectives import Classes
-from sentemb.evaluation.transfer.presets import PRESETS, NeuralPreset
-from sentemb.evaluation.transfer.tasks import TASKS, load_tasks
+from sentemb.evaluation.transfer.neural import Classes, Fold, train_folds
+from sentemb.evaluation.transfer.tasks import PRESETS, TASKS, NeuralPreset, load_tasks
 
 SEED = 1111
 Split = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]

@@ -173,7 +173,7 @@ class AdaptSession(EncoderSession):
         self.candidates = list(self._candidates(trained, before))
         able = [one for one in self.candidates if self._remembers(one, known)]
         predicted = [one for one in able if one.gain is not None]
-        place = select([one.gain for one in predicted if one.gain is not None])
+        place = select([one.gain for one in predicted if one.gain is not None], self.kind)
         chosen = None if place is None else predicted[place]
         if chosen is None:
             self.model = load(self.config.base, pooling=self.config.pooling)  # type: ignore[arg-type]

@@ -77,7 +77,7 @@ class _Translation(opt.Options):
     def write(self, columns: dict[str, list[Any]], data: str, **made: Any) -> None:
         """Write the texts, and a manifest that says how they were made."""
         from sentemb.data import describe_source
-        from sentemb.data.writing import write_table
+        from sentemb.data.columns import write_table
 
         source = describe_source(data, data_dir=self.data_dir)
         write_table(self.output, columns, {"source": source, **made})
@@ -105,7 +105,7 @@ def back_translate(options: _BackTranslation) -> None:
     Repeated texts are kept and translated once. Texts whose translation is empty are skipped.
     """
     from sentemb.data import load_columns
-    from sentemb.data.writing import by_column, check_output
+    from sentemb.data.columns import by_column, check_output
 
     # Before the models are loaded: a missing file or column must not cost a minute.
     data, column = options.data, options.column
@@ -151,8 +151,8 @@ def noisy_copies(options: _NoisyCopies) -> None:
     only the rows that the experiment uses are translated, about 1,000 of a large set. Run the command again
     to resume after Ctrl-C.
     """
-    from sentemb.data.augmented import read_originals
-    from sentemb.data.writing import check_output
+    from sentemb.data.columns import check_output
+    from sentemb.data.sampling import read_originals
 
     data, copies = options.data, options.copies
     check_output(options.output, [data], overwrite=options.overwrite, cache=options.cache_dir)

@@ -44,7 +44,7 @@ def split_pairs(options: _Split) -> None:
     Duplicates and contradictions are skipped.
     """
     from sentemb.data import paraphrases
-    from sentemb.data.writing import write_table
+    from sentemb.data.columns import write_table
 
     files = {name: options.output / f"{name}.jsonl" for name in ("train", "dev", "test")}
     for file in files.values():
@@ -75,8 +75,8 @@ def nli_triples(options: _Triples) -> None:
     --columns names those of premise, hypothesis and label. If a premise has several contradicting hypotheses,
     one of them is drawn at random.
     """
-    from sentemb.data.nli import NLI_COLUMNS, TRIPLE_COLUMNS, read_triples
-    from sentemb.data.writing import by_column, check_output, write_table
+    from sentemb.data.columns import by_column, check_output, write_table
+    from sentemb.data.paraphrases import NLI_COLUMNS, TRIPLE_COLUMNS, read_triples
 
     output = options.output
     check_output(output, [options.data], overwrite=options.overwrite)
@@ -114,9 +114,9 @@ def mine_negatives(options: _Negatives) -> None:
     output has the same column names.
     """
     from sentemb.data import load_columns
+    from sentemb.data.columns import by_column, check_output, write_table
     from sentemb.data.positive_pairs import load_positive_pairs, negative_column
     from sentemb.data.stored_texts import spill_to_disk
-    from sentemb.data.writing import by_column, check_output, write_table
     from sentemb.search.pool import TextPool, pool_at
 
     data, output, corpus = options.data, options.output, options.corpus

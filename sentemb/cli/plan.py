@@ -328,7 +328,7 @@ def _texts(options: _Options) -> Iterable[str]:
         from sentemb.data.docstrings import stdlib_documents
 
         return (document.text for document in stdlib_documents())
-    from sentemb.data.tables import NO_COLUMN
+    from sentemb.data.documents import NO_COLUMN
     from sentemb.search import read_documents
     from sentemb.search.documents import as_documents
 

@@ -20,9 +20,9 @@ from sentemb.classification.evaluator import inputs_of
 from sentemb.classification.files import read_own_labelled
 from sentemb.classification.fit import check_options
 from sentemb.classification.session import start_from_pooler
-from sentemb.data.augmented import read_copies
 from sentemb.data.files import names_a_file
 from sentemb.data.labelled import LabelledTexts, load_labelled
+from sentemb.data.sampling import read_copies
 from sentemb.encoding.fingerprint import fingerprint_of
 from sentemb.errors import InputError
 from sentemb.evaluation.classification import TASKS, Metric, Paper, headline_of, paper_of, task_of

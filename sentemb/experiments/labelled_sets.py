@@ -8,10 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from sentemb.data.augmented import Copy
 from sentemb.data.catalogue import get
 from sentemb.data.labelled import LabelledTexts, load_labelled
-from sentemb.data.sampling import Rows, scl_dev_split, sg_bert_dev_split, stratified_sample
+from sentemb.data.sampling import Copy, Rows, scl_dev_split, sg_bert_dev_split, stratified_sample
 from sentemb.errors import InputError
 from sentemb.experiments.experiment import Setting
 from sentemb.experiments.samplers import Pool, Rule, Splits, draw

@@ -10,11 +10,12 @@ from typing import Literal
 
 import numpy as np
 
-from sentemb.data.augmented import Copy, add_copies
 from sentemb.data.labelled import LabelledTexts, Labels
 from sentemb.data.sampling import (
     LACON_WHOLE,
+    Copy,
     Rows,
+    add_copies,
     cap_per_class,
     few_shot_per_class,
     imbalanced,

@@ -22,8 +22,7 @@ from sentemb.errors import InputError
 from sentemb.evaluation.environment import command_line
 from sentemb.evaluation.record import load_predictions
 from sentemb.evaluation.schema import Record
-from sentemb.evaluation.scoring import checksum_of
-from sentemb.evaluation.sts import evaluate_pairs, load_sets
+from sentemb.evaluation.sts import checksum_of, evaluate_pairs, load_sets
 from sentemb.evaluation.suites import get_suite
 from sentemb.experiments.experiment import Experiment, Method, PlannedTrial, Setting, grid, joined, portable
 from sentemb.experiments.runner import Outcome, Place, Planned, Prepared, TrialKind, differing

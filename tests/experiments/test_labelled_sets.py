@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sentemb.data.augmented import Copy
+from sentemb.data.sampling import Copy
 from sentemb.errors import InputError
 from sentemb.experiments import LabelledSets, Setting
 from sentemb.experiments.samplers import ImpossibleDraw, Splits

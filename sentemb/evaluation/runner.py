@@ -1,4 +1,4 @@
-"""An encoder on any suites: each unique sentence encoded once, each finished part recorded at once."""
+"""Run suites on an encoder: each unique sentence is encoded once, each finished part recorded at once."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,12 @@ from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.function import FunctionEncoder
 from sentemb.errors import InputError
-from sentemb.evaluation.joining import joined
 from sentemb.evaluation.naming import record_name
-from sentemb.evaluation.record import check_free, load_predictions, read_record, write_record
+from sentemb.evaluation.record import check_free, join_records, load_predictions, read_record, write_record
 from sentemb.evaluation.retrieval.searchers import Searcher
-from sentemb.evaluation.runner.entries import LOADERS, load_suites
-from sentemb.evaluation.runner.suite import Loaded, Options, RunnableSuite
 from sentemb.evaluation.schema import Record
+from sentemb.evaluation.suites import SUITES, Loaded, LoadedSuite
+from sentemb.evaluation.suites import Options as Options
 
 # Texts between two lines on the progress; vectors are kept on disk as often.
 _TEXTS_PER_LINE = 8192
@@ -34,7 +34,7 @@ Announce = Callable[[str], None]
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """One encoder on all suites.
+    """The results of one encoder on all suites.
 
     Attributes:
         model: The encoder's name.
@@ -42,7 +42,7 @@ class EvaluationResult:
         records: The record of each suite.
         reused: Suites whose records were complete before.
         missing: Why data sets were skipped.
-        sentences: Unique sentences that were needed.
+        sentences: Number of unique sentences that were needed.
         seconds: Wall time of `encode` and of each suite that was evaluated.
     """
 
@@ -58,7 +58,7 @@ class EvaluationResult:
 def evaluate_all(
     encoder: TextEncoder | str | Path | Any,
     *,
-    suites: Sequence[str] = tuple(LOADERS),
+    suites: Sequence[str] | None = None,
     preset: str = "simcse-fast",
     data_dir: str | Path | None = None,
     output: str | Path | None = None,
@@ -73,7 +73,7 @@ def evaluate_all(
 
     Args:
         encoder: Anything that `load_encoder` takes.
-        suites: Some of `sts`, `multilingual`, `geometry`, `transfer` and `retrieval`.
+        suites: Some of `sts`, `multilingual`, `geometry`, `transfer` and `retrieval`; all by default.
         preset: Of the classifiers of transfer tasks. The default is SimCSE's "fasttest", which is SentEval's
             "prototyping" setting: five folds and short training. Papers' tables have `simcse` or `sg-bert`,
             and accuracies of different presets do not compare.
@@ -81,7 +81,7 @@ def evaluate_all(
         output: Folder for records; None writes none.
         overwrite: Evaluate again what is there.
         allow_missing: Skip data sets that are missing.
-        announce: Takes lines on the progress.
+        announce: Called with lines on the progress.
 
     Returns:
         The records.
@@ -94,9 +94,41 @@ def evaluate_all(
         >>> result = evaluate_all("sg-bert-mini", data_dir="data", output="records")  # doctest: +SKIP
         >>> result.records["sts"].average()  # doctest: +SKIP
     """
-    loaded = load_suites(suites, Options(data_dir=data_dir, preset=preset), allow_missing=allow_missing)
+    names = [name for name, suite in SUITES.items() if suite.module] if suites is None else suites
+    loaded = load_suites(names, Options(data_dir=data_dir, preset=preset), allow_missing=allow_missing)
     folder = None if output is None else Path(output)
     return run_suites(load_encoder(encoder), loaded, output=folder, overwrite=overwrite, announce=announce)
+
+
+def load_suites(names: Sequence[str], options: Options, *, allow_missing: bool = False) -> Loaded:
+    """Read the data of suites.
+
+    With `allow_missing`, data sets that are missing are skipped. Those of retrieval that were not named are
+    skipped anyway, since most of them cannot be fetched.
+
+    Raises:
+        InputError: A name is unknown or listed twice, a set is damaged, or sets are missing; names all of
+            them.
+    """
+    known = [name for name, suite in SUITES.items() if suite.module]
+    if isinstance(names, str) or not names:
+        raise InputError("the list of suites is empty", f"choose among {', '.join(known)}")
+    for name in names:
+        if name not in known:
+            raise InputError(f"unknown suite {name!r}", f"choose among {', '.join(known)}")
+        if list(names).count(name) > 1:
+            raise InputError(f"the suite {name} is listed twice", "list each suite once")
+    chosen = [SUITES[name] for name in known if name in names]
+    loaded: list[Loaded] = [import_module(suite.module).load(suite, options) for suite in chosen]
+    missing = tuple(error for one in loaded for error in one.missing)
+    suites = tuple(suite for one in loaded for suite in one.suites)
+    if not suites or not (allow_missing or all(one.optional for one in loaded if one.missing)):
+        others = list(dict.fromkeys(error.name for error in missing if error.name != missing[0].name))
+        message = f"{missing[0].message}{', nor ' if others else ''}{', '.join(others)}"
+        if suites and len(names) > 1:
+            raise InputError(message, "add --allow-missing (allow_missing=True) to skip them")
+        raise InputError(message, "set the folder of the data with --data-dir, or choose other sets")
+    return Loaded(suites, missing)
 
 
 def run_suites(
@@ -113,54 +145,60 @@ def run_suites(
     records: dict[str, Record] = {}
     if output is not None:
         check_writable(output)
-        found = {one.label: _find(one, output, encoder, overwrite=overwrite) for one in loaded.suites}
-        records = {label: record for label, record in found.items() if record is not None}
-    todo = {one.label: _todo(one, records.get(one.label)) for one in loaded.suites}
-    reused = tuple(label for label, names in todo.items() if not names)
-    for label in reused:
-        tell(f"  {label}: already evaluated")
-    texts = list(
-        dict.fromkeys(text for one in loaded.suites for name in todo[one.label] for text in one.texts[name])
-    )
+        found = {one.title: _find_record(one, output, encoder, overwrite=overwrite) for one in loaded.suites}
+        records = {title: record for title, record in found.items() if record is not None}
+    todo: dict[str, list[str]] = {}
+    for suite in loaded.suites:
+        done = {one.name for one in records[suite.title].datasets} if suite.title in records else ()
+        todo[suite.title] = [name for name in suite.checksums if name not in done]
+    reused = tuple(title for title, names in todo.items() if not names)
+    for title in reused:
+        tell(f"  {title}: already evaluated")
+    needed = (text for one in loaded.suites for name in todo[one.title] for text in one.texts[name])
+    texts = list(dict.fromkeys(needed))
     seconds = {}
     with shared_vectors(encoder, output) as shared:
         if texts:
-            seconds["encode"] = _encode(shared, texts, tell)
+            began = time.perf_counter()
+            tell(f"  {len(texts):,} unique sentences")
+            for start in range(0, len(texts), _TEXTS_PER_LINE):
+                shared.encode(texts[start : start + _TEXTS_PER_LINE])
+                done_ = min(start + _TEXTS_PER_LINE, len(texts))
+                tell(f"  encoded {done_:,} of {len(texts):,}, {time.perf_counter() - began:.0f} s")
+            seconds["encode"] = time.perf_counter() - began
         for suite in loaded.suites:
-            if suite.label in reused:
+            if suite.title in reused:
                 continue
             began = time.perf_counter()
-            for record, line in suite.evaluate(shared, todo[suite.label]):
-                record = joined(records.get(suite.label), record, command)
-                records[suite.label] = record
+            for record, line in suite.evaluate(shared, todo[suite.title]):
+                record = join_records(records.get(suite.title), record, command)
+                records[suite.title] = record
                 if output is not None:
                     write_record(record, *load_predictions(record), output, overwrite=True)
-                tell(f"  {suite.label}: {line}")
-            seconds[suite.label] = time.perf_counter() - began
-    in_order = {one.label: records[one.label] for one in loaded.suites}
+                tell(f"  {suite.title}: {line}")
+            seconds[suite.title] = time.perf_counter() - began
+    in_order = {one.title: records[one.title] for one in loaded.suites}
     return EvaluationResult(
         encoder.name, encoder.fingerprint, in_order, reused, loaded.missing, len(texts), seconds
     )
 
 
-def _find(
-    suite: RunnableSuite, folder: Path, encoder: TextEncoder | Searcher, *, overwrite: bool
+def _find_record(
+    suite: LoadedSuite, folder: Path, encoder: TextEncoder | Searcher, *, overwrite: bool
 ) -> Record | None:
-    """The record to which the suite's data sets are added, if there is one of the same settings."""
-    path = folder / record_name(
-        encoder.name, suite.name, protocol=suite.protocol, seed=suite.seed(encoder.name)
-    )
+    """Return the record to which the suite's data sets are added, if there is one of the same settings."""
+    seed = suite.seed(encoder.name)
+    path = folder / record_name(encoder.name, suite.name, protocol=suite.protocol, seed=seed)
     if not path.exists():
         return None
     check_free(path, encoder.fingerprint, overwrite=True)
     if overwrite:
         return None
     record = read_record(path)
-    known = suite.checksums
     if (
         isinstance(encoder, FunctionEncoder)
         or _precision(record.encoder) != _precision(encoder.describe())
-        or any(known.get(one.name, one.sha256) != one.sha256 for one in record.datasets)
+        or any(suite.checksums.get(one.name, one.sha256) != one.sha256 for one in record.datasets)
     ):
         raise InputError(
             f"{path} already exists, with other data or other settings",
@@ -169,13 +207,8 @@ def _find(
     return record
 
 
-def _todo(suite: RunnableSuite, record: Record | None) -> list[str]:
-    done = {one.name for one in record.datasets} if record is not None else set()
-    return [name for name in suite.checksums if name not in done]
-
-
 def _precision(described: Mapping[str, Any]) -> Any:
-    # What was asked for: under `reduced` each process finds out for itself which kernel is faster.
+    # The requested one: under `reduced` each process finds out for itself which kernel is faster.
     return described.get("precision_asked", described.get("precision"))
 
 
@@ -183,9 +216,9 @@ def _precision(described: Mapping[str, Any]) -> Any:
 def shared_vectors(encoder: Any, output: Path | None) -> Iterator[Any]:
     """Keep an encoder's vectors on disk while suites take turns with them.
 
-    Beside records they outlive an interruption and are removed when all suites are evaluated. Elsewhere, and
-    of a function, which may compute something else tomorrow, they are gone in any case. An encoder that keeps
-    its vectors in a cache folder does so here too. What only searches is handed through.
+    Next to records they outlive an interruption and are removed when all suites are evaluated. Elsewhere, and
+    for a function, which may compute something else tomorrow, they are always temporary. An encoder with a
+    cache folder keeps its vectors there. A searcher is returned as it is.
     """
     if isinstance(encoder, CachedEncoder) or not hasattr(encoder, "encode"):
         yield encoder
@@ -197,13 +230,3 @@ def shared_vectors(encoder: Any, output: Path | None) -> Iterator[Any]:
         vectors = output / f".vectors-{key}"
         yield CachedEncoder(encoder, vectors)
         shutil.rmtree(vectors, ignore_errors=True)
-
-
-def _encode(encoder: TextEncoder, texts: Sequence[str], tell: Announce) -> float:
-    tell(f"  {len(texts):,} unique sentences")
-    began = time.perf_counter()
-    for start in range(0, len(texts), _TEXTS_PER_LINE):
-        encoder.encode(texts[start : start + _TEXTS_PER_LINE])
-        done = min(start + _TEXTS_PER_LINE, len(texts))
-        tell(f"  encoded {done:,} of {len(texts):,}, {time.perf_counter() - began:.0f} s")
-    return time.perf_counter() - began

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -15,35 +15,17 @@ from sentemb.data.labelled import LabelledTexts
 from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
-from sentemb.evaluation.geometry_intervals import evaluate_geometry
+from sentemb.evaluation import runner
+from sentemb.evaluation.geometry import evaluate_geometry, geometry_suite
 from sentemb.evaluation.record import load_predictions, read_record
-from sentemb.evaluation.runner import Options, evaluate_all, load_suites, run, run_suites
-from sentemb.evaluation.runner.entries import geometry_suite, pair_suite, transfer_suite
-from sentemb.evaluation.runner.suite import Loaded
+from sentemb.evaluation.runner import Options, evaluate_all, load_suites, run_suites
 from sentemb.evaluation.schema import Record
-from sentemb.evaluation.suites import STS
-from sentemb.evaluation.transfer.presets import PRESETS, LogisticPreset
-from tests.evaluation.conftest import make_pairs, sentences
+from sentemb.evaluation.sts import pair_suite
+from sentemb.evaluation.suites import STS, Loaded
+from sentemb.evaluation.transfer.evaluate import transfer_suite
+from sentemb.evaluation.transfer.tasks import PRESETS, LogisticPreset
+from tests.evaluation.conftest import Letters, make_pairs, sentences
 from tests.evaluation.retrieval.conftest import make_set
-
-
-class Letters:
-    """An encoder that counts letters, and keeps what it was asked for."""
-
-    def __init__(self, fingerprint: str = "letters", precision: str = "float64") -> None:
-        self.fingerprint, self.precision = fingerprint, precision
-        self.asked: list[str] = []
-
-    name = "letters"
-    dimension = 27
-
-    def encode(self, texts: Sequence[str], *, progress: bool = False) -> np.ndarray:
-        self.asked += texts
-        letters = "abcdefghijklmnopqrstuvwxyz"
-        return np.array([[1, *map(text.count, letters)] for text in texts], dtype=np.float32)
-
-    def describe(self) -> dict[str, Any]:
-        return {"precision": self.precision}
 
 
 def labelled(name: str, split: str, rows: int, seed: int) -> LabelledTexts:
@@ -55,9 +37,9 @@ def labelled(name: str, split: str, rows: int, seed: int) -> LabelledTexts:
 
 
 class Data(NamedTuple):
-    """The data of three small suites that share sentences: the pairs of two of them, and a task's texts."""
+    """The data of three small suites that share sentences."""
 
-    sts: dict[str, ScoredPairs]
+    sts: list[ScoredPairs]
     geometry: ScoredPairs
     tasks: dict[str, dict[str, LabelledTexts]]
 
@@ -75,7 +57,7 @@ def data() -> Data:
         name: {split: labelled(name, split, 40, seed) for split, seed in (("train", 1), ("test", 30))}
         for name in ("trec", "mrpc")
     }
-    sts = {"sts12": make_pairs("sts12", "test"), "stsb": make_pairs("stsb", "test", seed=9)}
+    sts = [make_pairs("sts12", "test"), make_pairs("stsb", "test", seed=9)]
     return Data(sts, make_pairs("stsb", "dev", seed=9), tasks)
 
 
@@ -83,10 +65,6 @@ def data() -> Data:
 def loaded(data: Data) -> Loaded:
     pairs, geometry = pair_suite(STS, data.sts), geometry_suite(data.geometry)
     return Loaded((pairs, geometry, transfer_suite(data.tasks, "logreg", 1111)))
-
-
-def all_texts(loaded: Loaded) -> set[str]:
-    return {text for suite in loaded.suites for texts in suite.texts.values() for text in texts}
 
 
 def values(record: Record) -> dict[tuple[str, str, str], float]:
@@ -97,7 +75,8 @@ def test_every_unique_sentence_is_encoded_once_for_all_suites(loaded: Loaded) ->
     encoder = Letters()
     told: list[str] = []
     result = run_suites(encoder, loaded, announce=told.append)
-    assert sorted(encoder.asked) == sorted(all_texts(loaded))
+    texts = {text for one in loaded.suites for texts in one.texts.values() for text in texts}
+    assert sorted(encoder.asked) == sorted(texts)
     assert result.sentences == len(encoder.asked)
     assert list(result.records) == ["sts", "geometry", "transfer"]
     assert [line.split()[:2] for line in told[-4:]] == [
@@ -122,7 +101,7 @@ def interrupt_at(beginning: str) -> Callable[[str], None]:
 
 
 def test_an_interrupted_run_resumes(loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "_TEXTS_PER_LINE", 16)
+    monkeypatch.setattr(runner, "_TEXTS_PER_LINE", 16)
     first, second, third = Letters(), Letters(), Letters()
     with pytest.raises(KeyboardInterrupt):
         run_suites(first, loaded, output=tmp_path, announce=interrupt_at("encoded 32"))
@@ -169,10 +148,10 @@ def test_records_that_would_come_out_differently_are_refused(
         run_suites(Letters("others"), loaded, output=tmp_path, overwrite=True)
     with pytest.raises(InputError, match=r"with other data or other settings; add --overwrite"):
         run_suites(Letters(precision="bfloat16"), loaded, output=tmp_path)
-    one, trec = data.sts["sts12"], data.tasks["trec"]
+    one, trec = data.sts[0], data.tasks["trec"]
     other = {**trec, "test": replace(trec["test"], labels=1 - trec["test"].labels)}
     for suite in (
-        pair_suite(STS, {"sts12": replace(one, gold=one.gold + 1)}),
+        pair_suite(STS, [replace(one, gold=one.gold + 1)]),
         geometry_suite(replace(data.geometry, gold=data.geometry.gold + 1)),
         transfer_suite({"trec": other}, "logreg", 1111),
     ):
@@ -181,7 +160,7 @@ def test_records_that_would_come_out_differently_are_refused(
 
 
 def test_a_record_of_fewer_sets_gets_the_others(data: Data, tmp_path: Path) -> None:
-    sts, fewer = pair_suite(STS, data.sts), pair_suite(STS, {"sts12": data.sts["sts12"]})
+    sts, fewer = pair_suite(STS, data.sts), pair_suite(STS, [data.sts[0]])
     run_suites(Letters(), Loaded((fewer,)), output=tmp_path)
     encoder = Letters()
     result = run_suites(encoder, Loaded((sts,)), output=tmp_path)
@@ -192,27 +171,24 @@ def test_a_record_of_fewer_sets_gets_the_others(data: Data, tmp_path: Path) -> N
     assert run_suites(Letters(), Loaded((fewer,)), output=tmp_path).reused == ("sts",)
 
 
-def test_the_record_of_a_seed_is_known_by_the_name_of_its_folder(loaded: Loaded, tmp_path: Path) -> None:
+def test_a_model_seed_and_a_classifier_seed_name_records(data: Data, loaded: Loaded, tmp_path: Path) -> None:
     encoder = Letters()
     encoder.name = "letters-seed-3"
     sts = Loaded(loaded.suites[:1])
     assert run_suites(encoder, sts, output=tmp_path).records["sts"].seed == 3
-    assert [path.name for path in tmp_path.glob("*.json")] == ["letters-seed-3.sts.all.seed-3.json"]
     assert run_suites(encoder, sts, output=tmp_path).reused == ("sts",)
-
-
-def test_classifiers_of_several_seeds_have_a_record_each(data: Data, tmp_path: Path) -> None:
-    suites = tuple(transfer_suite(data.tasks, "logreg", seed, alone=False) for seed in (1, 2))
+    suites = tuple(transfer_suite(data.tasks, "logreg", seed, several=True) for seed in (1, 2))
     result = run_suites(Letters(), Loaded(suites), output=tmp_path)
     assert list(result.records) == ["transfer seed 1", "transfer seed 2"]
     assert sorted(path.name for path in tmp_path.glob("*.json")) == [
-        f"letters.transfer.logreg.seed-{seed}.json" for seed in (1, 2)
+        "letters-seed-3.sts.all.seed-3.json",
+        "letters.transfer.logreg.seed-1.json",
+        "letters.transfer.logreg.seed-2.json",
     ]
 
 
 def test_a_function_may_have_changed_and_is_evaluated_again(loaded: Loaded, tmp_path: Path) -> None:
-    function = Letters().encode
-    evaluated = Loaded(loaded.suites[:1])
+    function, evaluated = Letters().encode, Loaded(loaded.suites[:1])
     run_suites(load_encoder(function), evaluated, output=tmp_path)
     assert not list(tmp_path.glob(".vectors*"))
     with pytest.raises(InputError, match="add --overwrite"):
@@ -220,14 +196,17 @@ def test_a_function_may_have_changed_and_is_evaluated_again(loaded: Loaded, tmp_
     assert run_suites(load_encoder(function), evaluated, output=tmp_path, overwrite=True).reused == ()
 
 
-def test_geometry_comes_back(data: Data, tmp_path: Path) -> None:
-    run_suites(Letters(), Loaded((geometry_suite(data.geometry),)), output=tmp_path)
-    (path,) = tmp_path.glob("*.json")
+def test_geometry_comes_back(data: Data, shared_data: Path, tmp_path: Path) -> None:
+    run_suites(Letters(), Loaded((geometry_suite(data.geometry),)), output=tmp_path / "made")
+    (path,) = (tmp_path / "made").glob("*.json")
     made, back = evaluate_geometry(Letters(), data.geometry), read_record(path)
     assert back.scores == made.scores
     assert back.details == {**made.details, "spectrum": pytest.approx(made.details["spectrum"])}
     assert len(back.details["spectrum"]) == 27
     assert all(one.low is not None and one.low < one.value < one.high for one in back.scores)
+    real = evaluate_all(Letters(), suites=["geometry"], data_dir=shared_data, output=tmp_path / "real")
+    details = real.records["geometry"].details
+    assert (details["sentences"], details["independent"]) == (2910, 1413)
 
 
 def test_missing_data_is_named_at_once_and_skipped_only_when_allowed(
@@ -256,14 +235,6 @@ def test_missing_data_is_named_at_once_and_skipped_only_when_allowed(
     ):
         with pytest.raises(InputError, match=problem):
             load_suites(names, options)
-
-
-def test_from_python_on_real_data(shared_data: Path, tmp_path: Path) -> None:
-    result = evaluate_all(Letters(), suites=["geometry"], data_dir=shared_data, output=tmp_path)
-    record = result.records["geometry"]
-    assert (record.details["sentences"], record.details["independent"]) == (2910, 1413)
-    uniformity = record.find("stsb", "uniformity")
-    assert uniformity is not None and uniformity.low < uniformity.value < uniformity.high
 
 
 def test_retrieval_takes_the_sets_that_are_there(tmp_path: Path) -> None:
