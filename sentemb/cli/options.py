@@ -77,13 +77,14 @@ class Fields:
     def parameters(self) -> Iterator[inspect.Parameter]:
         """Yield a parameter for each option. The configuration has the default."""
         for option, (_, field) in self.options.items():
-            kind, marks, default = field.annotation, list(field.metadata), field.get_default()
+            kind, marks = field.annotation, list(field.metadata)
+            default = None if field.is_required() else field.get_default()
             if get_origin(kind) is tuple:
                 kind, *more = get_args(get_args(kind)[0]) or get_args(kind)[:1]
                 marks += [mark for one in more for mark in getattr(one, "metadata", [one])]
-                default = next(iter(default), None)
+                default = next(iter(default or ()), None)
                 kind = list[kind] if self.repeated else kind  # type: ignore[valid-type]
-            shown: Any = False if field.is_required() or not default else str(default)
+            shown: Any = str(default) if default else False
             info = Option(show_default=shown, envvar=VARIABLE if option == "data_dir" else None)
             unset = (bool, False) if kind is bool else (kind | None, None)
             yield _parameter(option, unset[0], [info, *marks], field, unset[1])
