@@ -91,7 +91,7 @@ def report(options: _Report) -> None:
 
 
 def _written(form: Format, title: str, built: Report) -> str:
-    from sentemb.report.sections import html_report, latex_report, markdown_report
+    from sentemb.report.page import html_report, latex_report, markdown_report
 
     if form == "html":
         return html_report(title, built.sections, verdicts=built.verdicts)

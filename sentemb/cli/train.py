@@ -100,7 +100,7 @@ def _classifier(run: _Run) -> None:
 
 
 def _multitask(run: _Run) -> None:
-    from sentemb.multitask.program import train_row
+    from sentemb.multitask.run import train_row
 
     for line in train_row(run.config, run.flags, **run.options()):
         typer.echo(line)

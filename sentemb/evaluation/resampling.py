@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,7 @@ class Clusters(NamedTuple):
     total: int  # in all sets
 
 
-Score = Callable[[Double], Double]
+Score = Callable[[npt.NDArray[Any]], Double]
 
 # Numbers of a block of draws: 16 MiB of float64. The draws depend on it.
 _BLOCK = 1 << 21
@@ -66,7 +66,7 @@ def bootstrap(
     else:
         cells, score_cells = _cells(metric, predictions, gold, classes)
 
-        def score(counts: Double) -> Double:
+        def score(counts: npt.NDArray[Any]) -> Double:
             drawn = counts.astype(np.float64)
             return np.stack([score_cells((one @ drawn).T) for one in cells])
 
@@ -133,7 +133,7 @@ def _item_scores(metric: str, predictions: Double, gold: Double) -> Double | Non
     return predictions if metric in RETRIEVAL_METRICS else None
 
 
-def _weighted_means(items: Double, counts: Double) -> Double:
+def _weighted_means(items: Double, counts: npt.NDArray[Any]) -> Double:
     drawn = counts.astype(np.float64)
     return np.asarray(items @ drawn / drawn.sum(axis=0))  # a cluster may have no item in this set
 
@@ -221,7 +221,7 @@ def _weighted_pearson(predictions: Double, gold: Double) -> Score:
     products = [part for one in runs for part in (one, one**2, one * first)]
     columns = np.stack([first, first**2, *products])  # (2 + 3 runs, n)
 
-    def score(counts: Double) -> Double:
+    def score(counts: npt.NDArray[Any]) -> Double:
         means = columns @ counts.astype(np.float64) / len(counts)  # (2 + 3 runs, draws)
         gold, gold_squares = means[:2]
         runs, squares, products = (means[2 + place :: 3] for place in range(3))

@@ -1,4 +1,4 @@
-"""Other processes that run the tasks of a study and end with the one that started them."""
+"""Worker processes that run tasks and end with the process that started them."""
 
 from __future__ import annotations
 
@@ -21,29 +21,23 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
-def run_here(
-    run: Callable[[Task], Result], tasks: Iterable[Task]
-) -> Generator[tuple[Task, Result, float], None, None]:
-    """Run tasks one after the other in this process."""
-    for task in tasks:
-        yield task, *_timed(run, task)
-
-
-def run_in_processes(
+def run_tasks(
     run: Callable[[Task], Result], tasks: Iterable[Task], jobs: int
 ) -> Generator[tuple[Task, Result, float], None, None]:
-    """Run tasks in several processes that share the cores.
+    """Run tasks in this process, or in several that share the cores, and yield results with seconds.
 
-    Two processes of one thread take less time than one of two threads where batches are small. The processes
-    are new processes, not forked, since torch does not survive a fork. They hold one end of a pipe each, and
-    end when the other end is closed: by this function, or by the system when this process dies.
+    Two processes of one thread take less time than one of two threads if batches are small. The processes are
+    spawned, because torch does not survive a fork. Each holds one end of a pipe, and ends when the other end
+    is closed: by this function, or by the system when this process dies.
     """
+    if jobs == 1:
+        yield from ((task, *_timed(run, task)) for task in tasks)
+        return
     context = get_context("spawn")
     theirs, ours = context.Pipe(duplex=False)
-    threads = max(1, cores() // jobs)
-    # What a process leaves there when it is ended goes with the folder.
+    # Temporary files of a killed process are removed with the folder.
     scratch = tempfile.TemporaryDirectory(prefix="sentemb-study-", ignore_cleanup_errors=True)
-    arguments = (theirs, threads, scratch.name)
+    arguments = (theirs, max(1, cores() // jobs), scratch.name)
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start, initargs=arguments)
     waiting = iter(tasks)
     running: dict[Future[tuple[Result, float]], Task] = {}
@@ -77,12 +71,10 @@ def _start(pipe: Connection, threads: int, scratch: str) -> None:
 
     tempfile.tempdir = scratch
     torch.set_num_threads(threads)
-    # Ctrl-C reaches every process of the terminal; the first one decides what happens.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process decides what Ctrl-C does
     threading.Thread(target=_end_with, args=(pipe,), daemon=True).start()
 
 
 def _end_with(pipe: Connection) -> None:
-    # Nothing is ever sent: there is something to read when the other end is gone.
-    pipe.poll(None)
+    pipe.poll(None)  # returns when the other end is closed, because nothing is ever sent
     os._exit(1)

@@ -133,7 +133,7 @@ def test_only_the_rows_that_the_experiment_draws(
     models: list[str], shared_data: Path, tmp_path: Path, sentemb: Command
 ) -> None:
     from sentemb.experiments import LabelledSets, Setting
-    from sentemb.experiments.samplers import draw, noise_rows
+    from sentemb.experiments.labelled_sets import draw, noise_rows
 
     data = LabelledSets(shared_data, rule="scl")
     pool = data.pool("rte")

@@ -17,7 +17,7 @@ from sentemb.evaluation.frame import to_frame
 from sentemb.evaluation.layers import evaluate_layers
 from sentemb.evaluation.record import load_records
 from sentemb.evaluation.sts import evaluate_pairs, load_sets
-from sentemb.report.layers import best_layer, layer_scores, layer_tables
+from sentemb.report.analysis import best_layer, layer_scores, layer_tables
 from sentemb.report.table import ABSENT
 
 TEXTS = [

@@ -1,4 +1,4 @@
-"""Tables say what the records say."""
+"""Tables say what the records say, and a method is better only if other rows and other seeds would agree."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from sentemb.errors import InputError
+from sentemb.evaluation.record import load_predictions
 from sentemb.evaluation.schema import Record
 from sentemb.experiments import Experiment, curves, experiment_tables, summarize, write_tables
 from sentemb.experiments.runner import run_trials
-from sentemb.experiments.summary import score_of
+from sentemb.experiments.summary import Verdict, score_of, verdicts_of
 from sentemb.experiments.tables import average_table, class_table, comparison_table
-from sentemb.experiments.verdicts import verdicts_of
 from sentemb.report.table import Table
 from tests.experiments.made import record, runs
 from tests.experiments.toy import ToyTrials, toy_experiment
@@ -39,12 +40,9 @@ def test_a_table_has_mean_spread_best_and_significance() -> None:
     assert "Holm" in made.notes[1] and made.notes[-1] == "toy: 10 train, 5 validation, 300 test rows"
     assert f"| **{made.rows[1][1]}** |" in made.markdown()
     assert table([*runs("worse", 0.5), *runs("ce", 0.7)]).rows[1][1].endswith(" ↓")
-
-
-def test_single_seeds_have_neither_spread_nor_arrows() -> None:
-    made = table([*runs("lacon", 0.85, seeds=1), *runs("ce", 0.7, seeds=1)])
-    assert all("±" not in row[1] and "↑" not in row[1] for row in made.rows)
-    assert not any("Holm" in note for note in made.notes)
+    single = table([*runs("lacon", 0.85, seeds=1), *runs("ce", 0.7, seeds=1)])
+    assert all("±" not in row[1] and "↑" not in row[1] for row in single.rows)
+    assert not any("Holm" in note for note in single.notes)
 
 
 def test_what_is_missing_or_not_comparable_is_said() -> None:
@@ -54,6 +52,7 @@ def test_what_is_missing_or_not_comparable_is_said() -> None:
     assert made.rows[1][2] == "–"
     assert "a on toy at full: not compared with ce" in made.notes
     assert "late on toy at full: 2 seeds" in made.notes
+    assert "toy at full: no comparison, because ce was not run" in table(runs("scl", 0.7)).notes
 
 
 def test_settings_are_rows_and_the_best_is_that_of_a_setting() -> None:
@@ -98,7 +97,7 @@ def test_variants_of_one_name_are_told_apart() -> None:
         "scl (start_fingerprint=aaaaaaaa)",
         "scl (start_fingerprint=bbbbbbbb)",
     ]
-    # Another base for another set, or another name of the same base, is no variant.
+    # Another base for another set, or another name of the same base, is not a variant.
     other = [*made(cold), *made(newer, data="rte"), *made({**newer, "base": "x"}, data="cola")]
     assert {one.label for one in summarize(other)} == {"scl"}
     with pytest.raises(InputError, match="have the same seed"):
@@ -121,13 +120,9 @@ def test_the_average_leaves_the_unchanged_point_out() -> None:
         [run for value, mean in means.items() for run in runs("ce", mean, setting={"noise": value})]
     )
     scores = {one.setting.value: one.mean for one in made}
+    cells = [*scores.values(), (scores[0.3] + scores[0.9]) / 2]
     (row,) = average_table(made).rows
-    assert row == (
-        "ce",
-        "toy",
-        *(f"{score:.1f}" for score in scores.values()),
-        f"{(scores[0.3] + scores[0.9]) / 2:.1f}",
-    )
+    assert row == ("ce", "toy", *(f"{one:.1f}" for one in cells))
     (row,) = average_table(made[:2]).rows
     assert row[-1] == f"{scores[0.3]:.1f}"
 
@@ -151,11 +146,6 @@ def test_the_notes_say_what_methods_share_and_what_they_do_not() -> None:
     )
 
 
-def test_a_missing_baseline_is_said() -> None:
-    made = table(runs("scl", 0.7))
-    assert "toy at full: no comparison, because ce was not run" in made.notes
-
-
 def test_every_comparison_has_its_p_values() -> None:
     summaries = summarize([*runs("ce", 0.7), *runs("a", 0.85), *runs("b", 0.7, draw=1)])
     verdicts = verdicts_of(summaries, "ce")
@@ -167,16 +157,8 @@ def test_every_comparison_has_its_p_values() -> None:
 
 
 def test_an_experiment_from_trials_to_files(tmp_path: Path) -> None:
-    experiment = toy_experiment(
-        "ce",
-        "blind",
-        "smooth",
-        name="imbalance",
-        setting="rho",
-        values=(1, 5),
-        datasets=("rare",),
-        tables=("classes",),
-    )
+    fields = {"setting": "rho", "values": (1, 5), "datasets": ("rare",), "tables": ("classes",)}
+    experiment = toy_experiment("ce", "blind", "smooth", name="imbalance", **fields)
     records = run_trials(ToyTrials(experiment), tmp_path)
     assert len(records) == 18 and [run.seed for run in records] == sorted(run.seed or 0 for run in records)
     text = write_tables(experiment, tmp_path).read_text()
@@ -187,3 +169,49 @@ def test_an_experiment_from_trials_to_files(tmp_path: Path) -> None:
     assert write_tables(experiment, tmp_path).read_text() == text
     with pytest.raises(InputError, match="no record of the experiment noise"):
         write_tables(experiment.replace(name="noise"), tmp_path)
+
+
+def verdict(ours: list[Record], baseline: list[Record]) -> Verdict:
+    (found,) = verdicts_of(summarize([*baseline, *ours]), "ce").values()
+    return found
+
+
+def test_a_clear_difference_is_found_and_none_is_not() -> None:
+    clear = verdict(runs("a", 0.85), runs("ce", 0.7))
+    assert clear.difference is not None and clear.seeds == 5 and clear.marker == " ↑"
+    assert clear.difference.size == pytest.approx(15, abs=4)
+    assert clear.p is not None and clear.p < 0.001
+    none = verdict(runs("a", 0.7, draw=1), runs("ce", 0.7))
+    assert none.p is not None and none.p > 0.05 and none.marker == ""
+    equal = verdict(runs("a", 0.7), runs("ce", 0.7))
+    assert equal.difference is not None and equal.p == 1
+    assert (equal.difference.size, equal.difference.p_items, equal.difference.p_seeds) == (0.0, 1.0, 1.0)
+
+
+def test_the_larger_p_value_decides() -> None:
+    gold = np.zeros(1000, np.int64)
+    gold[::2] = 1
+    # One lucky seed of two: many rows say yes, the seeds do not.
+    lucky = [record("a", 0, gold, gold), record("a", 1, gold, np.zeros_like(gold))]
+    found = verdict(lucky, [record("ce", seed, gold, np.zeros_like(gold)) for seed in range(2)])
+    assert found.difference is not None and found.difference.p_items < 0.01
+    assert found.p == pytest.approx(stats.ttest_1samp([0.5, 0.0], 0).pvalue)
+    # Four rows of difference that every seed agrees on: the rows do not suffice.
+    few = gold.copy()
+    few[:4] = 1 - few[:4]
+    agreeing = verdict(
+        [record("a", seed, gold, gold) for seed in range(6)],
+        [record("ce", seed, gold, few) for seed in range(6)],
+    )
+    assert agreeing.difference is not None and agreeing.difference.p_seeds == 2.0**-5
+    assert agreeing.p == agreeing.difference.p_items > 0.1
+
+
+def test_what_cannot_be_compared_is_not() -> None:
+    ours, theirs = runs("a", 0.8, seeds=1), runs("ce", 0.7, seeds=1)
+    single = verdict(ours, theirs)
+    assert single.p is None and single.difference is not None and single.difference.p_items < 0.05
+    found = load_predictions(ours[0])
+    other = [record("a", 0, found.gold["toy"], found.values["toy"], content="other")]
+    assert verdict(other, theirs) == Verdict(None, 1, None)
+    assert verdict(runs("a", 0.8, seeds=2)[1:], theirs) == Verdict(None, 0, None)

@@ -19,7 +19,7 @@ from sentemb.evaluation.choosing.calibration import predictor_for
 from sentemb.evaluation.choosing.choice import Cost
 from sentemb.evaluation.retrieval import HybridSearcher, KeywordSearcher, evaluate_retrieval
 from sentemb.evaluation.sts import evaluate_pairs, load_sets
-from sentemb.report.choosing import choice_table
+from sentemb.report.results import choice_table
 from tests.evaluation.retrieval.conftest import make_set
 
 WORDS = [f"{first}{second}" for first in "bdfgklmnprst" for second in ("ana", "elo", "iri", "oru", "une")]

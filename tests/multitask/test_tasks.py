@@ -11,6 +11,7 @@ import pytest
 from sentemb.data.labelled import LabelledTexts
 from sentemb.errors import InputError
 from sentemb.multitask import TaskSets, load_task_sets
+from sentemb.multitask.tasks import Task
 from tests.multitask.toy import toy_sets
 
 SST = "\tid\tsentence\tsentiment\n0\ta\tFine .\t3\n1\tb\tBad .\t0\n"
@@ -29,7 +30,9 @@ def folder(write_file: Callable[[str, str], Path], tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_part_of_the_dev_pairs_stands_in_for_the_training_pairs(folder: Path) -> None:
+def test_a_part_of_the_dev_pairs_replaces_the_training_pairs(
+    folder: Path, write_file: Callable[[str, str], Path]
+) -> None:
     with pytest.raises(InputError, match=r"quora-train\.csv"):
         load_task_sets(data_dir=folder, check_rows=False)
     train, dev = load_task_sets(data_dir=folder, held_out=0.4, check_rows=False)
@@ -40,24 +43,31 @@ def test_a_part_of_the_dev_pairs_stands_in_for_the_training_pairs(folder: Path) 
     assert len(dev.sample(1).paraphrase) == 1
     with pytest.raises(InputError, match="held_out is 1; use a fraction"):
         load_task_sets(data_dir=folder, held_out=1.0, check_rows=False)
-
-
-def test_both_splits_are_read_where_they_are(folder: Path, write_file: Callable[[str, str], Path]) -> None:
     write_file("cs224n/quora-train.csv", QUORA)
     train, dev = load_task_sets(data_dir=folder, check_rows=False)
     assert (len(train.paraphrase), len(dev.paraphrase)) == (10, 10)
 
 
-def test_sets_of_another_kind_are_refused() -> None:
-    sets = toy_sets()
-    with pytest.raises(InputError, match="is not suitable for the task sentiment; use a set of single texts"):
-        TaskSets(sets.paraphrase, sets.paraphrase, sets.similarity)
-    three = LabelledTexts("three", "train", ["a"], ["b"], np.array([2]), ("x", "y", "z"))
-    with pytest.raises(InputError, match="three has 3 classes"):
-        TaskSets(sets.sentiment, three, sets.similarity)
-    high = LabelledTexts("high", "train", ["a"], ["b"], np.array([9.0]), ())
-    with pytest.raises(InputError, match="not scores from 0 to 5"):
-        TaskSets(sets.sentiment, sets.paraphrase, high)
+@pytest.mark.parametrize(
+    ("task", "data", "message"),
+    [
+        ("sentiment", toy_sets().paraphrase, "is not suitable for the task sentiment; use single texts of"),
+        ("sentiment", LabelledTexts("one", "train", ["a"], None, np.array([0]), ("x",)), "one train is not"),
+        (
+            "paraphrase",
+            LabelledTexts("three", "train", ["a"], ["b"], np.array([2]), ("x", "y", "z")),
+            "three train is not suitable for the task paraphrase; use pairs of texts of two classes",
+        ),
+        (
+            "similarity",
+            LabelledTexts("high", "train", ["a"], ["b"], np.array([9.0]), ()),
+            "use pairs of texts with scores from 0 to 5",
+        ),
+    ],
+)
+def test_sets_of_another_kind_are_refused(task: Task, data: LabelledTexts, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        TaskSets(**{**dict(toy_sets()), task: data})
 
 
 def test_the_real_sets(shared_data: Path) -> None:
@@ -70,13 +80,8 @@ def test_the_real_sets(shared_data: Path) -> None:
     assert set(train.sentiment.labels.tolist()) == set(range(5))
     # The baseline's accuracy in Table 1, which calls nearly every pair a paraphrase.
     assert 0.36 < dev.paraphrase.labels.mean() < 0.40
-
-
-def test_a_sample_has_the_classes_of_a_file_that_is_in_their_order(shared_data: Path) -> None:
-    if not (shared_data / "cs224n").is_dir():
-        pytest.skip(f"no cs224n in {shared_data}")
-    whole, _ = load_task_sets(data_dir=shared_data, held_out=0.2)
-    some = whole.sample(600)
-    shares = [np.bincount(one.sentiment.labels.astype(int)) / len(one.sentiment) for one in (whole, some)]
+    # A sample has the classes of a file that is in their order.
+    some = train.sample(600)
+    shares = [np.bincount(one.sentiment.labels.astype(int)) / len(one.sentiment) for one in (train, some)]
     np.testing.assert_allclose(shares[1], shares[0], atol=0.06)
-    assert some.sentiment.texts == whole.sample(600).sentiment.texts
+    assert some.sentiment.texts == train.sample(600).sentiment.texts
