@@ -167,31 +167,28 @@ def estimate(count: int, texts: Sequence[str], options: _Options, budget: int | 
         return Line(kind, name, (first[name], last[name]), formula, start + slope * whole)
 
     lines = [line("time", "encode"), line("time", "index build", is_graph=plan.kind == "hnsw")]
+
+    def add(kind: Literal["time", "disk", "memory"], name: str, formula: str, value: float) -> None:
+        lines.append(Line(kind, name, (), formula, value))
+
     if held_out:
         # A query walks a graph, or looks into all lists.
         grow: Callable[[float], float] = math.log if plan.kind == "hnsw" else float
         tuning = held_out * last["tune"] / max(1, held_out_count(size)) * grow(share) / grow(size)
         formula = f"{each:.3g}·{held_out:,}·n + {tuning:.3g}"
-        lines.append(Line("time", "index build, recall", (), formula, each * held_out * share + tuning))
+        add("time", "index build, recall", formula, each * held_out * share + tuning)
     if found := re.match(r"IVF(\d+)", plan.factory):
         points, seconds = _ROUNDS * training_points(share, int(found[1])), each * int(found[1])
-        formula = f"{seconds:.3g}·(n + {points:,})"
-        lines.append(Line("time", "index build, lists", (), formula, seconds * (share + points)))
+        add("time", "index build, lists", f"{seconds:.3g}·(n + {points:,})", seconds * (share + points))
         codes = last["train"] * min(share, _CODE_POINTS) / min(size, _CODE_POINTS)
-        lines.append(Line("time", "index build, codes", (), f"measured, up to {_CODE_POINTS:,} texts", codes))
+        add("time", "index build, codes", f"measured, up to {_CODE_POINTS:,} texts", codes)
     program, building, index = first["memory"], last["build memory"], plan.bytes
-    lines += [
-        line("disk", "vectors"),
-        line("disk", "documents of the index"),
-        Line("disk", "vectors of the index", (), plan.factory, index),
-        Line("memory", "encode", (), "measured", program),
-        Line(
-            *("memory", "index build", ()),
-            f"{building:.3g} + {_COPIES}·vectors of the index",
-            building + _COPIES * index,
-        ),
-        Line("memory", "index search", (), f"{program:.3g} + vectors of the index", program + index),
-    ]
+    lines += [line("disk", "vectors"), line("disk", "documents of the index")]
+    add("disk", "vectors of the index", plan.factory, index)
+    add("memory", "encode", "measured", program)
+    formula = f"{building:.3g} + {_COPIES}·vectors of the index"
+    add("memory", "index build", formula, building + _COPIES * index)
+    add("memory", "index search", f"{program:.3g} + vectors of the index", program + index)
     recall = last["recall"] if size <= len(texts) else None
     return Estimate(share, machines, by_default, sizes, dimension, plan, recall, lines)
 
