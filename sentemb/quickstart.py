@@ -28,8 +28,8 @@ from sentemb.report.page import Answer, Page
 from sentemb.report.table import ABSENT, Table
 from sentemb.search import SearchIndex
 from sentemb.training import TrainConfig, resolve, train
+from sentemb.training.contrastive import load_rows
 from sentemb.training.progress import ConsoleProgress
-from sentemb.training.rows import load_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

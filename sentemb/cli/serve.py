@@ -12,7 +12,7 @@ from sentemb.cli import options as opt
 from sentemb.cli.console import next_step, say
 from sentemb.errors import InputError
 from sentemb.serving.settings import Settings, read_keys
-from sentemb.training.config.checks import described_error
+from sentemb.training.config.base import described_error
 
 _SERVED = opt.Fields(
     Settings, ("indexes", "index"), ("rerankers", "reranker"), ("classifiers", "classifier"), repeated=True

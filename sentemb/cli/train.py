@@ -162,7 +162,7 @@ def _command(recipe: Recipe) -> Callable[..., None]:
         refuse_unusable_output(chosen.output, [*inputs, *getattr(chosen, "corpus", ())])
         act(_Run(chosen, flags, resume))
 
-    no_released = all(layer.released is None for layer in recipe.layers)
+    no_released = recipe.released is None
     unseen = {"recipe", *option_tables(recipe.config_class), *(["preset"] if no_released else []), *own}
     parameters = [opt.parameter(name, Annotated[str | None, typer.Option(help=own[name])]) for name in own]
     parameters += [_of_field(recipe, name) for name in fields if name not in unseen]
