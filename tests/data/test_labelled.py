@@ -9,81 +9,49 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sentemb.data.catalogue import entries, get
+from sentemb.data.catalogue import get
 from sentemb.data.fetch import count
 from sentemb.data.labelled import LabelledTexts, load_labelled, load_unlabelled, read_labelled, read_probe
-from sentemb.data.locate import find, local_files
+from sentemb.data.locate import local_files
 from sentemb.data.sources import read_rows
 from sentemb.errors import InputError
 
 Write = Callable[[str, str], Path]
 
-# Set, split, rows of each class, first text, second text of the first pair, first label.
-REAL = [
-    ("cola", "train", [2528, 6023], "Our friends won't buy this analysis, let alone", None, "acceptable"),
-    ("cola", "dev", [322, 721], "The sailors rode the breeze clear of the rocks.", None, "acceptable"),
-    ("sst2", "dev", [428, 444], "it 's a charming and often affecting journey . ", None, "positive"),
-    ("mrpc", "train", [1194, 2474], "Amrozi accused", 'Referring to him as only "the', "equivalent"),
-    ("mrpc", "dev", [129, 279], "He said the foodservice", '"The foodservice pie business', "equivalent"),
-    ("qnli", "dev", [2702, 2761], "What came into force after", "As of that day, the new", "entailment"),
-    ("rte", "train", [1249, 1241], "No Weapons of Mass", "Weapons of Mass", "not_entailment"),
-    ("rte", "dev", [146, 131], "Dana Reeve, the widow", "Christopher Reeve had", "not_entailment"),
-    ("wnli", "dev", [40, 31], "The drain is clogged", "The hair has to be", "not_entailment"),
-    ("advglue-sst2", "dev", [72, 76], "it 's an uneven treat", None, "positive"),
-    ("advglue-mnli-mm", "dev", [60, 45, 57], "The simplest is for", "The simplest is for", "entailment"),
-    ("mrpc-msr", "train", [1323, 2753], "Amrozi accused", 'Referring to him as only "the', "equivalent"),
-    ("mrpc-msr", "test", [578, 1147], "PCCW's chief operating", "Current Chief", "equivalent"),
-    ("trec", "train", [86, 1162, 1250, 1223, 835, 896], "How did serfdom develop in", None, "DESC"),
-    ("trec", "test", [9, 138, 94, 65, 81, 113], "How far is it from Denver to Aspen ?", None, "NUM"),
-    ("sst5", "train", [1092, 2218, 1624, 2322, 1288], "a stirring , funny", None, "very positive"),
-    ("sst2-senteval", "test", [912, 909], "uneasy mishmash of styles", None, "negative"),
-    ("sst2-sentences", "train", [3310, 3610], "a stirring , funny", None, "positive"),
-    ("mr", "train", [5331, 5331], "the rock is destined to be", None, "positive"),
-    ("cr", "train", [1368, 2407], "im a more happier person", None, "positive"),
-    ("mpqa", "train", [7294, 3312], "are also being encouraged", None, "positive"),
-    ("subj", "train", [5000, 5000], "the movie begins in the past", None, "objective"),
-    ("cs224n-sst", "train", [1092, 2218, 1624, 2322, 1288], " The Rock is destined", None, "positive"),
-    ("cs224n-cfimdb", "dev", [123, 122], " There 's something awful", None, "negative"),
-    ("cs224n-quora", "dev", [12627, 7585], "What can you get as a", "What are some ways", "not_duplicate"),
-    ("tnews-few", "train-0", [16] * 15, "为何农民工每天", None, "news_entertainment"),
-    ("tnews-few", "test", [134] * 15, "农村依然很重视土葬", None, "news_story"),
-    ("eprstmt", "train", [76, 84], "物流很快", None, "Negative"),
-    ("eprstmt", "test", [305, 305], "呵呵了", None, "Negative"),
-    ("bustm", "dev-4", [19, 13], "狗怎么叫", "我问你会不会狗叫", "different"),
-    ("ocnli-few", "dev", [49, 51, 60], "村里还有一个土地庙", "村里只有一个土地庙", "contradiction"),
-    ("ocnli", "dev", [947, 1103, 900], "身上裹一件工厂发的棉大衣", "身上至少一件衣服", "entailment"),
-    ("ocnli", "train-3k", [974, 1054, 966], "现在,我代表国务院", "全国政协委员", "contradiction"),
-    ("afqmc", "dev", [2978, 1338], "双十一花呗提额在哪", "里可以提花呗额度", "different"),
-    ("fewglue-boolq", "train", [14, 18], "is ghost in the shell", "Ghost in the Shell --", "false"),
-    ("fewglue-cb", "train", [19, 3, 10], "Nevertheless, her heart", "something was amiss", "entailment"),
-    ("agnews", "test", [1900] * 4, "Fears for T N pension after talks Unions", None, "Business"),
-    ("yelp-sample", "test", [518, 482], "this is a great little place", None, "positive"),
-]
+# Checksums of the texts and labels of every split of at most 12,000 rows beside the project.
+GOLDEN: dict[str, str] = json.loads(Path(__file__).with_name("golden_labelled.json").read_text())
 
 
-@pytest.mark.parametrize(("name", "split", "counts", "first", "second", "label"), REAL)
-def test_real_sets(
-    shared_data: Path, name: str, split: str, counts: list[int], first: str, second: str | None, label: str
+@pytest.mark.parametrize("name", sorted({key.partition(" ")[0] for key in GOLDEN}))
+def test_real_sets_have_their_published_texts_and_labels(shared_data: Path, name: str) -> None:
+    for split in (key.partition(" ")[2] for key in GOLDEN if key.partition(" ")[0] == name):
+        data = load_labelled(name, split=split, data_dir=shared_data)
+        assert data.describe()["sha256"].startswith(GOLDEN[f"{name} {split}"])
+        assert (data.name, data.split, len(data)) == (name, split, get(name).rows.get(split, len(data)))
+        assert data.labels.dtype == (np.int64 if data.label_names else np.float64)
+    assert local_files(get(name), shared_data)
+
+
+@pytest.mark.parametrize(
+    ("name", "split", "counts", "first", "label"),
+    [
+        ("mrpc", "train", [1194, 2474], ("Amrozi accused", 'Referring to him as only "the'), "equivalent"),
+        ("rte", "dev", [146, 131], ("Dana Reeve, the widow", "Christopher Reeve had"), "not_entailment"),
+        ("trec", "test", [9, 138, 94, 65, 81, 113], ("How far is it from Denver to Aspen ?",), "NUM"),
+        ("mr", "train", [5331, 5331], ("the rock is destined to be",), "positive"),
+        ("tnews-few", "test", [134] * 15, ("农村依然很重视土葬",), "news_story"),
+        ("agnews", "test", [1900] * 4, ("Fears for T N pension after talks Unions",), "Business"),
+    ],
+)
+def test_first_rows_by_hand(
+    shared_data: Path, name: str, split: str, counts: list[int], first: tuple[str, ...], label: str
 ) -> None:
     data = load_labelled(name, split=split, data_dir=shared_data)
-    assert list(data.class_counts.values()) == counts
-    assert data.texts[0].startswith(first)
-    assert data.pairs[0].startswith(second) if data.pairs and second else data.pairs is second
-    assert data.label_names[data.labels[0]] == label
-    assert (data.labels.dtype, data.name, data.split) == (np.int64, name, split)
-
-
-SMALL = [entry for entry in entries("labelled") if sum(entry.rows.values()) <= 12_000]  # others take seconds
-
-
-def test_every_copy_beside_the_project_is_complete(shared_data: Path) -> None:
-    here = [entry for entry in SMALL if find(entry, shared_data)]
-    assert len(here) > 20
-    for entry in here:
-        counts = count(entry, shared_data)
-        assert counts and [counted.problem for counted in counts] == [None] * len(counts)
-        assert all(counted.rows == entry.rows[counted.split] for counted in counts)
-        assert local_files(entry, shared_data)
+    assert list(data.class_counts.values()) == counts and data.label_names[data.labels[0]] == label
+    row = next(data.rows())
+    assert len(row) == len(first) and all(
+        text.startswith(part) for text, part in zip(row, first, strict=True)
+    )
 
 
 @pytest.mark.parametrize(("name", "rows", "mean"), [("stsb-glue", 1500, 2.3639), ("cs224n-sts", 863, 2.7231)])
