@@ -22,8 +22,8 @@ from sentemb.report.page import Page
 from sentemb.report.table import Table
 from sentemb.search import SearchIndex
 from sentemb.training import TrainConfig, resolve, train
+from sentemb.training.contrastive import load_rows
 from sentemb.training.progress import ConsoleProgress
-from sentemb.training.rows import load_rows
 
 SEARCH_ENCODER = "static-mini"
 """The bundled encoder that searches."""

@@ -194,7 +194,7 @@ class _ClassMap(_Picture):
 @grouped
 def class_map(options: _ClassMap) -> None:
     """Draw a t-SNE map of texts (dots) and label vectors (stars) (SCL, figure 2; LaCon, figure 4)."""
-    from sentemb.classification.maps import map_classes
+    from sentemb.classification.evaluator import map_classes
     from sentemb.data.labelled import load_labelled
     from sentemb.data.sampling import stratified_sample
     from sentemb.report.figures import png_of

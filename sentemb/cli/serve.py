@@ -12,7 +12,7 @@ from sentemb.cli.console import next_step, say
 from sentemb.cli.options import MODEL, Fields, Values, bundled_models, grouped
 from sentemb.errors import InputError
 from sentemb.serving.settings import Settings, read_keys
-from sentemb.training.config.checks import described_error
+from sentemb.training.config.base import described_error
 
 _SERVED = Fields(
     Settings, ("indexes", "index"), ("rerankers", "reranker"), ("classifiers", "classifier"), repeated=True

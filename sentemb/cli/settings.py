@@ -64,7 +64,7 @@ def settings_command(
 
 
 def _unseen(recipe: Recipe) -> list[str]:
-    no_released = all(layer.released is None for layer in recipe.layers)
+    no_released = recipe.released is None
     return [*_HIDDEN, *option_tables(recipe.config_class), *(["preset"] if no_released else [])]
 
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from sentemb.errors import InputError, unknown
 from sentemb.training.config import ClassifierConfig, FlowConfig, MultiTaskConfig, TrainConfig
-from sentemb.training.config.checks import plain
+from sentemb.training.config.base import plain
 from sentemb.training.values import read_toml
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -269,6 +269,12 @@ def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
 def portable(base: str) -> str:
     """Return the path of a base relative to this folder, because records do not name folders of a machine."""
     return os.path.relpath(base) if Path(base).is_absolute() else base
+
+
+@cache
+def published(name: str) -> dict[str, Any]:
+    """Read a file of numbers that the papers report."""
+    return read_toml(Path(str(resources.files("sentemb.experiments"))) / "published" / f"{name}.toml")
 
 
 @cache

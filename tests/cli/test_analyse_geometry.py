@@ -11,7 +11,7 @@ from sentence_transformers import SentenceTransformer
 
 from sentemb.report.analysis import read_training_path
 from tests.cli.conftest import Command
-from tests.training.test_learning_curves import entry, make_run
+from tests.training.test_parts import entry, make_run
 
 NOUNS = "cat dog man woman birds children".split()
 

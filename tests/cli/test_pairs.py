@@ -116,7 +116,7 @@ def test_train_pairs_refuses_in_one_line(write_file, tmp_path, sentemb) -> None:
             (few, "--columns", "question,reply"),
             "does not have a column 'reply'; its columns are question, answer",
         ),
-        ((few, "--held-out", "0.9"), "held_out is 0.9; it must be at most 0.3"),
+        ((few, "--held-out", "0.9"), "held_out is '0.9'; it must be less than or equal to 0.3"),
         ((few, "--columns", "question"), "--columns question names 1 column"),
         ((tmp_path / "absent.csv",), "no such file"),
     ):
