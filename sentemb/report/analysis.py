@@ -21,7 +21,7 @@ from sentemb.report.table import ABSENT, Table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from sentemb.training.learning_curves import LearningCurves
+    from sentemb.training.folder import LearningCurves
 
 _SPEARMAN = "spearman_cosine"
 
@@ -208,7 +208,7 @@ def _learning_curves(folder: Path) -> dict[str, list[dict[int, float]]]:
 
 
 def _read_seeds(folder: Path, measures: Sequence[str]) -> list[LearningCurves]:
-    from sentemb.training.learning_curves import read_learning_curves
+    from sentemb.training.folder import read_learning_curves
 
     read = [read_learning_curves(one, measures) for one in sorted(folder.glob("seed-*")) or [folder]]
     return [one for one in read if one is not None]
