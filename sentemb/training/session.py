@@ -72,6 +72,7 @@ class Session(ABC):
     eval_on_start: ClassVar[bool] = False  # whether the untrained state is a candidate for the kept weights
     eval_steps: int  # optimizer steps between two evaluations, and between two checkpoints
     uses_prompts: ClassVar[bool] = True  # whether the model is judged with its prompts, and so trained
+    is_resumable: bool = True  # whether checkpoints have the optimizer's state
     use_last: bool = False  # keep the last weights, not those of the best score
     remarks: tuple[str, ...] = ()  # lines for the user before the run
     scores: list[float]  # dev scores in order, once training is over
@@ -145,6 +146,7 @@ class Session(ABC):
             rows_of_step=self.config.batch_size,
             card=False,
         )
+        trainer.args.save_only_model = not self.is_resumable
         trainer.data_collator.max_length = self.max_length
         notice = truncation_notice(self.config, self.model, self.rows, prompts, self.max_length)
         if fresh and notice:
