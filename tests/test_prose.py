@@ -11,8 +11,52 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-# Rooms and documents that are free of the patterns. Add the others when they are.
-CLEAN = ()
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "docs", "eval", "training")
+# Files and rooms whose prose is not reviewed yet, like benchmarks/. Remove what is clean.
+PENDING = {
+    "sentemb/_compat.py",
+    "sentemb/_files.py",
+    "sentemb/_fusion.py",
+    "sentemb/_fusion_weights.py",
+    "sentemb/_machine.py",
+    "sentemb/_network.py",
+    "sentemb/_uris.py",
+    "sentemb/errors.py",
+    "sentemb/quickstart.py",
+    "sentemb/quickstart_page.py",
+    "sentemb/quickstart_search.py",
+    "sentemb/adaptation",
+    "sentemb/augmentation",
+    "sentemb/classification",
+    "sentemb/cli",
+    "sentemb/compression",
+    "sentemb/data",
+    "sentemb/encoding",
+    "sentemb/integrations",
+    "sentemb/losses",
+    "sentemb/modules",
+    "sentemb/multitask",
+    "sentemb/pretraining",
+    "sentemb/search",
+    "sentemb/serving",
+    "sentemb/training",
+    "sentemb/transforms",
+    "tests/classification",
+    "tests/cli",
+    "tests/compression",
+    "tests/data",
+    "tests/encoding",
+    "tests/fuzz",
+    "tests/integrations",
+    "tests/kills",
+    "tests/losses",
+    "tests/modules",
+    "tests/multitask",
+    "tests/pretraining",
+    "tests/search",
+    "tests/serving",
+    "tests/training",
+}
 PATTERNS = {
     "negate the verb, not the noun": r"(?<!here )\b(?:is|are|was|were) no (?!longer\b|more\b|less\b)",
     "differ significantly": r"\b(?:told|tells?|telling)(?: \w+)? apart\b",
@@ -78,15 +122,20 @@ def findings(path: Path) -> Iterator[str]:
             yield f"{name}:{line}: {text.splitlines()[0]}: start with an imperative verb"
 
 
-def files(place: str) -> Iterator[Path]:
-    path = ROOT / place
-    yield from sorted([*path.rglob("*.py"), *path.rglob("*.md")]) if path.is_dir() else [path]
+def places() -> Iterator[str]:
+    """Yield rooms, files at the top of the package and of the tests, and documents."""
+    for folder in ("sentemb", "tests"):
+        for path in sorted((ROOT / folder).iterdir()):
+            if path.suffix == ".py" or (path / "__init__.py").exists():
+                yield path.relative_to(ROOT).as_posix()
+    yield from DOCUMENTS
 
 
-@pytest.mark.parametrize("place", CLEAN)
+@pytest.mark.parametrize("place", [place for place in places() if place not in PENDING])
 def test_prose_is_english_of_the_field(place: str) -> None:
-    found = [finding for path in files(place) for finding in findings(path)]
-    assert found == []
+    path = ROOT / place
+    paths = sorted([*path.rglob("*.py"), *path.rglob("*.md")]) if path.is_dir() else [path]
+    assert [finding for one in paths for finding in findings(one)] == []
 
 
 def test_the_guard_finds_each_pattern(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,7 +78,7 @@ class Difference:
 
     @property
     def real(self) -> bool:
-        """Whether it is significant at 0.05."""
+        """True if it is significant at 0.05."""
         return self.p < LEVEL
 
 

@@ -91,7 +91,7 @@ class STSEvaluator(SetsEvaluator):
     The data is read and checked in the constructor, so that an error shows before training starts. An
     encoder that has collapsed or diverged has no correlation: it scores 0.0 with a warning, since NaN
     compares as neither better nor worse and would leave a run without a best checkpoint. Vectors that are not
-    finite do not have a geometry, so it is left out.
+    finite do not have a geometry.
 
     Args:
         sets: Names of sets; by default STS-B, whose dev split the papers select on.

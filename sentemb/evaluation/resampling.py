@@ -30,7 +30,7 @@ Pairs = Sequence[tuple[Integers, Integers]]
 
 
 class Clusters(NamedTuple):
-    """What the items of several sets are about, such as the documents that queries were generated from."""
+    """Subjects of the items of several sets, such as the documents that queries were generated from."""
 
     of: Integers  # the number of each item's, shape (n,)
     total: int  # in all sets

@@ -44,8 +44,7 @@ class Score(_Part):
 
     dataset: str  # name of a data set of the record, or `overall`
     metric: str  # such as `spearman` or `accuracy`
-    # `all`, `mean` or `wmean` of STS subsets; what another name has, such as `dev` or `best`, is no score of
-    # the kept predictions
+    # `all`, `mean` or `wmean` of STS subsets; others, such as `dev`, are not scores of the kept predictions
     protocol: str = "all"
     value: float  # the score, in the scale of its suite
     low: float | None = None  # of its interval

@@ -28,27 +28,22 @@ from sentemb.errors import InputError
 from sentemb.evaluation.classification import TASKS, Metric, Paper, headline_of, paper_of, task_of
 from sentemb.evaluation.environment import command_line, environment
 from sentemb.evaluation.schema import DataSet, Record, Score
-from sentemb.experiments.experiment import Experiment, Method, Setting, Trial, Written, joined, portable
+from sentemb.experiments.experiment import (
+    Experiment,
+    Method,
+    Setting,
+    Trial,
+    Written,
+    joined,
+    portable,
+    published,
+)
 from sentemb.experiments.labelled_sets import LabelledSets, Rule, Splits
 from sentemb.experiments.runner import Inputs, Outcome, Place, Planned, TrialKind, short_key
 from sentemb.modules import build_head, load
 from sentemb.training import resolve
 from sentemb.training.folder import RunFolder
 from sentemb.training.objective import build_loss, takes_head
-
-# LaCon, section 3.1: one optimization for all methods, from the middle of its grids.
-_LACON: Mapping[str, Any] = {
-    "base": "bert-base-uncased",
-    "epochs": 10,
-    "batch_size": 32,
-    "learning_rate": 2e-5,
-    "schedule": "linear",
-    "warmup": 0.06,
-    "weight_decay": 0.0,
-    "max_length": 128,
-}
-# SCL, section 4.1, which does not report epochs, schedule and maximum length.
-_SCL: Mapping[str, Any] = {**_LACON, "base": "roberta-large", "batch_size": 16, "learning_rate": 1e-5}
 
 
 class ClassificationData(Written):
@@ -118,7 +113,8 @@ class ClassificationTrials(TrialKind):
     def methods(self, names: tuple[str, ...]) -> list[Method]:
         """Return the methods on a set, with the shared optimization, the base of the set and its metric."""
         (data,), experiment, made = names, self.experiment, []
-        below = joined(_SCL if self._paper == "scl" else _LACON, experiment.options)
+        shared = published("optimization")["scl" if self._paper == "scl" else "lacon"]
+        below = joined(shared, experiment.options)
         below["base"] = experiment.bases.get(data, experiment.base or below["base"])
         below["metric"] = self._metric(data)
         for method in experiment.chosen:

@@ -272,6 +272,12 @@ def portable(base: str) -> str:
 
 
 @cache
+def published(name: str) -> dict[str, Any]:
+    """Read a file of numbers that the papers report."""
+    return read_toml(Path(str(resources.files("sentemb.experiments"))) / "published" / f"{name}.toml")
+
+
+@cache
 def default_options(suite: str) -> Mapping[str, Any]:
     """Return the defaults of trainings, as in the records of a suite."""
     kinds: Mapping[str, list[type[BaseModel]]] = {

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from importlib import resources
 from itertools import combinations
 from statistics import fmean
 
@@ -15,6 +13,7 @@ from pydantic import BaseModel, field_validator
 
 from sentemb.errors import InputError
 from sentemb.evaluation.schema import OVERALL, Record
+from sentemb.experiments.experiment import published
 from sentemb.experiments.summary import options_of
 from sentemb.report.table import ABSENT, Table, mean_cell
 from sentemb.training import get_recipe
@@ -51,9 +50,7 @@ class PaperTable(BaseModel):
 @cache
 def paper_tables() -> tuple[PaperTable, ...]:
     """Read tables 1 to 10 of the paper."""
-    file = resources.files("sentemb.experiments") / "published" / "multitask.toml"
-    tables = tomllib.loads(file.read_text(encoding="utf-8"))["tables"]
-    return tuple(map(PaperTable.model_validate, tables))
+    return tuple(map(PaperTable.model_validate, published("multitask")["tables"]))
 
 
 def multitask_tables(records: Sequence[Record]) -> list[Table]:

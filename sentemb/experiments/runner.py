@@ -5,10 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
+import signal
+import tempfile
+import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -18,6 +27,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from sentemb._files import check_writable
+from sentemb._machine import cores
 from sentemb.errors import InputError
 from sentemb.evaluation import schema
 from sentemb.evaluation.naming import slug
@@ -27,7 +37,6 @@ from sentemb.evaluation.suites import get_suite
 from sentemb.experiments.experiment import Experiment, Method, Trial, checked_model, default_options
 from sentemb.experiments.labelled_sets import ImpossibleDraw
 from sentemb.experiments.summary import metric_of, score_of
-from sentemb.experiments.workers import run_tasks
 from sentemb.training.recipes import RECIPES, recipes_of
 
 if TYPE_CHECKING:
@@ -136,10 +145,11 @@ class _Task(NamedTuple):
     trial: Trial
     inputs: Inputs
 
-    def run(self) -> Outcome:
-        """Run the trial. Errors name it."""
+    def run(self) -> tuple[Outcome, float]:
+        """Run the trial and return its outcome and seconds. Errors name it."""
+        started = time.perf_counter()
         try:
-            return self.inputs.run()
+            return self.inputs.run(), time.perf_counter() - started
         except InputError as error:
             raise InputError(f"{self.trial}: {error.message}", error.hint) from error
         except Exception as error:
@@ -225,8 +235,8 @@ def run_trials(
     kind.begin(left)
     tasks = (_Task(trial, kind.prepare(trial)) for trial in list(left))
     processes = min(jobs, max(len(left), 1)) if kind.parallel else 1
-    with closing(run_tasks(_Task.run, tasks, processes)) as ended:
-        for (trial, _), outcome, taken in ended:
+    with closing(_run_tasks(tasks, processes)) as ended:
+        for trial, outcome, taken in ended:
             record = _complete(outcome.record, name, trial, plan[trial], taken)
             file = kind.file_name(trial, plan[trial])
             path = write_record(record, outcome.predictions, outcome.gold, folder, name=file)
@@ -248,6 +258,57 @@ def differing(record: Record, planned: Mapping[str, Any]) -> Iterator[str]:
         first, second = (side.get(name, defaults.get(name)) for side in (recorded, planned))
         if _json(first) != _json(second):
             yield name
+
+
+def _run_tasks(tasks: Iterable[_Task], jobs: int) -> Generator[tuple[Trial, Outcome, float], None, None]:
+    """Run tasks in this process, or in several that share the cores, and yield results with seconds.
+
+    Two processes of one thread take less time than one of two threads if batches are small. The processes are
+    spawned, because torch does not survive a fork. Each holds one end of a pipe, and ends when the other end
+    is closed: by this function, or by the system when this process dies.
+    """
+    if jobs == 1:
+        yield from ((task.trial, *task.run()) for task in tasks)
+        return
+    context = get_context("spawn")
+    theirs, ours = context.Pipe(duplex=False)
+    # Temporary files of a killed process are removed with the folder.
+    scratch = tempfile.TemporaryDirectory(prefix="sentemb-study-", ignore_cleanup_errors=True)
+    arguments = (theirs, max(1, cores() // jobs), scratch.name)
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start, initargs=arguments)
+    waiting = iter(tasks)
+    running: dict[Future[tuple[Outcome, float]], Trial] = {}
+    try:
+        while True:
+            while len(running) < jobs and (task := next(waiting, None)) is not None:
+                running[pool.submit(task.run)] = task.trial
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                yield running.pop(future), *future.result()
+    except BrokenProcessPool:
+        raise InputError(
+            "a worker process was killed, probably because the machine ran out of memory",
+            "run the same command with fewer --jobs; finished trials are kept",
+        ) from None
+    finally:
+        ours.close()
+        pool.shutdown(cancel_futures=True)
+        scratch.cleanup()
+
+
+def _start(pipe: Connection, threads: int, scratch: str) -> None:
+    import torch
+
+    tempfile.tempdir = scratch
+    torch.set_num_threads(threads)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process decides what Ctrl-C does
+    threading.Thread(target=_end_with, args=(pipe,), daemon=True).start()
+
+
+def _end_with(pipe: Connection) -> None:
+    pipe.poll(None)  # returns when the other end is closed, because nothing is ever sent
+    os._exit(1)
 
 
 def _kind_of(experiment: Experiment) -> type[TrialKind]:

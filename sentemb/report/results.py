@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sentemb.evaluation.frame import to_frame
 from sentemb.evaluation.schema import Record
 from sentemb.evaluation.suites import MULTILINGUAL, RETRIEVAL, STS, TRANSFER, Suite, get_suite
-from sentemb.report.labels import Label
+from sentemb.report.labels import Label, label_table
 from sentemb.report.table import ABSENT, Table, mean_cell, pivot
 
 if TYPE_CHECKING:
@@ -122,29 +122,21 @@ def summary_table(records: Sequence[Record], labels: Mapping[str, Label]) -> Tab
         The table, None if no model with a label has an average.
     """
     suite = get_suite(records[0].suite)
-    frame = _scores(records, average=suite, metric=suite.measure, protocol=suite.protocol)
-    frame = frame[(frame["dataset"] == AVERAGE) & frame["method"].isin(labels)]
-    if frame.empty:
+    table = label_table(sts_table(records), labels)
+    if not table.groups or table.header[-1] != AVERAGE:
         return None
-    shown = [labels[method] for method in frame["method"]]
-    order = [*dict.fromkeys((one.method, one.pooling) for one in labels.values())]
-    frame = frame.assign(
-        name=[one.method for one in shown],
-        pooling=[one.pooling for one in shown],
-        base=[one.base for one in shown],
-        place=[order.index((one.method, one.pooling)) for one in shown],
-    )
-    present = {*shown}
-    return pivot(
-        frame.sort_values("place", kind="stable"),
-        title=f"Average of {len(suite.sets)} STS sets, {suite.measure.capitalize()} x 100",
-        rows={"name": "method", "pooling": "pooling"},
-        column="base",
-        order={one.base: one.base for one in labels.values() if one in present},
-        complete=False,
-        notes=(_OVER_SEEDS,),
-        names=2,
-    )
+    cells = {
+        Label(base, *row[:2]): row[-1]
+        for base, row in zip(table.groups, table.rows, strict=True)
+        if base and row[-1] != ABSENT
+    }
+    bases = dict.fromkeys(one.base for one in labels.values() if one in cells)
+    names = dict.fromkeys((one.method, one.pooling) for one in labels.values())
+    rows = [(*name, *(cells.get(Label(base, *name), ABSENT) for base in bases)) for name in names]
+    rows = [row for row in rows if {*row[2:]} - {ABSENT}]
+    title = f"Average of {len(suite.sets)} STS sets, {suite.measure.capitalize()} x 100"
+    header = ("method", "pooling", *bases)
+    return Table(title, header, tuple(rows), notes=(_OVER_SEEDS,), names=2) if rows else None
 
 
 def transfer_table(records: Sequence[Record], preset: str) -> Table:

@@ -1,4 +1,4 @@
-"""What records say of where they were made, and timing in turns."""
+"""The environment that records name, and timing in turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layer map beside the evaluation of single poolings, and what it costs."""
+"""The layer map compared with the evaluation of single poolings, and what it costs."""
 
 from __future__ import annotations
 

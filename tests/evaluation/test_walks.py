@@ -1,4 +1,4 @@
-"""How many files of ours a call runs through: what a maintainer opens to follow it."""
+"""Numbers of files that a call runs through: what a maintainer opens to follow it."""
 
 from __future__ import annotations
 

@@ -123,18 +123,6 @@ def test_repeated_texts_are_drawn_once_and_never_where_they_are_validated_or_tes
         assert one.left_out == {"repeated": 3, "in validation or test": 5}
 
 
-def test_the_split_to_train_on_can_be_named(shared_data: Path) -> None:
-    data = LabelledSets(shared_data)
-
-    def sizes(name: str) -> tuple[int, ...]:
-        return tuple(data.splits(name, Setting("full"), 1).sizes.values())
-
-    assert sizes("ocnli/train-3k") == (2994, 500, 1475)
-    assert sizes("yelp-sample")[2] == 200
-    with pytest.raises(InputError, match="mnli-mm"):
-        sizes("mnli-mm/train")
-
-
 @pytest.mark.parametrize(
     ("data", "setting", "value", "problem"),
     [
@@ -166,6 +154,7 @@ def test_user_errors_name_what_is_wrong(data: str, setting: str, value: Any, pro
         ("trec", "lacon", (4525, 238, 500)),
         ("eprstmt", None, (131, 160, 610)),
         ("eprstmt", "lacon", (124, 7, 610)),
+        ("ocnli/train-3k", None, (2994, 500, 1475)),
     ],
 )
 def test_sizes_of_the_papers_sets(
@@ -174,3 +163,5 @@ def test_sizes_of_the_papers_sets(
     data = LabelledSets(shared_data, rule=rule)
     found = data.splits(name, Setting("full"), 1).sizes
     assert tuple(found.values()) == sizes
+    with pytest.raises(InputError, match="mnli-mm"):
+        data.splits("mnli-mm/train", Setting("full"), 1)

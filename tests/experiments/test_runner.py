@@ -69,9 +69,8 @@ def test_each_trial_has_a_record_with_everything_that_decided_it(tmp_path: Path)
     assert score_of(first, "toy") == np.mean(predicted(first) == gold) > 0.6
     assert score_of(records[1], "toy") == np.mean(gold == 0)
     assert {one.metric for one in first.scores} == {"accuracy", "f1", "macro_f1", "matthews"}
-    assert {"torch", "sentemb"} <= set(first.environment.versions) and first.environment.hardware[
-        "cores"
-    ] >= 1
+    assert {"torch", "sentemb"} <= {*first.environment.versions}
+    assert first.environment.hardware["cores"] >= 1
     assert first.environment.seconds["total"] >= first.environment.seconds["train"]
     assert lines[0] == "6 trials, 0 already finished"
     assert lines[1].startswith("[1/6] ce toy shots-60 seed 0: accuracy ") and lines[1].endswith(" left")
@@ -141,9 +140,7 @@ def test_a_wrong_method_is_refused_before_the_first_trial_runs(tmp_path: Path) -
         run_trials(ToyTrials(toy_experiment()), tmp_path, jobs=0)
     with pytest.raises(InputError, match="options cannot be saved in the record"):
         run(tmp_path, options={"D": object()})
-
-
-def test_a_failure_names_its_trial_and_keeps_the_others(tmp_path: Path) -> None:
+    # A trial that fails is named, and the others are kept.
     with pytest.raises(InputError, match=r"hard toy shots-60 seed 0: the data is too hard; take easier data"):
         run(tmp_path, "ce", "hard")
     assert [one.model for one in load_records(tmp_path)] == ["ce"]

@@ -52,8 +52,8 @@ def fit(method: Method, splits: Splits, seed: int) -> tuple[Any, Any, float]:
 
 def run_toy(trial: Trial, splits: Splits, fingerprint: str) -> Outcome:
     """Run a trial."""
-    found = Predicted(*fit(trial.method, splits, trial.seed or 0), {"train": 0.001})
-    return outcome_of(trial, splits, fingerprint, found)
+    found = fit(trial.method, splits, trial.seed or 0)
+    return outcome_of(trial, splits, fingerprint, Predicted(*found, {"train": 0.001}))
 
 
 def run_or_stay(trial: Trial, *data: Any) -> Outcome:
@@ -90,17 +90,14 @@ class ToyTrials(ClassificationTrials):
 
 def toy_experiment(*methods: str, name: str = "few-shot", seeds: int = 3, **fields: Any) -> Experiment:
     """Methods on 60 rows of the toy set."""
-    values = {"setting": "shots", "values": (60,), "datasets": ("toy",)} | fields
-    return Experiment(
-        name=name,
-        title="Toy",
-        kind="classification",
-        rows=methods or ("ce",),
-        methods=METHODS,
-        seeds=tuple(range(seeds)),
-        baseline="ce",
-        **values,
-    )
+    values = {
+        "setting": "shots",
+        "values": (60,),
+        "datasets": ("toy",),
+        "seeds": tuple(range(seeds)),
+    } | fields
+    fixed = {"title": "Toy", "kind": "classification", "baseline": "ce", "methods": METHODS}
+    return Experiment(name=name, rows=methods or ("ce",), **fixed, **values)
 
 
 def texts(split: str, size: int, seed: int, classes: int = 2, rare: float = 0.5) -> LabelledTexts:

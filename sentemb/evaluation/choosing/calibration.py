@@ -79,7 +79,7 @@ class Estimate:
 
     @property
     def is_called(self) -> bool:
-        """Whether the sign is sure enough to be reported."""
+        """True if the sign is sure enough to be reported."""
         return abs(self.mean) > _NORMAL.inv_cdf(CALLED) * self.deviation
 
     @property

@@ -141,7 +141,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Advice:
-    """What more evidence would show."""
+    """The gain from more evidence."""
 
     detectable: float  # the smallest difference of the first two systems that could have been called
     judged: int  # with so many queries with qrels ...
@@ -306,7 +306,7 @@ def rank_predicted(
             estimate = estimate.updated(apart, prediction.query_variance(first, second))
         estimates[first, second] = estimate
         estimates[second, first] = Estimate(-estimate.mean, estimate.deviation)
-    # The mean lead over all others orders them, whether judged queries moved each pair or not.
+    # The mean lead over all others orders them, whether queries with qrels moved each pair or not.
     leads = [
         sum(estimates[own, other].mean for other in range(len(names)) if other != own)
         for own in range(len(names))
@@ -315,7 +315,7 @@ def rank_predicted(
     pairs = []
     for first, second in combinations(order, 2):
         if estimates[first, second].mean < 0:
-            first, second = second, first  # judged queries of this pair say otherwise
+            first, second = second, first  # queries with qrels say otherwise
         one = estimates[first, second]
         pairs.append(
             Pair(

@@ -57,7 +57,7 @@ class LeakReport:
         found = ", ".join(f"{leak.name} ({leak.texts:,})" for leak in self.leaks)
         return (
             f"of {self.texts:,} of your sentences and queries some are in known test sets: {found}; "
-            f"models may have been trained on these, and published scores on them are no news{rest}"
+            f"models may have been trained on these, and published scores on them may be too high{rest}"
         )
 
 

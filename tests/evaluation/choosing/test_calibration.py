@@ -91,7 +91,7 @@ def test_judged_queries_and_the_prediction_are_weighted_by_their_precision() -> 
     assert found.mean == pytest.approx(weight * differences.mean() + (1 - weight) * 2.0)
     assert found.deviation == pytest.approx((1 / (1 / 25 + 1 / error)) ** 0.5)
     few = Estimate(2.0, 5.0).updated(np.zeros(3), 900.0)
-    assert few.deviation > 4  # three equal answers are no certainty
+    assert few.deviation > 4  # three equal answers are not a certainty
 
 
 def test_what_could_be_called_and_what_more_judged_queries_would_show() -> None:

@@ -1,4 +1,4 @@
-"""Systems on judged queries: the right vectors, records that hold their proof, comparisons over queries."""
+"""Systems on queries with qrels: the right vectors, records with predictions, comparisons over queries."""
 
 from __future__ import annotations
 

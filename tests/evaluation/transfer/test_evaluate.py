@@ -26,7 +26,7 @@ from tests.evaluation.conftest import letters
 
 
 def counting(texts: list[str]) -> np.ndarray:
-    """Vectors of which characters a text has: enough to tell questions apart."""
+    """Vectors of which characters a text has: enough to classify questions."""
     vectors = np.zeros((len(texts), 40), dtype=np.float32)
     for row, text in zip(vectors, texts, strict=True):
         for word in text.split():
