@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -68,15 +69,16 @@ def fit_classifier(
         >>> cola = load_labelled("cola", split="train")  # doctest: +SKIP
         >>> fit_classifier(config, cola).classifier.predict(["Cat the sat."])  # doctest: +SKIP
     """
-    if in_memory:
-        with TemporaryDirectory() as folder:
-            return fit_classifier(config.replace(output=folder), train, validation, progress=progress)
     config.check_single_seed("fit_classifier")
     check_options(config)
     _check_sets(train, validation)
-    on_main(lambda: RunFolder(Path(config.output)).check(config, resume=resume))
-    with without_upstream_bars():
+    with ExitStack() as stack:
+        if in_memory:
+            config = config.replace(output=stack.enter_context(TemporaryDirectory()))
+        on_main(lambda: RunFolder(Path(config.output)).check(config, resume=resume))
+        stack.enter_context(without_upstream_bars())
         session = on_all(lambda: ClassifierSession(config, train, validation, progress=progress))
+        session.is_resumable = not in_memory
         run = session.run(resume=resume)
         return ClassifierRun(session.classifier, run)
 
