@@ -36,7 +36,7 @@ from sentemb.encoding.shards import Row
 from sentemb.evaluation.environment import hardware
 from sentemb.search import SearchIndex
 from sentemb.search.move import fill_lancedb, move
-from sentemb.search.recall import ExactNeighbours, recall_at_k
+from sentemb.search.vectors import ExactNeighbours, recall_at_k
 
 K = 10
 SENTENCES = 170_000

@@ -34,9 +34,7 @@ from sentemb.search.plan import (
     format_bytes,
     plan_index,
 )
-from sentemb.search.recall import held_out_count
-from sentemb.search.rescoring import encodes_again
-from sentemb.search.vectors import training_points
+from sentemb.search.vectors import encodes_again, held_out_count, training_points
 
 _SECONDS = 4.0  # of encoding, so that the rate does not drown in what starting a command takes
 _PART = 4  # the smaller run has a quarter of the texts

@@ -277,7 +277,7 @@ def _show_hits(query: str, hits: list[Hit], calibration: Calibration | None) -> 
 
 def _shown(hit: Hit) -> tuple[str, list[tuple[int, int]]]:
     """Return what is printed of a document, and the words of the query in it."""
-    from sentemb.search.snippets import beginning
+    from sentemb.search.keywords import beginning
 
     if hit.snippet is not None:
         text, start, spans = hit.snippet.text, hit.snippet.start, hit.snippet.spans

@@ -24,7 +24,7 @@ from sentemb.cli.options import (
     grouped,
 )
 from sentemb.errors import InputError
-from sentemb.search.chunks import OVERLAP
+from sentemb.search.documents import OVERLAP
 
 if TYPE_CHECKING:
     from sentemb.search import Document, SearchIndex
@@ -101,7 +101,7 @@ def build(
     """Encode documents and index them. Run the same command again to resume an interrupted build."""
     from sentemb.encoding.shards import is_shard_folder
     from sentemb.search import read_documents
-    from sentemb.search.chunks import check_truncation
+    from sentemb.search.documents import check_truncation
     from sentemb.search.folder import check_output, work_folder
     from sentemb.search.keywords import check_language
     from sentemb.search.plan import parse_bytes

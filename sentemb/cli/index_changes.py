@@ -27,7 +27,7 @@ from sentemb.errors import InputError
 
 if TYPE_CHECKING:
     from sentemb.search import Changed, Document, SearchIndex
-    from sentemb.search.chunks import Truncate
+    from sentemb.search.documents import Truncate
 
 Data = Annotated[str, typer.Argument(help="Documents: file, folder, hub id or catalogue name.")]
 Moved = Annotated[

@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sentemb._fusion import FUSED, Ranking
-from sentemb._fusion_weights import Judged
+from sentemb._fusion import FUSED, Judged, Ranking
 from sentemb._threads import one_blas_thread
 from sentemb.data.bm25 import bm25_scores, bm25_weights, count_query_terms, count_terms
 from sentemb.data.sentences import word_spans

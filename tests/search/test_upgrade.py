@@ -14,7 +14,7 @@ import pytest
 
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
-from sentemb.search import encoded as shards
+from sentemb.search import documents as sizes
 from sentemb.search.folder import read_manifest
 from tests import processes
 from tests.search.bag_of_words import BagOfWords
@@ -98,7 +98,7 @@ class Slow(Turned):
 
 
 def begin(folder: Path, encoded: Any, stop: int = -1) -> None:
-    shards.SHARD_TEXTS = 50
+    sizes.SHARD_TEXTS = 50
     encoder = Slow(stop)
     SearchIndex.upgrade(folder, encoder, work_dir=folder.with_suffix(".work"))
     encoded.value = len(encoder.encoded)
