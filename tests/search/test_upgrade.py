@@ -61,7 +61,7 @@ def test_documents_are_encoded_again(tmp_path: Path, corpus: list[str], kind: An
     rebuilt = SearchIndex.build(
         [*((n, text) for n, text in enumerate(corpus) if n != 3), ("more", "w1 w1")], Turned(), kind=kind
     )
-    assert index.manifest.kind == kind and index.manifest.asked and index.manifest.dimension == 40
+    assert index.manifest.kind == kind and index.manifest.kind_requested and index.manifest.dimension == 40
     assert index.manifest.encoder.fingerprint == "turned"
     assert index.manifest.calibration == rebuilt.manifest.calibration
     assert index.manifest.recall.at_10 == rebuilt.manifest.recall.at_10
