@@ -148,7 +148,7 @@ def fit_weight(queries: Iterable[Judged]) -> Fit:
 
 
 def lean(queries: Iterable[Judged]) -> Fit:
-    """Fit the weight on queries that are generated from documents, see `sentemb.data.pseudo_queries`.
+    """Fit the weight on queries that are generated from documents, see `sentemb.data.generated_queries`.
 
     As `fit_weight`, but within two standard errors, from 0.25 to 0.7, and never leaning on a ranking that
     finds less than half of what the other does.

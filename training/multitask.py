@@ -30,8 +30,8 @@ from __future__ import annotations
 
 import sys
 
-from sentemb.cli.train import program
-from sentemb.multitask.program import ENSEMBLE, ensemble_program
+from sentemb.cli.programs import program
+from sentemb.multitask.run import ENSEMBLE, ensemble_program
 from sentemb.training.recipes import recipes_of
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from sentemb.training.config.base import Beta, EncoderConfig, Options, Seeds
+from sentemb.training.config.base import Beta, CheckedModel, EncoderConfig, Options, RunConfig, Seeds
 
 STATIC, FINISHED, RAW = "static", "finished", "raw"
 """Kinds of bases: token vectors alone, a sentence encoder, a transformer without sentence-level training."""
@@ -24,7 +24,7 @@ TAUGHT: dict[str, Any] = {"loss": "InBatchDistillationLoss", "loss_options": {"t
 """Settings with a teacher."""
 
 
-class AdaptConfig(EncoderConfig):
+class AdaptConfig(CheckedModel, EncoderConfig, RunConfig):
     """Everything but the documents that decides the weights of an adapted encoder, and where they go.
 
     Example:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sentemb.data.documents import Document
-from sentemb.data.neighborhoods import similar_documents
+from sentemb.data.generated_queries import similar_documents
 from sentemb.data.sentences import IdfWeights, remove_span, sentences_of, strip_punctuation, word_spans
 
 KINDS = {"title": 1, "sentence": 4, "crop": 1, "words": 2}

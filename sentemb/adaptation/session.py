@@ -41,11 +41,11 @@ from sentemb.modules import load
 from sentemb.modules.cards import public_name
 from sentemb.modules.source import find_source
 from sentemb.training.card import write_card
-from sentemb.training.encoder_session import EncoderSession
 from sentemb.training.length_bucketing import bucketed_by_length
 from sentemb.training.objective import build_loss, negatives_per_anchor
 from sentemb.training.outcome import Run
 from sentemb.training.progress import ConsoleProgress
+from sentemb.training.session import Session
 
 
 class Candidate(NamedTuple):
@@ -64,7 +64,7 @@ class Candidate(NamedTuple):
     general: Mapping[str, float]
 
 
-class AdaptSession(EncoderSession):
+class AdaptSession(Session):
     """Train the base on pairs of the documents; queries from held-out documents say how much of that to keep.
 
     Args:
@@ -141,9 +141,9 @@ class AdaptSession(EncoderSession):
                 self.pairs, kept, partial(self.encode_by_teacher, name=self.teacher.name)
             )
 
-    def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool, in_memory: bool) -> Any:
+    def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool) -> Any:
         """Make the trainer; pairs come in their order, and training ends with its time."""
-        trainer = super().make_trainer([*callbacks, self.limit], fresh=fresh, in_memory=in_memory)
+        trainer = super().make_trainer([*callbacks, self.limit], fresh=fresh)
         trainer.args.batch_sampler = in_order
         return trainer
 
@@ -173,7 +173,7 @@ class AdaptSession(EncoderSession):
         self.candidates = list(self._candidates(trained, before))
         able = [one for one in self.candidates if self._remembers(one, known)]
         predicted = [one for one in able if one.gain is not None]
-        place = select([one.gain for one in predicted if one.gain is not None])
+        place = select([one.gain for one in predicted if one.gain is not None], self.kind)
         chosen = None if place is None else predicted[place]
         if chosen is None:
             self.model = load(self.config.base, pooling=self.config.pooling)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from sentemb.training.config.base import Beta, CheckedModel, EncoderConfig, Options, Seed, Seeds
+from sentemb.training.config.base import Beta, CheckedModel, EncoderConfig, Options, RunConfig, Seed, Seeds
 
 MOST_TEXTS = 200_000
 """Number of texts that the teacher encodes by default."""
@@ -39,7 +39,7 @@ class StaticOptions(CheckedModel):
     seed: Seed = Field(0, description="Random seed.")
 
 
-class LayeredConfig(EncoderConfig):
+class LayeredConfig(CheckedModel, EncoderConfig, RunConfig):
     """Configuration of a student with fewer layers; with the texts it determines the weights."""
 
     # The arithmetic is chosen by the machine.

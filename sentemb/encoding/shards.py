@@ -24,7 +24,7 @@ import pyarrow.ipc
 from sentemb._files import new_file, read_json, sha256_of, write_json
 from sentemb._machine import describe_processor
 from sentemb._uris import local_path
-from sentemb.data.tables import IDS_HINT
+from sentemb.data.documents import IDS_HINT
 from sentemb.encoding.encoder import Role, TextEncoder, Vectors
 from sentemb.encoding.roles import for_role
 from sentemb.errors import InputError

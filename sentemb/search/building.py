@@ -40,6 +40,7 @@ from sentemb.search.documents import (
     Truncate,
     chunk_documents,
     encode_unique,
+    normalize_for,
 )
 from sentemb.search.folder import (
     SCHEMA,
@@ -67,7 +68,6 @@ from sentemb.search.vectors import (
     VectorIndex,
     build_vectors,
     encodes_again,
-    normalize_for,
 )
 
 logger = logging.getLogger(__name__)

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from sentemb.data.documents import Document as Document
 from sentemb.data.documents import plain_metadata
 from sentemb.data.documents import read_documents as read_documents
-from sentemb.encoding.encoder import TextEncoder, Vectors, check_finite
+from sentemb.encoding.encoder import TextEncoder, Vectors, check_finite, normalised
 from sentemb.encoding.tokens import tokens_of
 from sentemb.errors import InputError
 from sentemb.search.passages import Span, split
+from sentemb.search.plan import Metric
 
 logger = logging.getLogger(__name__)
 
@@ -267,6 +268,11 @@ def encode_unique(encoder: TextEncoder, texts: Sequence[str]) -> Vectors:
     places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
     vectors = encode_checked(encoder, list(places))
     return vectors if len(places) == len(texts) else vectors[[places[text] for text in texts]]
+
+
+def normalize_for(metric: Metric, vectors: Vectors) -> Vectors:
+    """Return vectors (n, dim) whose inner products are the metric's scores."""
+    return normalised(vectors) if metric == "cosine" else np.ascontiguousarray(vectors, dtype=np.float32)
 
 
 def metadata_json(document: Document) -> str | None:

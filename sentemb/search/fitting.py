@@ -9,15 +9,14 @@ from dataclasses import asdict
 import numpy as np
 
 from sentemb._fusion import FUSED, Judged, fit_weight, lean
-from sentemb.data.pseudo_queries import FEWEST, MOST_DOCUMENTS, QUERIES, cut_queries, rank_both
+from sentemb.data.generated_queries import FEWEST, MOST_DOCUMENTS, QUERIES, cut_queries, rank_both
 from sentemb.encoding.encoder import TextEncoder
 from sentemb.encoding.roles import for_role
 from sentemb.errors import InputError
-from sentemb.search.documents import check_id, encode_checked
+from sentemb.search.documents import check_id, encode_checked, normalize_for
 from sentemb.search.manifest import HybridWeight
 from sentemb.search.searching import SearchOptions, check_queries, rank_dense, rank_keyword, ranking
 from sentemb.search.store import Store
-from sentemb.search.vectors import normalize_for
 
 logger = logging.getLogger(__name__)
 

@@ -61,6 +61,7 @@ _OURS = re.compile(
     # What earlier versions wrote, which an index in their place removes.
     r"|(documents|living)-[0-9a-f]{16}\.sqlite(-wal|-shm|-journal)?|adapter-[0-9a-f]{16}\.npy"
 )
+DATABASE_ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter where SQLite cannot say why
 _NO_SPACE = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHM")
 
 # The ids' column has no type, so that SQLite keeps the integer 1 and the string "1" apart. Numbers are never
@@ -194,16 +195,21 @@ def bytes_on_disk(path: Path) -> int:
 
 @contextlib.contextmanager
 def database_errors(path: Path, *, writes: bool = False) -> Iterator[None]:
-    """Name the file that SQLite cannot make sense of, or cannot write, as where the disk is full."""
+    """Raise what `database_error` returns of errors of SQLite."""
     try:
         yield
-    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter where it cannot say why
-        name = str(getattr(error, "sqlite_errorname", None))
-        # Reading may write the log.
-        if name.startswith(_NO_SPACE) or (writes and isinstance(error, sqlite3.OperationalError)):
-            code = errno.ENOSPC if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")) else errno.EIO
-            raise OSError(code, f"{os.strerror(code)} ({error})", str(path)) from error
-        raise InputError(f"the database {path} cannot be read: {error}", REBUILD) from None
+    except DATABASE_ERRORS as error:
+        raise database_error(error, path, writes=writes) from error
+
+
+def database_error(error: Exception, path: Path, *, writes: bool = False) -> Exception:
+    """Name the file that SQLite cannot make sense of, or cannot write, as where the disk is full."""
+    name = str(getattr(error, "sqlite_errorname", None))
+    # Reading may write the log.
+    if name.startswith(_NO_SPACE) or (writes and isinstance(error, sqlite3.OperationalError)):
+        code = errno.ENOSPC if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")) else errno.EIO
+        return OSError(code, f"{os.strerror(code)} ({error})", str(path))
+    return InputError(f"the database {path} cannot be read: {error}", REBUILD)
 
 
 @contextlib.contextmanager

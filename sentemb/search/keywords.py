@@ -1,8 +1,8 @@
 """Keyword search: the terms of documents in SQLite's full-text index (FTS5), BM25, and snippets.
 
 SQLite splits the documents and keeps which has which term; a document that goes takes its terms with it. The
-scores are computed here, from lists that are read once for each term and state: they equal SQLite's own
-`bm25()`, which looks at every document that has any term of a query each time.
+scores are computed from lists that are read once for each term and state: they equal SQLite's own `bm25()`,
+which looks at every document that has any term of a query each time.
 """
 
 from __future__ import annotations
@@ -21,17 +21,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sentemb.data.bm25 import Postings
 from sentemb.data.keywords import (
-    K1,
     STEMMER,
     SUPPORT,
-    B,
-    bm25_idf,
     document_places,
     document_text,
     query_texts,
     tokenizer,
-    varints,
 )
 from sentemb.data.language import language_of
 from sentemb.errors import InputError
@@ -41,10 +38,7 @@ SAMPLE = 500
 """Texts whose words tell the language of all."""
 # The index has no copy of the texts: to forget a document it is given the text again.
 _SCHEMA = "CREATE VIRTUAL TABLE keywords USING fts5(text, content='', tokenize=\"{}\")"
-# Lists of numbers are joined by SQLite: a row for each would take ten times as long.
 VOCABULARY = "CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, keywords, instance)"
-_HOLDING = "SELECT group_concat(doc) FROM terms WHERE term = ?"
-_LENGTHS = "SELECT group_concat(id), group_concat(hex(sz), '') FROM keywords_docsize"
 # Lists that are kept: 12 bytes for each term of each document, 50 MB.
 _KEPT = 1 << 22
 
@@ -119,9 +113,8 @@ class Keywords:
     """The terms of the documents in one state; lists are read when they are needed, and kept."""
 
     def __init__(self) -> None:
-        self._shares: NDArray[np.float64] | None = None  # by which lengths raise what a term must have
-        self._documents = 0
-        self._postings: dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = {}
+        self._postings: Postings | None = None
+        self._lists: dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = {}
         self._kept = 0
 
     def rank(
@@ -130,18 +123,19 @@ class Keywords:
         """Return scores and numbers of the best documents of a mask; of equal ones the first is first."""
         if not query.content:
             return []
-        shares = self._lengths(connection)
-        # Others may empty the lists meanwhile.
-        postings = {
-            term: self._postings.get(term) or self._read(connection, term, shares) for term in chain(*query)
-        }
-        scores = np.zeros(len(shares))
+        try:
+            self._postings = self._postings or Postings(connection, "keywords")
+            # Others may empty the lists meanwhile.
+            lists = {term: self._lists.get(term) or self._read(connection, term) for term in chain(*query)}
+        except (ValueError, IndexError):
+            raise InputError("the keyword index is damaged", "run `sentemb index compact`") from None
+        scores = np.zeros(len(self._postings.shares))
         for term, count in query.content.items():
-            documents, weights = postings[term]
+            documents, weights = lists[term]
             scores[documents] += count * weights
         held = scores > 0
         for term, count in query.support.items():
-            documents, weights = postings[term]
+            documents, weights = lists[term]
             scores[documents] += SUPPORT * count * weights * held[documents]
         if among is not None:
             scores[len(among) :] = 0
@@ -153,39 +147,16 @@ class Keywords:
         order = found[np.lexsort((found, -scores[found]))[:k]]
         return list(zip(scores[order].tolist(), order.tolist(), strict=True))
 
-    def _lengths(self, connection: sqlite3.Connection) -> NDArray[np.float64]:
-        if self._shares is None:
-            numbers, sizes = connection.execute(_LENGTHS).fetchone()
-            documents, lengths = _integers(numbers), varints(bytes.fromhex(sizes or ""))
-            if len(lengths) != len(documents):
-                raise InputError("the keyword index is damaged", "run `sentemb index compact`")
-            shares = np.ones(int(documents.max(initial=-1)) + 1)
-            if len(lengths):
-                shares[documents] = 1 - B + B * lengths / max(float(lengths.mean()), 1e-12)
-            self._documents, self._shares = len(documents), shares
-        return self._shares
-
     def _read(
-        self, connection: sqlite3.Connection, term: str, shares: NDArray[np.float64]
+        self, connection: sqlite3.Connection, term: str
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the documents that have a term, and what it adds to the score of each."""
-        instances = _integers(connection.execute(_HOLDING, (term,)).fetchone()[0])
-        starts = np.flatnonzero(np.diff(instances, prepend=-1))
-        documents = instances[starts]
-        counts = np.diff(starts, append=len(instances)).astype(np.float64)
-        if len(documents) and documents[-1] >= len(shares):
-            raise InputError("the keyword index is damaged", "run `sentemb index compact`")
-        idf = bm25_idf(self._documents, len(documents))
-        weights = counts * (K1 + 1) / (counts + K1 * shares[documents]) * idf
-        if self._kept + len(documents) > _KEPT:
-            self._postings, self._kept = {}, 0
-        self._postings[term] = found = documents, weights
-        self._kept += len(documents)
+        assert self._postings is not None
+        found = self._postings.read(term, connection)
+        if self._kept + len(found[0]) > _KEPT:
+            self._lists, self._kept = {}, 0
+        self._lists[term] = found
+        self._kept += len(found[0])
         return found
-
-
-def _integers(joined: str | None) -> NDArray[np.int64]:
-    return np.fromstring(joined or "", dtype=np.int64, sep=",")
 
 
 def terms_of(documents: Sequence[str], language: str) -> list[Counter[str]]:

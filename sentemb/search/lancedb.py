@@ -38,6 +38,7 @@ from sentemb.search.documents import (
     documents_of,
     metadata_json,
     next_id_after,
+    normalize_for,
 )
 from sentemb.search.fields import Field
 from sentemb.search.keywords import QueryTerms, terms_of
@@ -45,7 +46,7 @@ from sentemb.search.manifest import HybridWeight, Manifest
 from sentemb.search.passages import Span
 from sentemb.search.plan import Kind
 from sentemb.search.store import Capability, Changed, Fetched, Prepare, Ranked, known_id, repeated_id
-from sentemb.search.vectors import best_documents, normalize_for, rank, score
+from sentemb.search.vectors import best_documents, rank, score
 from sentemb.search.where import NotSqlError, Where, number, type_of
 
 SCHEME = "lancedb:"

@@ -20,11 +20,13 @@ import numpy as np
 from sentemb._files import settle, sha256_of
 from sentemb.encoding.encoder import TextEncoder
 from sentemb.errors import InputError
-from sentemb.search.documents import Progress, documents_of
+from sentemb.search.documents import Progress, documents_of, normalize_for
 from sentemb.search.folder import (
+    DATABASE_ERRORS,
     REBUILD,
     Writer,
     changing,
+    database_error,
     database_errors,
     is_sealed,
     new_database,
@@ -39,7 +41,7 @@ from sentemb.search.manifest import HybridWeight, Manifest
 from sentemb.search.plan import Kind
 from sentemb.search.snapshot import LocalSnapshot, Part, State, read_chunks, read_vectors
 from sentemb.search.store import Capability, Changed, Prepare
-from sentemb.search.vectors import Alive, VectorIndex, normalize_for
+from sentemb.search.vectors import Alive, VectorIndex
 
 logger = logging.getLogger(__name__)
 
@@ -107,17 +109,18 @@ class LocalStore:
         """Read one state, regardless of what others write meanwhile."""
         connection = self._connect()
         try:
-            with database_errors(self.database):
-                attempt = 0
-                while True:
-                    connection.execute("BEGIN")
-                    try:
-                        state = self._current(connection, is_patient=attempt < _PATIENCE)
-                        break
-                    except _OutdatedError:
-                        connection.execute("ROLLBACK")
-                        attempt += 1
-                yield LocalSnapshot(self.database, connection, state, self.encoder)
+            attempt = 0
+            while True:
+                connection.execute("BEGIN")
+                try:
+                    state = self._current(connection, is_patient=attempt < _PATIENCE)
+                    break
+                except _OutdatedError:
+                    connection.execute("ROLLBACK")
+                    attempt += 1
+            yield LocalSnapshot(self.database, connection, state, self.encoder)
+        except DATABASE_ERRORS as error:
+            raise database_error(error, self.database) from error
         finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")

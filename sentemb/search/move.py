@@ -31,7 +31,7 @@ from sentemb.search.building import (
     stored_rows,
 )
 from sentemb.search.calibration import calibrate
-from sentemb.search.documents import Batches, ChunkedDocument, Document, Progress, as_documents
+from sentemb.search.documents import Batches, ChunkedDocument, Document, Progress, as_documents, normalize_for
 from sentemb.search.folder import check_output
 from sentemb.search.index import LANCEDB, SearchIndex
 from sentemb.search.keywords import AUTO, SAMPLE
@@ -50,7 +50,7 @@ from sentemb.search.lancedb import (
 from sentemb.search.local import LocalStore
 from sentemb.search.manifest import EncoderFacts, Manifest
 from sentemb.search.plan import Metric
-from sentemb.search.vectors import Rows, normalize_for
+from sentemb.search.vectors import Rows
 
 _BATCH, _COMMITTED = 1024, 16_384
 

@@ -13,11 +13,10 @@ from sentemb._fusion import EVEN, FUSED, Ranking, fuse
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.calibration import lowest_score
-from sentemb.search.documents import check_letters
+from sentemb.search.documents import check_letters, normalize_for
 from sentemb.search.keywords import Snippet, query_terms, snippets_of
 from sentemb.search.passages import Span
 from sentemb.search.store import Fetched, Ranked, Snapshot
-from sentemb.search.vectors import normalize_for
 from sentemb.search.where import Where
 
 logger = logging.getLogger(__name__)

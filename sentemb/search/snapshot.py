@@ -24,6 +24,7 @@ from sentemb.search.documents import (
     chunk_number,
     documents_of,
     encode_checked,
+    normalize_for,
 )
 from sentemb.search.fields import Field, read_fields
 from sentemb.search.folder import CHUNKED, REBUILD, TRUNCATED, checksum_of, unseal
@@ -38,7 +39,6 @@ from sentemb.search.vectors import (
     VectorIndex,
     best_documents,
     candidates_for,
-    normalize_for,
     rank,
     score,
     score_unique,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, NamedTuple, Protocol
 
-from sentemb.data.tables import IDS_HINT
+from sentemb.data.documents import IDS_HINT
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.documents import Batches, ChunkedDocument, Document, Numbers, Progress

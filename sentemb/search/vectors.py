@@ -12,11 +12,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sentemb.encoding.encoder import BAGS, Vectors, normalised
+from sentemb.encoding.encoder import BAGS, Vectors
 from sentemb.errors import InputError
 from sentemb.search.documents import Numbers, Progress, documents_of
 from sentemb.search.manifest import Recall
-from sentemb.search.plan import IndexPlan, Kind, Metric
+from sentemb.search.plan import IndexPlan, Kind
 from sentemb.search.store import Ranked
 
 # faiss's type stubs lack half of what is used here.
@@ -383,11 +383,6 @@ def encodes_again(rescore: Rescore, details: Mapping[str, Any]) -> bool:
 def candidates_for(rescored: int, k: int) -> int:
     """Return how many candidates are ranked for so many hits, where 10 take `rescored`."""
     return max(k, rescored, min(rescored * k // K, _MOST_CANDIDATES))
-
-
-def normalize_for(metric: Metric, vectors: Vectors) -> Vectors:
-    """Return vectors (n, dim) whose inner products are the metric's scores."""
-    return normalised(vectors) if metric == "cosine" else np.ascontiguousarray(vectors, dtype=np.float32)
 
 
 def score(queries: Vectors, places: Numbers, vectors: Vectors) -> Vectors:

@@ -57,7 +57,7 @@ def test_one_call_makes_a_folder_with_record_and_card(texts: Path, tiny_bert: Pa
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"dimension": 1}, "dimension is 1; it must be at least 2"),
+        ({"dimension": 1}, "dimension is 1; it must be greater than or equal to 2"),
         ({"dtype": "int4"}, "dtype is 'int4'"),
         ({"vocabluary": 2000}, "unknown setting: vocabluary; did you mean vocabulary"),
         ({"text_column": "body"}, "body"),
