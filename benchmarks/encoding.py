@@ -21,7 +21,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
 from torch import nn
@@ -29,9 +31,9 @@ from torch import nn
 from sentemb._files import write_json, write_text
 from sentemb.data.sts import STS_SETS, ScoredPairs
 from sentemb.encoding import load_encoder
-from sentemb.encoding.batching import padding_share, tokenise
 from sentemb.encoding.linear import PackedLinear
 from sentemb.encoding.sentence import TOKEN_BUDGET_CPU
+from sentemb.encoding.tokens import batches, tokenise
 from sentemb.evaluation.environment import hardware, library_versions
 from sentemb.evaluation.sts import evaluate_pairs, load_sets
 
@@ -91,6 +93,13 @@ def peak_rate(model: SentenceTransformer, rows: int = 2048, rounds: int = 15) ->
     return best
 
 
+def padding_share(lengths: NDArray[np.int64]) -> float:
+    """The share of all positions that would be padding without batches of one length."""
+    made = batches(lengths, token_budget=TOKEN_BUDGET_CPU)
+    positions = sum(len(batch) * int(lengths[batch].max()) for batch in made)
+    return 1.0 - int(lengths.sum()) / positions
+
+
 def work(model: SentenceTransformer, sets: Sequence[ScoredPairs]) -> dict[str, float]:
     sentences = [text for pairs in sets for text in (*pairs.first, *pairs.second)]
     lengths = tokenise(model.tokenizer, list(dict.fromkeys(sentences))).lengths
@@ -100,7 +109,7 @@ def work(model: SentenceTransformer, sets: Sequence[ScoredPairs]) -> dict[str, f
         "unique": len(lengths),
         "tokens": int(lengths.sum()),
         "mean_tokens": float(lengths.mean()),
-        "padding_share": padding_share(lengths, token_budget=TOKEN_BUDGET_CPU),
+        "padding_share": padding_share(lengths),
         "gflop_linear": 2e-9 * multiplications * int(lengths.sum()),
     }
 

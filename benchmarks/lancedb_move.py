@@ -31,8 +31,7 @@ from search import Lookup, read_corpus, resident
 from sentemb._files import write_json, write_text
 from sentemb.encoding import load_encoder
 from sentemb.encoding.encoder import normalised
-from sentemb.encoding.sharding import encode_shards
-from sentemb.encoding.shards import Row
+from sentemb.encoding.shards import Row, encode_shards
 from sentemb.evaluation.environment import hardware
 from sentemb.search import SearchIndex
 from sentemb.search.move import fill_lancedb, move

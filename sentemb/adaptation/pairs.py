@@ -46,7 +46,7 @@ class Pair(NamedTuple):
 
 
 def allows_pair(document: Document) -> bool:
-    """Whether a pair can be cut out of a document: it has six words."""
+    """Return whether a pair can be generated from a document: it has six words."""
     return len(word_spans(document.whole)) >= 2 * _SHORTEST
 
 
@@ -59,13 +59,13 @@ def draw_pairs(
 
     Args:
         documents: The documents to train on.
-        count: How many pairs.
+        count: Number of pairs.
         language: Code of the documents' language.
-        seed: Of the draws.
-        batch_size: Of these batches, which have no document twice where so many allow a pair.
+        seed: Seed of the draws.
+        batch_size: Size of batches, which do not have a document twice if so many allow a pair.
 
     Returns:
-        The pairs; none where no document has six words.
+        The pairs; none if no document has six words.
 
     Example:
         >>> from sentemb.data.documents import Document

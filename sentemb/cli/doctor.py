@@ -86,7 +86,7 @@ def _checked(models: list[str]) -> tuple[Table, bool]:
     """Compare vectors alone and in batches for each model in each precision."""
     from sentemb.data.bundled_text import bundled_sentences
     from sentemb.encoding import load_encoder
-    from sentemb.encoding.company import compare_batches
+    from sentemb.encoding.rows import compare_batches
     from sentemb.report.table import Table
 
     sentences = bundled_sentences()
@@ -95,10 +95,13 @@ def _checked(models: list[str]) -> tuple[Table, bool]:
     for model in models:
         for precision in ("float32", "reduced"):
             encoder = load_encoder(model, precision=precision)
-            found = compare_batches(encoder, texts)
-            holds = holds and not found.changed
+            changed, largest = compare_batches(encoder, texts)
+            holds = holds and not changed
+            verdict = f"identical alone and in a batch ({len(texts)} texts)"
+            if changed:
+                verdict = f"{changed} of {len(texts)} texts depend on the batch, by up to {largest:.1g}"
             kernel = str(encoder.describe().get("linear_kernel", "–"))
-            rows.append((encoder.name, precision, kernel, found.verdict))
+            rows.append((encoder.name, precision, kernel, verdict))
     return Table(
         "Vectors alone and in a batch", ("model", "precision", "kernel", "vectors"), tuple(rows), names=4
     ), holds

@@ -64,7 +64,7 @@ def encode(options: _Options) -> None:
     """
     data, output = options.data, options.output
     refuse_unusable_output(output, [data, options.model], cache=options.cache_dir)
-    from sentemb.encoding.sharding import encode_shards
+    from sentemb.encoding.shards import encode_shards
     from sentemb.modules.cards import public_name
     from sentemb.search import read_documents
 

@@ -20,8 +20,7 @@ import faiss
 import numpy as np
 
 from sentemb.encoding.resolve import load_encoder
-from sentemb.encoding.sharding import SHARD_SIZE, encode_shards
-from sentemb.encoding.shards import Row
+from sentemb.encoding.shards import SHARD_SIZE, Row, encode_shards
 from sentemb.encoding.workers import local_pool
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from sentemb.encoding import EncoderSpec
-from sentemb.encoding.encoder import TextEncoder, Vectors, normalised
-from sentemb.encoding.roles import for_role
+from sentemb.encoding.encoder import TextEncoder, Vectors, for_role, normalised
 from sentemb.errors import InputError
 from sentemb.integrations._own import ids_of, own_ids
 from sentemb.integrations.embeddings import EmbeddingsEncoder

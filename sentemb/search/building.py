@@ -18,8 +18,7 @@ import faiss
 import numpy as np
 
 from sentemb import __version__
-from sentemb.encoding.encoder import TextEncoder, Vectors
-from sentemb.encoding.roles import for_role
+from sentemb.encoding.encoder import TextEncoder, Vectors, for_role
 from sentemb.errors import InputError
 from sentemb.search import encoded as shards
 from sentemb.search.cache import build_cache, calibration_of, place_cache

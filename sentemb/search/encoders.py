@@ -6,9 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sentemb.encoding.encoder import TextEncoder
-from sentemb.encoding.roles import for_role
-from sentemb.encoding.spec import EncoderSpec
+from sentemb.encoding.encoder import EncoderSpec, TextEncoder, for_role
 from sentemb.errors import InputError
 from sentemb.search.manifest import EncoderFacts
 

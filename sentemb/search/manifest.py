@@ -12,8 +12,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from sentemb.data.keywords import RULES
+from sentemb.encoding.encoder import EncoderSpec
 from sentemb.encoding.encoder import Role as TextRole
-from sentemb.encoding.spec import EncoderSpec
 from sentemb.errors import InputError
 from sentemb.search.calibration import Calibration
 from sentemb.search.chunks import OVERLAP, Truncate

@@ -12,9 +12,8 @@ from sentemb.data.labelled import LabelledTexts, text_key
 from sentemb.data.nli import Triple
 from sentemb.data.paraphrases import NAMES, paraphrase_components
 from sentemb.data.stored_texts import first_places, spill_to_disk
-from sentemb.encoding.encoder import TextEncoder, Vectors, normalised
+from sentemb.encoding.encoder import TextEncoder, Vectors, for_role, normalised
 from sentemb.encoding.nearest import NOTHING, merged, rows_of_block
-from sentemb.encoding.roles import for_role
 from sentemb.errors import InputError
 from sentemb.limits import refuse_above
 from sentemb.search.pool import Pool, Rows, TextPool

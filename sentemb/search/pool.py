@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sentemb._uris import local_path
-from sentemb.encoding.encoder import TextEncoder, Vectors
-from sentemb.encoding.roles import for_role
+from sentemb.encoding.encoder import TextEncoder, Vectors, for_role
 from sentemb.encoding.shards import ShardFolder, is_shard_folder
 from sentemb.search.documents import Document
 from sentemb.search.encoders import loaded_encoder

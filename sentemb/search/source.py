@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from sentemb.encoding.encoder import TextEncoder
+from sentemb.encoding.encoder import EncoderSpec, TextEncoder
 from sentemb.encoding.shards import Batch, ShardFolder
-from sentemb.encoding.spec import EncoderSpec
 from sentemb.search.documents import Document
 
 

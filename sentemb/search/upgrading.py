@@ -6,9 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Literal
 
-from sentemb.encoding.encoder import TextEncoder
-from sentemb.encoding.roles import for_role
-from sentemb.encoding.spec import EncoderSpec
+from sentemb.encoding.encoder import EncoderSpec, TextEncoder, for_role
 from sentemb.search.building import Building, BuildOptions
 from sentemb.search.chunks import Truncate, chunk_documents
 from sentemb.search.encoded import Progress
