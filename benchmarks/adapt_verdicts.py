@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from scipy import optimize
 
 from sentemb._files import write_json, write_text
-from sentemb.adaptation.config import SHARES
+from sentemb.adaptation.config import FINISHED, RAW, SHARES, STATIC
 from sentemb.adaptation.gain import Calibration, Change, Gain, Reliability, change_of, select
 from sentemb.adaptation.held_out import MEASURES, NDCG, RECALL, Scores, scores_on
 from sentemb.adaptation.run import AdaptSession, configured, weights_of
@@ -187,8 +187,8 @@ def trials(runs: Sequence[dict[str, Any]]) -> list[Trial]:
     ]
 
 
-# Prior of the coefficients, and of the two parts of the spread with its weight.
-_RIDGE, _SPREAD, _FIRM = 0.5, np.array([4.0, 0.3]), 0.05
+# Prior of the coefficients, and of the parts of the spread with its weight.
+_RIDGE, _SPREAD, _FIRM = 0.5, np.array([4.0, 4.0, 4.0, 0.3]), 0.05
 # What is assumed of the spread while coefficients are fitted: per share, and per point of recall.
 _PER_SHARE, _PER_POINT = 3.0, 0.3
 
@@ -205,21 +205,21 @@ def coefficients(some: Sequence[Trial], target: str) -> Double:
     return np.asarray(np.linalg.solve(left.T @ left + _RIDGE * np.eye(left.shape[1]), left.T @ right))
 
 
-def spread(some: Sequence[Trial], predicted: Double) -> tuple[float, float]:
-    """Fit the spread of predictions of left-out trials by maximum likelihood."""
+def spread(some: Sequence[Trial], predicted: Double) -> Double:
+    """Fit the spread of predictions of left-out trials by maximum likelihood: one per kind, one relative."""
     truth, error, share, weight = (
         np.array(values)
         for values in zip(*((one.ndcg, one.error, one.change.share, one.weight) for one in some), strict=True)
     )
+    kinds = np.array([(FINISHED, STATIC, RAW).index(one.kind) for one in some])
 
     def loss(logs: Double) -> float:
-        fixed, relative = np.exp(logs)
-        variance = (fixed * share) ** 2 + (relative * predicted) ** 2 + error**2
+        parts = np.exp(logs)
+        variance = (parts[kinds] * share) ** 2 + (parts[3] * predicted) ** 2 + error**2
         own = 0.5 * np.log(variance) + 0.5 * (truth - predicted) ** 2 / variance
         return float(np.average(own, weights=weight)) + _FIRM * float(((logs - np.log(_SPREAD)) ** 2).sum())
 
-    fixed, relative = np.exp(optimize.minimize(loss, np.log(_SPREAD), method="Nelder-Mead").x)
-    return float(fixed), float(relative)
+    return np.asarray(np.exp(optimize.minimize(loss, np.log(_SPREAD), method="BFGS").x))
 
 
 def left_out(some: Sequence[Trial]) -> Double:
@@ -278,7 +278,7 @@ def verdicts(runs: dict[tuple[str, str, int], list[tuple[Trial, Gain]]]) -> list
     """Apply the rule to each run."""
     found = []
     for (name, base, seed), candidates in runs.items():
-        place = select([gain for _, gain in candidates])
+        place = select([gain for _, gain in candidates], candidates[0][0].kind)
         weight, before = candidates[0][0].weight, candidates[0][0].before
         if place is None:
             found.append(Verdict(name, base, seed, before, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, weight))

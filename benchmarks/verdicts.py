@@ -33,8 +33,7 @@ from scipy import optimize, stats
 
 from sentemb._files import write_json, write_text
 from sentemb.data.bm25 import count_terms
-from sentemb.data.generated_queries import CHOOSING, SENTENCE, generate_queries
-from sentemb.data.neighborhoods import latent_vectors
+from sentemb.data.generated_queries import CHOOSING, SENTENCE, generate_queries, latent_vectors
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.evaluation.choosing.calibration import (

@@ -1,4 +1,4 @@
-r"""What the site makes while it is built: formulas, defaults of recipes, and results.
+r"""Contents that the site makes while it is built: formulas, defaults of recipes, and results.
 
 - `$$ … $$` and `\( … \)` become MathML, which browsers draw without a script.
 - `<!-- defaults: RECIPE -->` becomes the recipe's defaults with their sources.

@@ -24,8 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from efficiency import PUBLISHED as SECONDS
-from efficiency import REFERENCE
+from efficiency import REFERENCE, efficiency_table
 
 from sentemb._files import read_json, write_text
 from sentemb.errors import InputError
@@ -34,9 +33,8 @@ from sentemb.evaluation.suites import MULTILINGUAL, STS
 from sentemb.evaluation.timing import Times
 from sentemb.experiments import load_experiment
 from sentemb.report import sts_table, transfer_table
-from sentemb.report.efficiency import efficiency_table
 from sentemb.report.labels import label_table, mark_best, read_labels
-from sentemb.report.sections import Section, latex_report, markdown_report
+from sentemb.report.page import Section, latex_report, markdown_report
 from sentemb.report.table import ABSENT, Table
 from sentemb.training.program import run_with_options
 
@@ -236,7 +234,9 @@ def efficiency(folder: Path) -> Table | None:
         raise InputError(
             f"{path} is not a record of eval/efficiency.py: {error}", "run eval/efficiency.py again"
         ) from error
-    return efficiency_table(times, title=title, reference=REFERENCE, published=SECONDS)
+    if REFERENCE not in times:
+        raise InputError(f"{path}: the reference method {REFERENCE} was not measured", "measure it too")
+    return efficiency_table(times, title=title)
 
 
 def is_roberta(base: str) -> bool:

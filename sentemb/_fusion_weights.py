@@ -78,7 +78,7 @@ def fit_weight(queries: Iterable[Judged]) -> Fit:
 
 
 def lean(queries: Iterable[Judged]) -> Fit:
-    """The weight by queries that are cut from the documents, see `sentemb.data.pseudo_queries`.
+    """The weight by queries that are cut from the documents, see `sentemb.data.generated_queries`.
 
     As `fit_weight`, but within two standard errors, from 0.25 to 0.7, and never leaning on a ranking that
     finds less than half of what the other does.

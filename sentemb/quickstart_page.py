@@ -12,9 +12,7 @@ from sentemb.adaptation import Adapted
 from sentemb.data.bundled_text import bundled_pairs, bundled_uses
 from sentemb.encoding import load_encoder
 from sentemb.quickstart_search import DEV, METRICS, TEST, Answers
-from sentemb.report.curves import curve_figure
-from sentemb.report.figures import svg_of
-from sentemb.report.intervals import interval_figure
+from sentemb.report.figures import curve_figure, interval_figure, svg_of
 from sentemb.report.maps import map_figure, project_to_plane
 from sentemb.report.page import Answer, Page
 from sentemb.report.table import ABSENT, Table

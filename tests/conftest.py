@@ -139,7 +139,7 @@ def write_file(tmp_path: Path) -> Callable[[str, str | bytes], Path]:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of real data beside the project, or `SENTEMB_TEST_DATA`; skips where there is none."""
+    """The folder of real data next to the project, or `SENTEMB_TEST_DATA`; skips where there is none."""
     default = Path(__file__).resolve().parents[2] / "shared" / "data"
     folder = Path(os.environ.get("SENTEMB_TEST_DATA", default))
     if not (folder / "senteval").is_dir():

@@ -222,7 +222,7 @@ def write_encoder(
     include_prompt: bool = True,
     **settings: Any,
 ) -> None:
-    """Write a transformer with the files that sentence-transformers puts beside it on the hub."""
+    """Write a transformer with the files that sentence-transformers puts next to it on the hub."""
     write_network(folder, kind, **settings)
     place = folder / "1_Pooling"
     place.mkdir()

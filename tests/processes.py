@@ -25,7 +25,7 @@ def start(target: Callable[..., None], *arguments: Any, log: Path, **environment
 
 
 def run_code(code: str, *arguments: str) -> None:
-    """What `python -c CODE ARGUMENTS` does."""
+    """Run `python -c CODE ARGUMENTS`."""
     sys.argv = ["-c", *arguments]
     exec(compile(code, "<test>", "exec"), {"__name__": "__main__"})
 
@@ -36,7 +36,7 @@ def number() -> Any:
 
 
 def command(arguments: list[str]) -> None:
-    """What `sentemb ARGUMENTS` does."""
+    """Run `sentemb ARGUMENTS`."""
     from sentemb.cli import main
 
     build = main.build
@@ -49,7 +49,7 @@ def command(arguments: list[str]) -> None:
     try:
         main.run(arguments)
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):  # what follows is no part of the command
+        for number in (signal.SIGINT, signal.SIGTERM):  # what follows is not part of the command
             signal.signal(number, signal.SIG_IGN)
 
 

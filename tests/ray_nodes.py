@@ -20,7 +20,7 @@ _FASTER = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_enable_worker_prestart": "0",
     "RAY_prestart_worker_first_driver": "0",
-    "RAY_worker_niceness": "0",  # the tests beside are not nice either
+    "RAY_worker_niceness": "0",  # the tests next to it are not nice either
 }
 
 

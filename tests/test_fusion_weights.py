@@ -1,4 +1,4 @@
-"""Weights follow what judged queries agree on; cut queries never give all to one ranking."""
+"""Weights follow queries with qrels; generated queries never give all the weight to one ranking."""
 
 from __future__ import annotations
 

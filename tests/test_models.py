@@ -76,7 +76,7 @@ def test_encodes_as_sentence_transformers_and_is_saved_as_it_is(
     encoder = load_encoder(folders[model.name], device="cpu")
     vectors = encoder.encode(TEXTS)
     plain = SentenceTransformer(str(folders[model.name]), device="cpu")
-    # In some architectures a text's vector depends on padding, so that there are two right answers.
+    # In some architectures a text's vector depends on padding, so that two vectors are right.
     right = [plain.encode(TEXTS, batch_size=size) for size in (1, len(TEXTS))]
     assert any(np.allclose(vectors, one, rtol=0, atol=model.tolerance) for one in right)
     assert json.dumps(encoder.describe())

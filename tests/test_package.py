@@ -91,7 +91,6 @@ def test_what_the_plain_installation_lacks_is_said_by_the_extra_that_brings_it()
     ("module", "extra", "arguments"),
     [
         ("rapidfuzz", "overlap", ["data", "overlap", "absent.txt"]),
-        ("optuna", "tune", ["tune", "scl", "absent.csv", "-o", "out", "--grid", "epochs=1,2"]),
     ],
 )
 def test_a_missing_extra_is_said_before_anything_is_read(

@@ -32,7 +32,7 @@ def quickstart(*arguments: str) -> int:
 
 
 def interrupted(folder: Path) -> None:
-    """What a quickstart leaves that was stopped while it trained."""
+    """Leave the files of a quickstart that was stopped while it trained."""
     (folder / "model" / "run").mkdir(parents=True)
     (folder / MARKER).touch()
 

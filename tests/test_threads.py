@@ -10,7 +10,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from sentemb._threads import one_blas_thread
-from sentemb.data.pseudo_queries import CutQueries, rank_both
+from sentemb.data.generated_queries import CutQueries, rank_both
 from sentemb.evaluation.correlation import pearson, spearman
 from sentemb.evaluation.geometry import anisotropy, spectrum, uniformity
 from sentemb.evaluation.resampling import bootstrap, exchange

@@ -1,4 +1,4 @@
-"""What URIs are, what they lose before others read them, and that none is an output."""
+"""URIs: what is one, which parts are hidden in messages, and that none is an output."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from __future__ import annotations
 import sys
 
 from sentemb.cli.train import program
-from sentemb.multitask.program import ENSEMBLE, ensemble_program
+from sentemb.multitask.run import ENSEMBLE, ensemble_program
 from sentemb.training.recipes import recipes_of
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 The model was fitted on collections that have queries with relevance judgments, each adapted by `adapt`:
 
-    change of NDCG@10 on real queries = x b + e,   e ~ N(0, (s share)^2 + (r x b)^2)
+    change of NDCG@10 on real queries = x b + e,   e ~ N(0, (s_kind share)^2 + (r x b)^2)
 
 where x holds the changes of recall@100 and of NDCG@10, each the mean over the kinds `neighbors` and `topic`,
 and the share of the trained weights, once for each kind of base and once more for collections of single
@@ -32,15 +32,18 @@ FILE = "calibration.json"
 """What `benchmarks/adapt_verdicts.py` fits."""
 PREDICTIVE = (NEIGHBORS, TOPIC)
 """Kinds of generated queries that predict real ones."""
-CALLED, KEPT = 0.88, 0.8
-"""A model is returned if some share of the trained weights has this chance of a gain. Of the shares with the
-second chance, the one with the largest expected gain is kept. Chosen leave-one-corpus-out."""
+CALLED = 0.86
+"""A model is returned if some share of the trained weights has this chance of a gain. Chosen
+leave-one-corpus-out."""
+KEPT = {FINISHED: CALLED, STATIC: 0.8, RAW: 0.8}
+"""Of the shares with this chance, the one with the largest expected gain is returned. A finished encoder has
+more to lose."""
 RECALL_LOSS = 0.5
 """Points of recall@100 that may be lost, as predicted."""
 
 
 class Change(NamedTuple):
-    """How some share of the trained weights changes the scores on generated queries.
+    """The change of the scores on generated queries by some share of the trained weights.
 
     The noise is the covariance of the first two features for having fewer generated queries than the fit had;
     the fit's errors hold the rest.
@@ -60,7 +63,7 @@ class Gain(NamedTuple):
 
 
 class Reliability(NamedTuple):
-    """How the rule held for bases of one kind on collections that took no part in the fit, one at a time."""
+    """Results of the rule for bases of one kind on collections left out of the fit, one at a time."""
 
     bases: tuple[str, ...]
     corpora: int  # languages of one text count as one
@@ -85,21 +88,21 @@ class Reliability(NamedTuple):
 class Calibration(NamedTuple):
     """A fitted model.
 
-    The spread is the standard deviation of the error for the whole trained weights, and for a predicted
-    change of one point.
+    The spread is the standard deviation of the error for the whole trained weights of a finished encoder, a
+    static model and a pretrained base, and for a predicted change of one point.
     """
 
     ndcg: npt.NDArray[np.float64]  # coefficients of the change of NDCG@10
     recall: npt.NDArray[np.float64]  # and of recall@100
-    spread: tuple[float, float]
+    spread: npt.NDArray[np.float64]
     reliability: Mapping[str, Reliability]  # leave-one-corpus-out, by kind of base
 
     def predict(self, change: Change) -> Gain:
         """Predict the change on real queries."""
         mean = float(change.features @ self.ndcg)
-        fixed, relative = self.spread
+        fixed, relative = float(change.features[2:5] @ self.spread[:3]), float(self.spread[3])
         sampling = float(self.ndcg[:2] @ change.noise @ self.ndcg[:2])
-        variance = (fixed * change.share) ** 2 + (relative * mean) ** 2 + sampling
+        variance = fixed**2 + (relative * mean) ** 2 + sampling
         estimate = Estimate(mean, math.sqrt(variance))
         reach = NormalDist().inv_cdf(CALLED)
         least = variance - (relative * mean) ** 2
@@ -126,13 +129,13 @@ def change_of(before: Scores, after: Scores, *, share: float, kind: str) -> Chan
     return Change(np.array([*means, *shares, share * single]), share, np.asarray(noise))
 
 
-def select(gains: Sequence[Gain]) -> int | None:
-    """Return which of some gains to take; None if none is sure enough."""
+def select(gains: Sequence[Gain], kind: str) -> int | None:
+    """Return which gain of a base of this kind to take; None if none is sure enough."""
     able = [place for place, gain in enumerate(gains) if gain.recall >= -RECALL_LOSS]
     if not any(gains[place].ndcg.chance >= CALLED for place in able):
         return None
     return max(
-        (place for place in able if gains[place].ndcg.chance >= KEPT),
+        (place for place in able if gains[place].ndcg.chance >= KEPT[kind]),
         key=lambda place: gains[place].ndcg.mean,
     )
 
@@ -145,7 +148,7 @@ def calibration() -> Calibration:
     return Calibration(
         np.array(found["ndcg"]),
         np.array(found["recall"]),
-        tuple(found["spread"]),
+        np.array(found["spread"]),
         {
             kind: Reliability(**{**values, "bases": tuple(values["bases"])})
             for kind, values in found["reliability"].items()

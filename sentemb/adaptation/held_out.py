@@ -1,4 +1,4 @@
-"""What an adaptation is measured on: queries generated from held-out documents, and general tasks."""
+"""Queries generated from held-out documents, and general tasks, by which an adaptation is measured."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NDCG, RECALL = MEASURES = ("ndcg@10", "recall@100")
 _SHARE, _LEAST, _MOST = 0.2, 30, 500  # of the documents that are held out
 _SEARCHED = 2000  # documents
 PAIRS, QUESTIONS = "general pairs", "questions on Python"
-_MOST_OTHERS = 1000  # documents beside those that answer a question
+_MOST_OTHERS = 1000  # documents next to those that answer a question
 
 Scores = Mapping[tuple[str, str], npt.NDArray[np.float64]]
 """The score x 100 of each query, by kind of query and measure."""

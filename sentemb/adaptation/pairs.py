@@ -3,7 +3,7 @@
 Four kinds of queries: the title for the body (as users type few words), a sentence or line for the rest (the
 inverse cloze task: Lee, Chang and Toutanova. ACL 2019), of which only what is before a colon is asked for if
 there is one, as lists and glossaries say there what an entry is; a crop of 3 to 20 words; and words of the
-document that are rare in the others, beside each other as in a keyword query.
+document that are rare in the others, next to each other as in a keyword query.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sentemb.data.documents import Document
-from sentemb.data.neighborhoods import similar_documents
+from sentemb.data.generated_queries import similar_documents
 from sentemb.data.sentences import IdfWeights, remove_span, sentences_of, strip_punctuation, word_spans
 
 KINDS = {"title": 1, "sentence": 4, "crop": 1, "words": 2}
@@ -26,7 +26,7 @@ _SHORTEST, _LONGEST_CROP, _LONGEST_SENTENCE = 3, 20, 40  # words
 _WORDS, _STRETCH = (3, 8), (10, 30)  # of a keyword query, and of the text that they come from
 _ROOM = 80  # words of a document that are read in a step; long ones are read from anywhere
 _LIST_MARK = re.compile(r"[-*+•–]\s+|\(?\d{1,3}[.)]\s+")
-_WHOLE = 0.3  # share of the crops that stay in their document, so that equal words go on to count (as in ICT)
+_WHOLE = 0.3  # share of the crops that stay in their document, so that equal words still count (as in ICT)
 
 
 class Pair(NamedTuple):
@@ -190,6 +190,6 @@ class _Cutter:
 
 
 def _head(sentence: str) -> str:
-    """What is before the colon, without the mark of a list, where there are words enough."""
+    """Return the part before the colon, without the mark of a list, if it has enough words."""
     head = _LIST_MARK.sub("", sentence).partition(": ")[0]
     return head if len(word_spans(head)) >= _SHORTEST else sentence

@@ -240,7 +240,7 @@ class AdaptSession(EncoderSession):
         check = self.forgetting
         able = [one for one in self.candidates if check is None or check.passes(one.general, known)]
         predicted = [one for one in able if one.gain is not None]
-        place = select([one.gain for one in predicted if one.gain is not None])
+        place = select([one.gain for one in predicted if one.gain is not None], self.kind)
         chosen = None if place is None else predicted[place]
         if chosen is None:
             self.model = load(self.config.base, pooling=self.config.pooling)  # type: ignore[arg-type]

@@ -2,19 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import hashlib
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from sentemb.augmentation.translator import Progress, TranslationStore, Translator
-from sentemb.data.augmented import RATIO
+from sentemb._files import held
+from sentemb.data.sampling import RATIO
 from sentemb.errors import InputError
 
 PAIR_COLUMNS = ("text", "back_translation")
 """What the recipes `bt` and `bt-sg-opt` train on."""
-_WINDOW = 64
-"""Batches whose texts are sorted by length together."""
+Progress = Callable[[str, int, int], None]
+"""Takes the translator's name, the number of translated texts and the number of all texts."""
+_WINDOW = 64  # batches whose texts are sorted by length together
+_SCHEMA = """
+BEGIN;
+CREATE TABLE IF NOT EXISTS manifest (fingerprint TEXT, translator TEXT);
+CREATE TABLE IF NOT EXISTS translations (draw INTEGER, text TEXT, translation TEXT, PRIMARY KEY (draw, text))
+WITHOUT ROWID;
+COMMIT;
+"""
+
+
+class Translator(Protocol):
+    """From texts to their translations.
+
+    Attributes:
+        name: What messages call it.
+        fingerprint: A name for what it computes, which differs if some translation may differ.
+
+    Example:
+        >>> class Shouting:
+        ...     name = "shouting"
+        ...     fingerprint = "shouting 1"
+        ...
+        ...     def __call__(self, texts, *, draw=0):
+        ...         return [text.upper() for text in texts]
+        ...
+        ...     def describe(self):
+        ...         return {"name": self.name}
+        >>> Shouting()(["a cat"])
+        ['A CAT']
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+
+    @property
+    def fingerprint(self) -> str: ...  # noqa: D102
+
+    def __call__(self, texts: Sequence[str], *, draw: int = 0) -> list[str]: ...  # noqa: D102
+
+    def describe(self) -> dict[str, Any]:
+        """Describe for a manifest which translator this is and how it decodes, as JSON values."""
+
+
+def store_path(folder: Path, translator: Translator) -> Path:
+    """Return the file of a translator's finished translations in a cache folder."""
+    return folder / f"{hashlib.sha256(translator.fingerprint.encode()).hexdigest()[:16]}.sqlite"
+
+
+@contextmanager
+def open_store(folder: Path, translator: Translator) -> Iterator[sqlite3.Connection]:
+    """Open a translator's finished translations, which one process at a time can have open."""
+    path = store_path(folder, translator)
+    busy, hint = f"another process is translating into {path}", "wait until it ends, or choose another folder"
+    with held(path.with_suffix(".lock"), busy, hint), closing(sqlite3.connect(path)) as database:
+        try:
+            database.executescript(_SCHEMA)
+            row = database.execute("SELECT fingerprint FROM manifest").fetchone()
+            if row is None:
+                described = json.dumps(translator.describe(), ensure_ascii=False)
+                with database:
+                    database.execute(
+                        "INSERT INTO manifest VALUES (?, ?)", (translator.fingerprint, described)
+                    )
+            elif row[0] != translator.fingerprint:
+                message = f"{path} does not contain translations by {translator.name}"
+                raise InputError(message, "delete the file, or choose another folder")
+            yield database
+        except sqlite3.DatabaseError as error:
+            hint = "delete the file; its texts are then translated again"
+            raise InputError(f"{path} cannot be used: {error}", hint) from None
 
 
 class BackTranslationCounts(NamedTuple):
@@ -27,15 +100,12 @@ class BackTranslationCounts(NamedTuple):
     identical: int
 
     def __str__(self) -> str:
+        some = {"empty translations": self.empty, "blank texts": self.blank}
         parts = [
             f"{self.texts:,} texts, {self.unique:,} unique",
             f"unchanged by translation: {self.identical:,}",
         ]
-        if self.empty:
-            parts.append(f"empty translations: {self.empty:,}")
-        if self.blank:
-            parts.append(f"blank texts: {self.blank:,}")
-        return "; ".join(parts)
+        return "; ".join(parts + [f"{name}: {count:,}" for name, count in some.items() if count])
 
 
 def back_translate(
@@ -75,9 +145,41 @@ def back_translate(
     results = list(texts)
     for translator in (forward, backward):
         wanted = [text for text in dict.fromkeys(results) if text.strip()]
-        known = _translate(wanted, translator, cache, draw=draw, batch_size=batch_size, progress=progress)
+        known: dict[str, str] = {}
+        with nullcontext() if cache is None else open_store(cache, translator) as store:
+            for batch in _batches(wanted, batch_size):
+                known |= _translate(batch, translator, store, draw)
+                if progress is not None:
+                    progress(translator.name, len(known), len(wanted))
         results = [known.get(text, "") for text in results]
     return results
+
+
+def _batches(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    """Yield batches of similar length. They depend on the texts alone, so that a cache has whole batches."""
+    for start in range(0, len(texts), _WINDOW * size):
+        window = sorted(texts[start : start + _WINDOW * size], key=len)
+        yield from (window[first : first + size] for first in range(0, len(window), size))
+
+
+def _translate(
+    texts: Sequence[str], translator: Translator, store: sqlite3.Connection | None, draw: int
+) -> dict[str, str]:
+    """Return the translations of a batch; new ones are stored in one transaction."""
+    query = "SELECT translation FROM translations WHERE draw = ? AND text = ?"
+    found = {text: store.execute(query, (draw, text)).fetchone() for text in texts} if store else {}
+    known = {text: row[0] for text, row in found.items() if row is not None}
+    if missing := [text for text in texts if text not in known]:
+        answers = translator(missing, draw=draw)
+        if len(answers) != len(missing) or not all(isinstance(answer, str) for answer in answers):
+            message = f"{translator.name} did not return one translation per text ({len(missing)} texts)"
+            raise InputError(message, "a translator must return a list with one string per text")
+        known |= zip(missing, answers, strict=True)
+        if store is not None:
+            with store:
+                rows = ((draw, text, known[text]) for text in missing)
+                store.executemany("INSERT OR REPLACE INTO translations VALUES (?, ?, ?)", rows)
+    return known
 
 
 def count_back_translations(texts: Sequence[str], translations: Sequence[str]) -> BackTranslationCounts:
@@ -95,50 +197,6 @@ def count_back_translations(texts: Sequence[str], translations: Sequence[str]) -
         empty=sum(bool(text) and not back for text, back in pairs),
         identical=sum(bool(text) and text == back for text, back in pairs),
     )
-
-
-def _translate(
-    texts: Sequence[str],
-    translator: Translator,
-    cache: Path | None,
-    *,
-    draw: int,
-    batch_size: int,
-    progress: Progress | None,
-) -> dict[str, str]:
-    """Return the translations of unique texts that are not blank, by text."""
-    done: dict[str, str] = {}
-    opened: AbstractContextManager[TranslationStore | None] = (
-        nullcontext() if cache is None else TranslationStore(cache, translator).opened()
-    )
-    with opened as store:
-        for batch in _batches(texts, batch_size):
-            done.update({} if store is None else store.find(batch, draw=draw))
-            if missing := [text for text in batch if text not in done]:
-                new = _translate_batch(translator, missing, draw)
-                if store is not None:
-                    store.add(missing, new, draw=draw)
-                done.update(zip(missing, new, strict=True))
-            if progress is not None:
-                progress(translator.name, len(done), len(texts))
-    return done
-
-
-def _batches(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    """Yield batches of similar length. They depend on the texts alone, so that a cache has whole batches."""
-    for start in range(0, len(texts), _WINDOW * size):
-        window = sorted(texts[start : start + _WINDOW * size], key=len)
-        yield from (window[first : first + size] for first in range(0, len(window), size))
-
-
-def _translate_batch(translator: Translator, texts: Sequence[str], draw: int) -> list[str]:
-    answers = translator(texts, draw=draw)
-    if len(answers) != len(texts) or not all(isinstance(answer, str) for answer in answers):
-        raise InputError(
-            f"{translator.name} did not return one translation per text ({len(texts)} texts)",
-            "a translator must return a list with one string per text",
-        )
-    return answers
 
 
 class NoisyCopies(NamedTuple):
@@ -160,9 +218,7 @@ def noisy_copies(
     *,
     temperature: float,
     copies: int = RATIO,
-    cache: Path | None = None,
-    batch_size: int = 16,
-    progress: Progress | None = None,
+    **options: Any,
 ) -> NoisyCopies:
     """Make copies of rows, each a separate sample; both texts of a pair are translated.
 
@@ -172,9 +228,7 @@ def noisy_copies(
         backward: From it, the same.
         temperature: What the copies are marked with.
         copies: Of each row; 3 in the paper. They may be equal to each other or to the row.
-        cache: As for `back_translate`, like the other arguments.
-        batch_size: Texts that are translated together.
-        progress: Called after every batch.
+        options: `cache`, `batch_size` and `progress` of `back_translate`.
 
     Example:
         >>> copies = noisy_copies(rows, to_german, to_english, temperature=0.9)  # doctest: +SKIP
@@ -182,26 +236,21 @@ def noisy_copies(
     if copies < 1:
         raise InputError(f"copies is {copies}", "use 1 or more")
     texts = [text for row in rows.values() for text in row]
-    draws = [
-        back_translate(
-            texts, forward, backward, cache=cache, draw=draw, batch_size=batch_size, progress=progress
-        )
-        for draw in range(copies)
-    ]
+    draws = [back_translate(texts, forward, backward, draw=draw, **options) for draw in range(copies)]
     found: list[tuple[int, list[str]]] = []
-    incomplete, place = 0, 0
+    incomplete = place = 0
     for number, row in rows.items():
         made = [translations[place : place + len(row)] for translations in draws]
-        kept = [texts_of_copy for texts_of_copy in made if all(texts_of_copy)]
+        kept = [(number, copy) for copy in made if all(copy)]
         incomplete += len(kept) < copies
-        found += [(number, texts_of_copy) for texts_of_copy in kept]
+        found += kept
         place += len(row)
     columns: dict[str, list[int] | list[float] | list[str]] = {
         "index": [number for number, _ in found],
         "temperature": [temperature] * len(found),
-        "augmented": [texts_of_copy[0] for _, texts_of_copy in found],
+        "augmented": [copy[0] for _, copy in found],
     }
     if any(len(row) > 1 for row in rows.values()):
-        columns["augmented_pair"] = [texts_of_copy[1] for _, texts_of_copy in found]
+        columns["augmented_pair"] = [copy[1] for _, copy in found]
     counts = count_back_translations(texts * copies, [text for draw in draws for text in draw])
     return NoisyCopies(temperature, columns, counts, incomplete)

@@ -19,9 +19,8 @@ from sentemb.errors import InputError
 from sentemb.modules.source import find_source, loading
 from sentemb.modules.weights import add_weights, lasting_settings
 
-_NO_LIMIT = 1 << 20
-"""Tokenizers without a limit give a number of 31 digits."""
-_USUAL_LIMIT = 512
+TOKENS_PER_BATCH = 1 << 14
+"""Tokens of all hypotheses of a batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +68,9 @@ class Decoding:
 class Seq2SeqTranslator:
     """A translation model in evaluation mode, float32, without gradients.
 
-    Texts are translated in batches of similar length, none of which holds more tokens of hypotheses than
-    `tokens_per_batch`, unless a single text does. The samples of a batch depend on its texts, the seed and
-    the number of the draw alone. Texts that are too long for the model are truncated.
+    Texts are translated in batches of similar length, none of which holds more than 16,384 tokens of
+    hypotheses, unless a single text does. The samples of a batch depend on its texts, the seed and the number
+    of the draw alone. Texts that are too long for the model are truncated.
 
     Args:
         model: Folder or hub id of a sequence-to-sequence model. Those of Marian and FSMT need sentencepiece
@@ -83,8 +82,6 @@ class Seq2SeqTranslator:
         prefix: Put before every text, as T5 (`translate English to German: `) and Marian models of several
             targets (`>>deu<< `) need it.
         device: Where to translate; by default a GPU if there is one.
-        revision: Branch, tag or commit of a hub id.
-        tokens_per_batch: Tokens of all hypotheses of a batch; lower it if memory does not suffice.
 
     Raises:
         InputError: The model does not exist or does not translate, its tokenizer needs a package, or it does
@@ -104,20 +101,18 @@ class Seq2SeqTranslator:
         target_language: str | None = None,
         prefix: str = "",
         device: str | None = None,
-        revision: str | None = None,
-        tokens_per_batch: int = 1 << 14,
     ) -> None:
-        if tokens_per_batch < 1:
-            raise InputError(f"tokens_per_batch is {tokens_per_batch}", "use 1 or more")
-        self.name = str(model)
-        self.decoding = decoding or Decoding()
-        self._prefix = prefix
-        self._tokens_per_batch = tokens_per_batch
+        self.name, self.decoding, self._prefix = str(model), decoding or Decoding(), prefix
         self._languages = (source_language, target_language)
-        self._network, self._tokenizer = _load(self.name, revision)
+        self._network, self._tokenizer = _load(self.name)
         self._forced_bos = forced_language(self._tokenizer, *self._languages, name=self.name)
         self._network.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        self._longest = longest_input(self._network.config, self._tokenizer)
+        # Tokenizers without a limit give a number of 31 digits.
+        limits = (
+            getattr(self._network.config, "max_position_embeddings", 0),
+            self._tokenizer.model_max_length,
+        )
+        self._longest = min((limit for limit in limits if limit and limit < 1 << 20), default=512)
         self._checkpoint = digest_of(self._network, self._tokenizer)
 
     @property
@@ -152,8 +147,9 @@ class Seq2SeqTranslator:
         """Translate texts; see `Translator`."""
         translations = [""] * len(texts)
         for rows in self._batches(self._lengths(texts)):
-            some = self._generate([texts[row] for row in rows], draw)
-            for row, translation in zip(rows, some, strict=True):
+            for row, translation in zip(
+                rows, self._generate([texts[row] for row in rows], draw), strict=True
+            ):
                 translations[row] = translation
         return translations
 
@@ -162,118 +158,88 @@ class Seq2SeqTranslator:
         hypotheses = self.decoding.beams if self.decoding.temperature is None else 1
         while order:
             longest = min(lengths[order[0]], self._longest)
-            count = max(1, self._tokens_per_batch // (hypotheses * longest))
+            count = max(1, TOKENS_PER_BATCH // (hypotheses * longest))
             yield order[:count]
             order = order[count:]
 
     def _lengths(self, texts: Sequence[str]) -> list[int]:
-        if not texts:
-            return []
-        # Without `verbose` the tokenizer warns of texts that are about to be cut in any case.
-        tokens = self._tokenizer([self._prefix + text for text in texts], verbose=False)["input_ids"]
-        return [max(1, len(row)) for row in tokens]
+        # Without `verbose` the tokenizer warns of texts that are about to be truncated in any case.
+        inputs = [self._prefix + text for text in texts]
+        return (
+            [max(1, len(row)) for row in self._tokenizer(inputs, verbose=False)["input_ids"]] if texts else []
+        )
 
     @torch.inference_mode()
     def _generate(self, texts: Sequence[str], draw: int) -> list[str]:
-        inputs = self._tokenizer(
-            [self._prefix + text for text in texts],
-            padding=True,
-            truncation=True,
-            max_length=self._longest,
-            return_tensors="pt",
-        ).to(self._network.device)
+        options = {"padding": True, "truncation": True, "max_length": self._longest, "return_tensors": "pt"}
+        inputs = self._tokenizer([self._prefix + text for text in texts], **options).to(self._network.device)
         settings = copy.deepcopy(self._network.generation_config)
         settings.update(**self.decoding.arguments())
         if self._forced_bos is not None:
             settings.forced_bos_token_id = self._forced_bos
+        seed = hashlib.sha256(json.dumps([self.decoding.seed, draw, *texts]).encode()).digest()
         with torch.random.fork_rng():
-            torch.manual_seed(self._seed_of(texts, draw))
+            torch.manual_seed(int.from_bytes(seed[:8], "big") >> 1)
             tokens = self._network.generate(
                 inputs["input_ids"], attention_mask=inputs["attention_mask"], generation_config=settings
             )
         decoded = self._tokenizer.batch_decode(tokens, skip_special_tokens=True)
         return [" ".join(text.split()) for text in decoded]
 
-    def _seed_of(self, texts: Sequence[str], draw: int) -> int:
-        content = json.dumps([self.decoding.seed, draw, *texts])
-        return int.from_bytes(hashlib.sha256(content.encode()).digest()[:8], "big") >> 1
 
-
-def _load(name: str, revision: str | None) -> tuple[Any, Any]:
-    source = find_source(name, revision=revision)
+def _load(name: str) -> tuple[Any, Any]:
+    source = find_source(name)
     if not source.config.get("is_encoder_decoder"):
         kind = source.architecture or "of an unknown architecture"
-        raise InputError(
-            f"{name} is not a translation model: it is {kind}", "use a sequence-to-sequence model"
-        )
+        message = f"{name} is not a translation model: it is {kind}"
+        raise InputError(message, "use a sequence-to-sequence model")
+    place = {"pretrained_model_name_or_path": source.address, "revision": source.revision}
     with loading(source.address):
         try:
-            tokenizer = AutoTokenizer.from_pretrained(source.address, revision=source.revision)
+            tokenizer = AutoTokenizer.from_pretrained(**place)
         except ImportError as error:
-            reason = str(error).strip().splitlines()[0]
-            raise InputError(
-                f"the tokenizer of {name} needs a package: {reason}", "pip install sentencepiece sacremoses"
-            ) from error
-        network = AutoModelForSeq2SeqLM.from_pretrained(
-            source.address, revision=source.revision, dtype=torch.float32
-        )
+            message = f"the tokenizer of {name} needs a package: {str(error).strip().splitlines()[0]}"
+            raise InputError(message, "pip install sentencepiece sacremoses") from error
+        network = AutoModelForSeq2SeqLM.from_pretrained(**place, dtype=torch.float32)
     return network.eval(), tokenizer
-
-
-def longest_input(config: Any, tokenizer: Any) -> int:
-    """Return the number of tokens that a model takes."""
-    limits = (getattr(config, "max_position_embeddings", None), tokenizer.model_max_length)
-    return min((limit for limit in limits if limit and limit < _NO_LIMIT), default=_USUAL_LIMIT)
 
 
 def forced_language(tokenizer: Any, source: str | None, target: str | None, *, name: str) -> int | None:
     """Set the source language of a tokenizer of many languages and look the target language up."""
     if not hasattr(tokenizer, "src_lang"):
         if source or target:
-            raise InputError(
-                f"{name} does not support a choice of languages",
-                "remove the languages, or put them in a prefix",
-            )
+            message = f"{name} does not support a choice of languages"
+            raise InputError(message, "remove the languages, or put them in a prefix")
         return None
     if not source or not target:
-        raise InputError(
-            f"{name} is multilingual and needs both languages",
-            "set the source and target language codes of the model",
-        )
-    _language_token(tokenizer, source, name)
-    token = _language_token(tokenizer, target, name)
+        message = f"{name} is multilingual and needs both languages"
+        raise InputError(message, "set the source and target language codes of the model")
+    tokens: list[int] = []
+    vocabulary = tokenizer.get_vocab()
+    for code in (source, target):
+        # M2M100 dresses codes up, and has plain words that look like them.
+        known = [int(vocabulary[token]) for token in (f"__{code}__", code) if token in vocabulary]
+        if not known:
+            message = f"{name} does not support the language {code!r}"
+            raise InputError(message, "see the model card for its language codes")
+        tokens.append(known[0])
     tokenizer.src_lang = source
-    return token
+    return tokens[1]
 
 
 def digest_of(network: nn.Module, tokenizer: Any) -> str:
     """Return a checksum of what determines a model's translations, besides the options of a call."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    vocabulary = dict(tokenizer.get_vocab()) if backend is None else json.loads(backend.to_str())
+    if backend is not None:  # state of the last call, not of the tokenizer
+        vocabulary = {key: value for key, value in vocabulary.items() if key not in ("padding", "truncation")}
     settings = [
         lasting_settings(network.config),
         lasting_settings(network.generation_config),
         type(tokenizer).__name__,
         {name: str(token) for name, token in tokenizer.special_tokens_map.items()},
-        _vocabulary(tokenizer),
+        vocabulary,
     ]
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode())
     add_weights(digest, network)
     return digest.hexdigest()
-
-
-def _language_token(tokenizer: Any, code: str, name: str) -> int:
-    vocabulary = tokenizer.get_vocab()
-    for token in (f"__{code}__", code):  # M2M100 dresses them up, and has plain words that look like them
-        if token in vocabulary:
-            return int(vocabulary[token])
-    raise InputError(
-        f"{name} does not support the language {code!r}", "see the model card for its language codes"
-    )
-
-
-def _vocabulary(tokenizer: Any) -> dict[str, Any]:
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None:
-        return dict(tokenizer.get_vocab())
-    # Padding and truncation are state of the last call, not of the tokenizer.
-    content = json.loads(backend.to_str())
-    return {name: value for name, value in content.items() if name not in ("padding", "truncation")}

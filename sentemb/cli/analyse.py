@@ -54,8 +54,8 @@ def layers(options: _Layers) -> None:
     """Score every layer with every pooling in one forward pass (SG-BERT, figure 1)."""
     from sentemb.evaluation.environment import command_line
     from sentemb.evaluation.layers import evaluate_layers
+    from sentemb.report.analysis import layer_record_figure, layer_tables
     from sentemb.report.figures import png_of
-    from sentemb.report.layers import layer_record_figure, layer_tables
 
     output = options.output
     if output is not None:
@@ -101,8 +101,8 @@ def geometry(options: _Geometry) -> None:
     from sentemb.evaluation.naming import slug
     from sentemb.evaluation.record import load_records
     from sentemb.evaluation.suites import GEOMETRY
+    from sentemb.report.analysis import by_pairs, geometry_figures, read_training_path, shown_name
     from sentemb.report.figures import png_of
-    from sentemb.report.geometry import by_pairs, geometry_figures, read_training_path, shown_name
     from sentemb.report.labels import read_labels
 
     folders, output = options.folders, options.output

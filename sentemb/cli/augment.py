@@ -116,7 +116,7 @@ def back_translate(options: _BackTranslation) -> None:
     Repeated texts are kept and translated once. Texts whose translation is empty are skipped.
     """
     from sentemb.data import describe_source, load_columns
-    from sentemb.data.writing import by_column, check_output, write_table
+    from sentemb.data.columns import by_column, check_output, write_table
 
     # Before the models are loaded: a missing file or column must not cost a minute.
     data, column = options.data, options.column
@@ -169,8 +169,8 @@ def noisy_copies(options: _NoisyCopies) -> None:
     to resume after Ctrl-C.
     """
     from sentemb.data import describe_source
-    from sentemb.data.augmented import read_originals
-    from sentemb.data.writing import check_output, write_table
+    from sentemb.data.columns import check_output, write_table
+    from sentemb.data.sampling import read_originals
 
     data, copies = options.data, options.copies
     check_output(options.output, [data], overwrite=options.overwrite, cache=options.cache_dir)
@@ -219,6 +219,6 @@ def _described(forward: Seq2SeqTranslator, backward: Seq2SeqTranslator) -> dict[
 
 def _drawn(data: str, seeds: tuple[int, ...], data_dir: Path | None) -> set[int]:
     from sentemb.experiments import LabelledSets
-    from sentemb.experiments.samplers import noise_rows
+    from sentemb.experiments.labelled_sets import noise_rows
 
     return set(noise_rows(LabelledSets(data_dir, rule="scl").pool(data), seeds).tolist())

@@ -76,7 +76,7 @@ def choose(options: _Options) -> None:
     from sentemb.evaluation.environment import command_line
     from sentemb.evaluation.retrieval.named import model_of
     from sentemb.modules.loading import check_options
-    from sentemb.report.choosing import choice_table
+    from sentemb.report.results import choice_table
 
     systems, texts, judged, output = options.systems, options.texts, options.judged, options.output
     if output is not None:

@@ -148,7 +148,7 @@ def retrieval(options: _Retrieval) -> None:
 
     from sentemb.encoding.shards import ShardFolder
     from sentemb.evaluation.retrieval.named import model_of, searcher_of
-    from sentemb.evaluation.runner.run import shared_vectors
+    from sentemb.evaluation.runner import shared_vectors
 
     models = options.models
     sets = None if options.sets is None else split_names(options.sets)

@@ -122,9 +122,9 @@ def experiment(options: _Options) -> None:
     path = write_tables(chosen, output)
     typer.echo(path.read_text(encoding="utf-8"), nl=False)
     if options.figures:
-        from sentemb.experiments.drawing import draw
+        from sentemb.experiments.tables import draw_curves
 
-        for picture in draw(chosen, output):
+        for picture in draw_curves(chosen, output):
             say(str(picture))
     next_command("report", output)
 
@@ -146,7 +146,7 @@ def _listing() -> str:
 
 def _explained(chosen: Experiment) -> str:
     """Return the experiment as TOML, and the options of its table `data`."""
-    from sentemb.experiments.run import data_fields
+    from sentemb.experiments.runner import data_fields
 
     values = chosen.model_dump(mode="json")
     options = [f"#   {key}: {field.description}" for key, field in data_fields(chosen).items()]

@@ -27,7 +27,6 @@ from sentemb.errors import InputError, ReportedError
 
 # Modules that only an extra installs.
 _EXTRAS = {
-    "optuna": "tune",
     "rapidfuzz": "overlap",
     "lancedb": "lancedb",
     "ray": "scale",

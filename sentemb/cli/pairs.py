@@ -55,7 +55,7 @@ def split_pairs(options: _Split) -> None:
     Duplicates and contradictions are skipped.
     """
     from sentemb.data import paraphrases
-    from sentemb.data.writing import check_output, write_table
+    from sentemb.data.columns import check_output, write_table
 
     data = options.data
     files = {name: options.output / f"{name}.jsonl" for name in ("train", "dev", "test")}
@@ -92,8 +92,8 @@ def nli_triples(options: _Triples) -> None:
     --columns names those of premise, hypothesis and label. If a premise has several contradicting hypotheses,
     one of them is drawn at random.
     """
-    from sentemb.data.nli import NLI_COLUMNS, TRIPLE_COLUMNS, read_triples
-    from sentemb.data.writing import check_output
+    from sentemb.data.columns import check_output
+    from sentemb.data.paraphrases import NLI_COLUMNS, TRIPLE_COLUMNS, read_triples
 
     data, output = options.data, options.output
     check_output(output, [data], overwrite=options.overwrite)
@@ -136,9 +136,9 @@ def mine_negatives(options: _Negatives) -> None:
     output has the same column names.
     """
     from sentemb.data import load_columns
+    from sentemb.data.columns import check_output
     from sentemb.data.positive_pairs import load_positive_pairs, negative_column
     from sentemb.data.stored_texts import spill_to_disk
-    from sentemb.data.writing import check_output
     from sentemb.search.pool import TextPool, pool_at
 
     data, output, corpus, columns = options.data, options.output, options.corpus, options.columns
@@ -169,7 +169,7 @@ def mine_negatives(options: _Negatives) -> None:
 def _write_triples(
     output: Path, names: Sequence[str], triples: Sequence[Sequence[str]], counts: object
 ) -> None:
-    from sentemb.data.writing import by_column, write_table
+    from sentemb.data.columns import by_column, write_table
 
     write_table(output, by_column(names, triples))
     typer.echo(f"{output}: {counts}")

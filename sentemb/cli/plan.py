@@ -106,7 +106,7 @@ def _texts(path: str | None, column: str | None, data_dir: Path | None) -> Itera
         from sentemb.data.docstrings import stdlib_documents
 
         return (document.text for document in stdlib_documents())
-    from sentemb.data.tables import NO_COLUMN
+    from sentemb.data.documents import NO_COLUMN
     from sentemb.search import read_documents
     from sentemb.search.documents import as_documents
 

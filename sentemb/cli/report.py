@@ -51,7 +51,7 @@ def report(options: _Options) -> None:
     from sentemb._files import refuse_existing, refuse_unusable_output, write_text
     from sentemb.report.build import build_report
     from sentemb.report.into import put_into, read_marked
-    from sentemb.report.sections import html_report, latex_report, markdown_report
+    from sentemb.report.page import html_report, latex_report, markdown_report
 
     folders, output, into, run = options.folders, options.output, options.into or [], options.run or []
     chosen = options.format or (_ENDINGS.get(output.suffix.lower(), "markdown") if output else "markdown")

@@ -167,7 +167,7 @@ def _pretrain(config: Any, resume: bool) -> None:
 
 
 def _multitask(config: Any, resume: bool, flags: dict[str, Any]) -> None:
-    from sentemb.multitask.program import train_row
+    from sentemb.multitask.run import train_row
 
     for line in train_row(config, flags, resume=resume, progress=_progress()):
         typer.echo(line)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -61,12 +60,10 @@ def tune(options: _Options) -> None:
         describe,
         validate,
     )
-    from sentemb.experiments.experiment import nested
+    from sentemb.experiments.experiment import checked_model, nested
     from sentemb.experiments.runner import Place
     from sentemb.experiments.tuning import tune as search
-    from sentemb.experiments.validation import checked_model
 
-    import_module("optuna")  # an extra, without which the reading of the data would be lost
     recipe, data_set, output = options.recipe, options.data_set, options.output
     experiment = load_experiment("full").replace(
         rows=[recipe],
@@ -87,7 +84,7 @@ def tune(options: _Options) -> None:
         trial.method,
         splits,
         _grid(options.grid),
-        journal=output / "tuning.log",
+        journal=output / "tuning.json",
         seeds=experiment.seeds,
         trials=options.trials,
         announce=say,

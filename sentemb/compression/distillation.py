@@ -1,4 +1,4 @@
-"""What both kinds of students share: the texts they learn from, and how they compare with their teacher."""
+"""Texts for students to learn from, and their agreement and speed compared with the teacher."""
 
 from __future__ import annotations
 

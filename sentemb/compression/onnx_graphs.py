@@ -85,6 +85,12 @@ def export_onnx(transformer: Any, target: Path) -> None:
             opset_version=_OPSET,
         )
         program.save(str(target), external_data=False)
+    # The exporter notes the places of its source files, which name folders of this machine.
+    model = onnx.load(str(target))
+    graph = model.graph
+    for part in (model, graph, *graph.node, *graph.value_info, *graph.input, *graph.output):
+        part.ClearField("metadata_props")
+    onnx.save(model, str(target))
 
 
 def convert_to_openvino(graph: Path, target: Path) -> None:

@@ -1,8 +1,7 @@
 """BM25 with the terms and the formula of SQLite's full-text index, for many queries at once.
 
 SQLite splits the texts into terms; the scores are sparse products. They equal SQLite's own `bm25()`, which
-takes about a second for a query of two hundred words. `stored_bm25_scores` yields the same scores, to the
-last bit, for any number of texts: their terms are on disk.
+takes about a second for a query of two hundred words.
 """
 
 from __future__ import annotations
@@ -21,20 +20,13 @@ from scipy.sparse import csr_array
 from sentemb.data.keywords import K1, SUPPORT, B, bm25_idf, document_text, query_texts, tokenizer, varints
 
 Double = npt.NDArray[np.float64]
-
 CountedTerms = tuple[csr_array, dict[str, int]]
 """Counts of shape (texts, terms), and the number of each term."""
-_SIZES = """
-SELECT group_concat(hex(sz), '') FROM (SELECT sz FROM texts_docsize WHERE id >= ? AND id < ? ORDER BY id)
-"""
-_SIZES_BATCH = 1 << 20  # texts
 # SQLite joins lists of numbers: a row for each number would take ten times as long.
+_SIZES = """SELECT group_concat(id), group_concat(hex(sz), '')
+FROM (SELECT id, sz FROM {}_docsize WHERE id >= ? AND id < ? ORDER BY id)"""
+_SIZES_BATCH = 1 << 20  # texts
 _INSTANCES = "SELECT group_concat(doc) FROM terms WHERE term = ?"
-
-
-def count_terms(documents: Sequence[str], language: str) -> CountedTerms:
-    """Count the terms of documents in a language: (documents, terms), and the number of each term."""
-    return _count(map(document_text, documents), len(documents), language, None)
 
 
 class CountedQueries(NamedTuple):
@@ -49,6 +41,11 @@ class CountedQueries(NamedTuple):
     support: csr_array
 
 
+def count_terms(documents: Sequence[str], language: str) -> CountedTerms:
+    """Count the terms of documents in a language: (documents, terms), and the number of each term."""
+    return _count(map(document_text, documents), len(documents), language)
+
+
 def count_query_terms(
     queries: Sequence[str], language: str, known: Mapping[str, int] | None = None
 ) -> tuple[CountedQueries, dict[str, int]]:
@@ -58,20 +55,21 @@ def count_query_terms(
     content, _ = _count((content for content, _ in texts), len(queries), language, numbers)
     support = csr_array(whole - content)
     support.eliminate_zeros()
-    return CountedQueries(csr_array(content), support), numbers
+    return CountedQueries(content, support), numbers
 
 
-def _count(texts: Iterable[str], total: int, language: str, known: Mapping[str, int] | None) -> CountedTerms:
-    numbers: dict[str, int] = {} if known is None else dict(known)
+def _count(
+    texts: Iterable[str], total: int, language: str, known: Mapping[str, int] | None = None
+) -> CountedTerms:
+    numbers = dict(known or {})
     rows, columns = array("q"), array("q")
     with closing(_index_terms(texts, language)) as database:
-        for term, row in database.execute("SELECT term, doc FROM terms"):
+        for term, row in database.execute("SELECT term, doc FROM terms"):  # by the bytes of the terms
             number = numbers.get(term) if known is not None else numbers.setdefault(term, len(numbers))
             if number is not None:
                 rows.append(row)
                 columns.append(number)
-    ones = np.ones(len(rows))
-    return csr_array((ones, (rows, columns)), shape=(total, len(numbers))), numbers
+    return csr_array((np.ones(len(rows)), (rows, columns)), shape=(total, len(numbers))), numbers
 
 
 def _index_terms(texts: Iterable[str], language: str) -> sqlite3.Connection:
@@ -96,13 +94,11 @@ def bm25_weights(counts: csr_array) -> csr_array:
 
 def _length_shares(lengths: Double) -> Double:
     """Return by how much the length of each text raises what a term must have."""
-    shares: Double = 1 - B + B * lengths / max(lengths.mean() if len(lengths) else 0.0, 1e-12)
-    return shares
+    return np.asarray(1 - B + B * lengths / max(lengths.mean() if len(lengths) else 0.0, 1e-12))
 
 
 def _weigh(idf: Double, counts: Double, shares: Double) -> Double:
-    weights: Double = idf * counts * (K1 + 1) / (counts + K1 * shares)
-    return weights
+    return np.asarray(idf * counts * (K1 + 1) / (counts + K1 * shares))
 
 
 def bm25_scores(weights: csr_array, queries: CountedQueries, block: int) -> Iterator[Double]:
@@ -112,61 +108,59 @@ def bm25_scores(weights: csr_array, queries: CountedQueries, block: int) -> Iter
         yield content + SUPPORT * np.where(content > 0, support, 0.0)
 
 
-class _Posting(NamedTuple):
-    """Where the texts with a term and their weights are in a file."""
+class Postings:
+    """The lists of a full-text index: the texts that have a term, and what it adds to the score of each.
 
-    start: int  # bytes
-    texts: int
+    Args:
+        connection: A database with an FTS5 table and the vocabulary `terms` of its instances.
+        table: The name of the FTS5 table, whose row ids are from 0.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, table: str = "texts") -> None:
+        self._connection = connection
+        (last,) = connection.execute(f"SELECT MAX(id) FROM {table}_docsize").fetchone()
+        parts = []
+        for start in range(0, 0 if last is None else last + 1, _SIZES_BATCH):
+            rows, sizes = connection.execute(_SIZES.format(table), (start, start + _SIZES_BATCH)).fetchone()
+            parts.append((_integers(rows), varints(bytes.fromhex(sizes or ""))))
+        rows, lengths = map(np.concatenate, zip(*parts, strict=True)) if parts else (_integers(""),) * 2
+        self.texts = len(rows)
+        self.shares = np.ones(0 if last is None else last + 1)
+        """The share of each text by its length, 1 for a row id without a text."""
+        self.shares[rows] = _length_shares(lengths.astype(np.float64))
+
+    def read(self, term: str) -> tuple[npt.NDArray[np.int64], Double]:
+        """Return the row ids of the texts that have a term, ascending, and their weights."""
+        instances = _integers(self._connection.execute(_INSTANCES, (term,)).fetchone()[0])
+        starts = np.flatnonzero(np.diff(instances, prepend=-1))
+        found = instances[starts]
+        counts = np.diff(starts, append=len(instances)).astype(np.float64)
+        return found, _weigh(bm25_idf(self.texts, len(found)), counts, self.shares[found])
+
+
+def _integers(joined: str | None) -> npt.NDArray[np.int64]:
+    return np.fromstring(joined or "", dtype=np.int64, sep=",")
 
 
 def stored_bm25_scores(texts: Iterable[str], queries: Sequence[str], language: str) -> Iterator[Double]:
-    """Yield the scores of any number of texts for one query after another, in one array that is reused."""
-    counts, numbers = count_query_terms(queries, language)
-    # Sums are in the order of SQLite's list of terms, which is that of their bytes.
-    order = sorted(numbers, key=str.encode)
-    places = np.argsort([numbers[term] for term in order]) if order else np.empty(0, dtype=np.int64)
+    """Yield the scores of any number of texts for one query after another: their terms are on disk."""
+    counts, terms = count_query_terms(queries, language)
+    ends = [0]
     with (
         closing(_index_terms(map(document_text, texts), language)) as database,
-        tempfile.TemporaryFile() as file,
+        tempfile.TemporaryFile() as row_file,
+        tempfile.TemporaryFile() as weight_file,
     ):
-        shares = _length_shares(_lengths(database))
-        postings = []
-        for term in order:
-            documents, weights = _postings(database, term, shares)
-            postings.append(_Posting(file.tell(), len(documents)))
-            file.write(documents.tobytes() + weights.tobytes())
-        scores, support = np.zeros(len(shares)), np.zeros(len(shares))
-        for row in range(len(queries)):
-            for part, sums in zip(counts, (scores, support), strict=True):
-                own = slice(part.indptr[row], part.indptr[row + 1])
-                sums[:] = 0
-                for place, often in sorted(
-                    zip(places[part.indices[own]].tolist(), part.data[own], strict=True)
-                ):
-                    posting = postings[place]
-                    file.seek(posting.start)
-                    documents = np.frombuffer(file.read(4 * posting.texts), dtype=np.int32)
-                    sums[documents] += often * np.frombuffer(file.read(8 * posting.texts))
-            yield np.add(scores, SUPPORT * np.where(scores > 0, support, 0.0), out=scores)
-
-
-def _lengths(database: sqlite3.Connection) -> Double:
-    """Return the number of terms of each text."""
-    (total,) = database.execute("SELECT COUNT(*) FROM texts_docsize").fetchone()
-    parts = [np.empty(0, dtype=np.int64)]
-    for start in range(0, total, _SIZES_BATCH):
-        (sizes,) = database.execute(_SIZES, (start, start + _SIZES_BATCH)).fetchone()
-        parts.append(varints(bytes.fromhex(sizes or "")))
-    return np.concatenate(parts).astype(np.float64)
-
-
-def _postings(
-    database: sqlite3.Connection, term: str, shares: Double
-) -> tuple[npt.NDArray[np.int32], Double]:
-    """Return the texts that have a term, and what it adds to the score of each."""
-    (joined,) = database.execute(_INSTANCES, (term,)).fetchone()
-    instances = np.fromstring(joined or "", dtype=np.int32, sep=",")
-    starts = np.flatnonzero(np.diff(instances, prepend=-1))
-    documents = instances[starts]
-    counts = np.diff(starts, append=len(instances)).astype(np.float64)
-    return documents, _weigh(bm25_idf(len(shares), len(documents)), counts, shares[documents])
+        postings = Postings(database)
+        for term in terms:
+            rows, weights = postings.read(term)
+            ends.append(ends[-1] + len(rows))
+            row_file.write(rows.tobytes())
+            weight_file.write(weights.tobytes())
+        if not ends[-1]:
+            yield from (np.zeros(postings.texts) for _ in queries)
+            return
+        weights, rows = np.memmap(weight_file, np.float64, "r"), np.memmap(row_file, np.int64, "r")
+        matrix = csr_array((weights, rows, np.array(ends)), shape=(len(terms), postings.texts))
+        for scores in bm25_scores(matrix.T, counts, 1):
+            yield scores[0]

@@ -11,28 +11,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from sentemb.data.files import TEXT_COLUMN, read_file
+from sentemb.data.files import read_file
 from sentemb.data.sts import ScoredPairs, Subset, read_scored_pairs
 
 _FOLDER = Path(__file__).with_name("bundled")
 BUNDLED_PAIRS = "sentemb-pairs"
 """Name of the bundled pairs, as in `train --dev sentemb-pairs`."""
-
-
-def bundled_pairs() -> ScoredPairs:
-    """Read sentence pairs of thirteen domains, graded from 0 (unrelated) to 5 (the same meaning)."""
-    pairs = read_scored_pairs(bundled_pairs_file(), name=BUNDLED_PAIRS, split="test")
-    domains = (row.values["domain"] for row in read_file(bundled_pairs_file()))
-    subsets: list[Subset] = []
-    for domain, members in groupby(domains):
-        start = subsets[-1].stop if subsets else 0
-        subsets.append(Subset(domain, start, start + len(list(members))))
-    return replace(pairs, subsets=tuple(subsets), source="sentemb/data/bundled/pairs.tsv")
-
-
-def bundled_sentences() -> list[str]:
-    """Read unlabelled sentences of the same domains, for self-guided and unsupervised training."""
-    return [row.values[TEXT_COLUMN] for row in read_file(bundled_sentences_file())]
 
 
 class Question(NamedTuple):
@@ -46,10 +30,24 @@ class Question(NamedTuple):
     split: Literal["dev", "test"]
 
 
+def bundled_pairs() -> ScoredPairs:
+    """Read sentence pairs of thirteen domains, graded from 0 (unrelated) to 5 (the same meaning)."""
+    pairs = read_scored_pairs(bundled_pairs_file(), name=BUNDLED_PAIRS, split="test")
+    subsets: list[Subset] = []
+    for domain, members in groupby(row.values["domain"] for row in read_file(bundled_pairs_file())):
+        start = subsets[-1].stop if subsets else 0
+        subsets.append(Subset(domain, start, start + len(list(members))))
+    return replace(pairs, subsets=tuple(subsets), source="sentemb/data/bundled/pairs.tsv")
+
+
+def bundled_sentences() -> list[str]:
+    """Read unlabelled sentences of the same domains, for self-guided and unsupervised training."""
+    return [row.values["text"] for row in read_file(bundled_sentences_file())]
+
+
 def bundled_questions() -> list[Question]:
     """Read plain questions about the standard library, written before anything was searched for."""
-    lines = (_FOLDER / "questions.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = map(json.loads, lines)
+    rows = map(json.loads, (_FOLDER / "questions.jsonl").read_text(encoding="utf-8").splitlines())
     return [Question(row["question"], tuple(row["answers"]), row["split"]) for row in rows]
 
 

@@ -10,27 +10,22 @@ from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import BaseModel, StringConstraints
 
 from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
 
 Kind = Literal["scored-pairs", "sentences", "triples", "labelled", "retrieval"]
-TableFormat = Literal[
+Format = Literal[
     "tsv", "quoted-tsv", "csv", "jsonl", "json-member", "label-first", "file-per-label", "semeval"
 ]
 SPLITS = ("train", "dev", "test")
 """The splits that most sets have; FewCLUE's also have folds, such as `train-0`."""
-_NOT_BY_SPLIT = ("file-per-label", "semeval")
-_NO_TEXT = ("score", "similarity_score", "label")
+_HOLDS = {"scored-pairs": "scored pairs", "labelled": "labelled texts", "retrieval": "queries with qrels"}
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Published(_Frozen):
+class Published(BaseModel, frozen=True, extra="forbid"):
     """The files of a set as its authors published them, which differ from those on the hub.
 
     Of the formats, `json-member` is one JSON object whose `member` is a list of rows; `label-first` lines of
@@ -38,14 +33,12 @@ class Published(_Frozen):
     `STS.input.X.txt` with their scores in `STS.gs.X.txt`.
     """
 
-    format: TableFormat
+    format: Format
     # By split, `a+b` for one after the other; by label in SentEval's order; by part of a `semeval` set.
     files: Mapping[str, str]
     columns: tuple[str, ...] = ()  # the entry's columns as these files call them; `a+b` joined by a space
     header: tuple[str, ...] = ()  # of files without a header line
-    headers: Mapping[
-        str, tuple[str, ...]
-    ] = {}  # the same by split, if only some lack the line or they differ
+    headers: Mapping[str, tuple[str, ...]] = {}  # the same by split, if only some lack it or they differ
     optional: int = 0  # how many of the last columns are missing in some rows
     spellings: tuple[str, ...] = ()  # of the labels, if neither their names nor their numbers
     no_label: str | None = None  # marks a row without an agreed label, which is skipped
@@ -56,24 +49,25 @@ class Published(_Frozen):
     broken_lines: bool = False  # lines with fewer fields than the header are skipped, as in the hub's copy
 
     @property
+    def by_split(self) -> Mapping[str, str]:
+        """The files by split; none of a format that has one set of files."""
+        return {} if self.format in ("file-per-label", "semeval") else self.files
+
+    @property
     def file_names(self) -> list[str]:
         """All files, including those of the scores."""
         names = [name for file in self.files.values() for name in file.split("+")]
-        return names + (list(map(gold_file, names)) if self.format == "semeval" else [])
+        gold = [name.replace(".input.", ".gs.") for name in names]
+        return names + gold if self.format == "semeval" else names
 
     def of_split(self, split: str) -> list[str]:
         """Return the files of a split."""
-        if self.format in _NOT_BY_SPLIT:
+        if not self.by_split:
             return self.file_names
         return self.files[split].split("+") if split in self.files else []
 
 
-def gold_file(file: str) -> str:
-    """Return the file of scores that belongs to a `semeval` file of pairs."""
-    return file.replace(".input.", ".gs.")
-
-
-class Entry(_Frozen):
+class Entry(BaseModel, frozen=True, extra="forbid"):
     """One data set of the catalogue.
 
     Attributes:
@@ -141,49 +135,37 @@ class Entry(_Frozen):
     @property
     def text_columns(self) -> tuple[str, ...]:
         """The columns that hold texts."""
-        return tuple(column for column in self.columns if column not in _NO_TEXT)
+        return tuple(name for name in self.columns if name not in ("score", "similarity_score", "label"))
 
     @property
     def splits(self) -> tuple[str, ...]:
         """The splits of the set: train, dev and test first."""
-        published = self.published
-        by_split = published.files if published and published.format not in _NOT_BY_SPLIT else {}
-        known = {**self.rows, **self.files, **by_split}
+        known = {**self.rows, **self.files, **(self.published.by_split if self.published else {})}
         return tuple(sorted(known, key=lambda split: SPLITS.index(split) if split in SPLITS else len(SPLITS)))
 
 
 @cache
 def _all() -> dict[str, Entry]:
-    text = (files("sentemb.data") / "catalogue.toml").read_text(encoding="utf-8")
-    entries: dict[str, Entry] = {}
-    tables = tomllib.loads(text)
+    tables = tomllib.loads((files("sentemb.data") / "catalogue.toml").read_text(encoding="utf-8"))
     citations = tables.pop("citations")
+    known: dict[str, Entry] = {}
     for name, table in tables.items():
         members = table.pop("members", None)
         for member, own in (members or {name: {}}).items():
-            values = {**table, **own}
-            if table["kind"] == "retrieval":
-                values = _in_beir_layout(member, values)
+            values: dict[str, Any] = {**table, **own}
+            if table["kind"] == "retrieval":  # in the layout of BEIR, unless it says otherwise
+                splits = {**values.get("rows", {}), **values.get("files", {})}
+                qrels = {"format": "tsv", "files": {split: f"qrels/{split}.tsv" for split in splits}}
+                columns, layouts = ["query-id", "corpus-id", "score"], [f"retrieval/{member}", member]
+                values = {"columns": columns, "layouts": layouts, "published": qrels, **values}
             if members:  # whatever they share, `fetch` puts each member into a folder of its own name
                 values |= {"family": name, "layouts": [*values.get("layouts", ()), member]}
             if "config" in values:
                 values["files"] = {split: f"{split}.jsonl" for split in values["rows"]}
             values["citation"] = citations.get(values.get("citation"), values.get("citation"))
             # An empty string removes a value of the family.
-            values = {key: value for key, value in values.items() if value != ""}
-            entries[member] = Entry(name=member, **values)
-    return entries
-
-
-def _in_beir_layout(name: str, values: dict[str, Any]) -> dict[str, Any]:
-    """Add what a retrieval set in the layout of BEIR does not have to say."""
-    splits = {**values.get("rows", {}), **values.get("files", {})}
-    layout = {
-        "columns": ["query-id", "corpus-id", "score"],
-        "layouts": [f"retrieval/{name}", name],
-        "published": {"format": "tsv", "files": {split: f"qrels/{split}.tsv" for split in splits}},
-    }
-    return {**layout, **values}
+            known[member] = Entry(name=member, **{key: value for key, value in values.items() if value != ""})
+    return known
 
 
 def get(name: str) -> Entry:
@@ -196,12 +178,11 @@ def get(name: str) -> Entry:
         >>> get("stsb").kind
         'scored-pairs'
     """
-    known = _all()
-    if name not in known:
-        if (members := expand([name])) != [name]:
-            raise InputError(f"{name} is a family of data sets", f"name one of {', '.join(members)}")
-        raise InputError(f"unknown data set {name!r}", suggest(name))
-    return known[name]
+    if name in _all():
+        return _all()[name]
+    if (members := expand([name])) != [name]:
+        raise InputError(f"{name} is a family of data sets", f"name one of {', '.join(members)}")
+    raise InputError(f"unknown data set {name!r}", suggest(name))
 
 
 def is_entry(name: str) -> bool:
@@ -228,10 +209,9 @@ def entries(kind: Kind | None = None) -> tuple[Entry, ...]:
 def expand(names: Sequence[str]) -> list[str]:
     """Replace the name of each family with those of its members."""
     members: dict[str, list[str]] = {}
-    for entry in _all().values():
-        if entry.family:
-            members.setdefault(entry.family, []).append(entry.name)
-    return [member for name in names for member in members.get(name, [name])]
+    for entry in entries():
+        members.setdefault(entry.family or "", []).append(entry.name)
+    return [member for name in names for member in (name and members.get(name)) or [name]]
 
 
 def get_split(name: str, kind: Kind, split: str) -> Entry:
@@ -239,14 +219,7 @@ def get_split(name: str, kind: Kind, split: str) -> Entry:
     entry = get(name)
     if entry.kind != kind:
         known = ", ".join(other.name for other in entries(kind)[:8])
-        holds = {
-            "scored-pairs": "scored pairs",
-            "labelled": "labelled texts",
-            "retrieval": "queries with qrels",
-        }
-        raise InputError(
-            f"{name} does not contain {holds.get(kind, kind)}", f"choose for example one of {known}"
-        )
+        raise InputError(f"{name} does not contain {_HOLDS[kind]}", f"choose for example one of {known}")
     if split not in entry.splits:
         raise InputError(
             f"{name} does not have a split {split!r}", f"choose one of {', '.join(entry.splits)}"
@@ -258,9 +231,8 @@ def check_row_count(where: str, found: int, expected: int | None, *, strict: boo
     """Refuse a copy with another row count, or warn: results of truncated copies have been published."""
     if expected is None or found == expected:
         return
-    difference = (
-        f"{expected - found:,} missing" if found < expected else (f"{found - expected:,} more than expected")
-    )
+    missing = expected - found
+    difference = f"{missing:,} missing" if missing > 0 else f"{-missing:,} more than expected"
     message = f"{where} has {found:,} rows instead of {expected:,}: {difference}"
     if strict:
         step = "get a complete copy, or accept the difference (--allow-count-mismatch, check_rows=False)"

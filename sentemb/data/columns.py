@@ -1,18 +1,25 @@
-"""Columns of text for training, as an Arrow-backed `datasets.Dataset`."""
+"""Tables of texts: columns for training as a `datasets.Dataset`, and the tables that commands write."""
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
+import json
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sentemb._files import new_file, refuse_existing, refuse_unusable_output, sha256_of, write_json
 from sentemb._uris import without_secrets
 from sentemb.data.catalogue import get
 from sentemb.data.files import Row, refuse_bare_string
+from sentemb.data.lines import AnyPath
+from sentemb.data.locate import DataDir
 from sentemb.data.sources import kind_of, read_rows
 from sentemb.errors import InputError
 
@@ -22,16 +29,15 @@ if TYPE_CHECKING:
 
 LABEL = "label"
 """Name of the label column, which sentence-transformers' collator looks for."""
-_BATCH = 8192
 _MEMORY = 256 << 20
-_SINGLE_COLUMNS = ("text", "sentence")
+_FORMATS = (".csv", ".jsonl", ".parquet")
 
 
 def load_columns(
-    source: str | os.PathLike[str],
+    source: AnyPath,
     columns: Sequence[str] | None = None,
     *,
-    data_dir: str | os.PathLike[str] | None = None,
+    data_dir: DataDir = None,
     label: str | None = None,
     limit: int | None = None,
 ) -> Dataset:
@@ -45,11 +51,8 @@ def load_columns(
         columns: The text columns in the order of their roles: anchor, positive, hard negatives. By default
             those of the catalogue's entry, the only column, or the one called `text` or `sentence`.
         data_dir: The data folder; `SENTEMB_DATA` by default.
-        label: Column of numbers to add as `label`.
+        label: Column of numbers to add as `label` (float64).
         limit: Number of rows to use; all by default.
-
-    Returns:
-        A data set with the text columns in the given order and, if requested, `label` (float64).
 
     Raises:
         InputError: The source, a column or a row is missing or broken, or a text is empty; with the line.
@@ -63,9 +66,8 @@ def load_columns(
         raise InputError(f"a limit of {limit} rows leaves nothing to train on", "choose 1 or more")
     refuse_bare_string(columns)
     if columns is not None and (not columns or len(set(columns)) != len(columns)):
-        raise InputError(
-            f"the text columns are {', '.join(columns) or '(none)'}", "name each column once, in order"
-        )
+        message = f"the text columns are {', '.join(columns) or '(none)'}"
+        raise InputError(message, "name each column once, in order")
     names = tuple(columns) if columns else None
     if names is None and kind_of(source) == "entry":
         names = get(str(source)).text_columns
@@ -77,30 +79,25 @@ def load_columns(
         raise InputError(f"{name} does not contain rows")
     names = names or _default_columns(first, name, label)
     if label and LABEL in names:
-        raise InputError(
-            f"{name}: {LABEL!r} is used as a text column and as the label", "rename the text column"
-        )
+        message = f"{name}: {LABEL!r} is used as a text column and as the label"
+        raise InputError(message, "rename the text column")
     return _to_dataset(_batches(islice(chain([first], rows), limit), names, label))
 
 
 def _default_columns(first: Row, source: str, label: str | None) -> tuple[str, ...]:
     present = [name for name in first.values if name != label]
-    if len(present) == 1:
-        return tuple(present)
-    for name in _SINGLE_COLUMNS:
-        if name in present:
-            return (name,)
-    raise InputError(
-        f"{source} has the columns {', '.join(present)}",
-        "name the text columns with --columns in the order of their roles: anchor, positive, hard negatives",
-    )
+    found = present if len(present) == 1 else [name for name in ("text", "sentence") if name in present]
+    if not found:
+        hint = "name the text columns with --columns in the order of their roles: anchor, positive, negatives"
+        raise InputError(f"{source} has the columns {', '.join(present)}", hint)
+    return (found[0],)
 
 
 def _batches(rows: Iterator[Row], names: Sequence[str], label: str | None) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     schema = pa.schema([(name, pa.string()) for name in names] + [(LABEL, pa.float64())] * bool(label))
-    while block := list(islice(rows, _BATCH)):
+    while block := list(islice(rows, 8192)):
         cells: list[list[Any]] = [[row.filled(name) for row in block] for name in names]
         if label:
             cells.append([row.number(label) for row in block])
@@ -120,23 +117,58 @@ def _to_dataset(batches: Iterator[pa.RecordBatch]) -> Dataset:
         content.update(batch.serialize())
         size += batch.nbytes
         if size > _MEMORY:
-            return _to_mapped_dataset(chain(held, batches), batch.schema)
+            descriptor, name = tempfile.mkstemp(suffix=".arrow", dir=_spill_folder().name)
+            with os.fdopen(descriptor, "wb") as file, pa.ipc.new_stream(file, batch.schema) as writer:
+                for one in chain(held, batches):
+                    writer.write_batch(one)
+            return Dataset.from_file(name)
     # By itself, Dataset would compute its fingerprint by pickling the whole table in memory.
     return Dataset(InMemoryTable(pa.Table.from_batches(held)), fingerprint=content.hexdigest()[:16])
-
-
-def _to_mapped_dataset(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Dataset:
-    import pyarrow as pa
-    from datasets import Dataset
-
-    descriptor, name = tempfile.mkstemp(suffix=".arrow", dir=_spill_folder().name)
-    with os.fdopen(descriptor, "wb") as file, pa.ipc.new_stream(file, schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    return Dataset.from_file(name)
 
 
 @cache
 def _spill_folder() -> tempfile.TemporaryDirectory[str]:
     """Return one folder per process, removed when it ends, since data sets keep their files mapped."""
     return tempfile.TemporaryDirectory(prefix="sentemb-")
+
+
+def check_output(
+    path: Path, inputs: Iterable[str | None], *, overwrite: bool, cache: Path | None = None
+) -> None:
+    """Raise InputError for an unknown format, or if a file would be replaced: before hours of work."""
+    if path.suffix not in _FORMATS:
+        message = f"cannot write {path}: the extension is not a known format"
+        raise InputError(message, f"use one of {', '.join(_FORMATS)}")
+    refuse_unusable_output(path, inputs, cache=cache)
+    refuse_existing(path, overwrite=overwrite)
+
+
+def write_table(
+    path: Path, columns: Mapping[str, Sequence[Any]], manifest: Mapping[str, Any] | None = None
+) -> None:
+    """Write a table, which the readers read back, and, if given, a manifest that says how it was made."""
+    rows = zip(*columns.values(), strict=True)
+    with new_file(path) as file:
+        if path.suffix == ".parquet":
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+
+            pq.write_table(pa.table({name: list(values) for name, values in columns.items()}), file)
+        elif path.suffix == ".csv":
+            text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+            writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+            writer.writerows(chain([tuple(columns)], rows))
+            text.detach()  # `new_file` closes the file
+        else:
+            for row in rows:
+                line = json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False)
+                file.write(f"{line}\n".encode())
+    if manifest is not None:
+        count = len(next(iter(columns.values())))
+        described = {**manifest, "columns": list(columns), "rows": count, "sha256": sha256_of(path)}
+        write_json(path.with_name(f"{path.name}.manifest.json"), described)
+
+
+def by_column(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
+    """Turn rows into columns."""
+    return {name: [row[place] for row in rows] for place, name in enumerate(names)}

@@ -19,11 +19,12 @@ from sentemb.data.documents import Document
 
 Kind = Literal["module", "class", "function", "method", "data"]
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+# Module, path inside the module (empty for the module itself), kind, documentation.
+_Found = tuple[str, str, Kind, str]
 
 MAX_WORDS = 40
 """Longest first sentence of a docstring in words; longer ones are truncated."""
 _ENOUGH = 3  # words; a shorter first sentence takes the next one with it
-
 # Mostly written in C, or public under another name than the file that defines them, so that no source file
 # lists their names. Importing them neither prints nor opens anything.
 _IMPORTED = (
@@ -33,7 +34,6 @@ _IMPORTED = (
     "re select shutil signal socket sqlite3 statistics string struct subprocess sys tempfile threading time "
     "tracemalloc types unicodedata unittest uuid weakref zlib zoneinfo"
 ).split()
-
 # Easter eggs, programs, tests, tables, the files behind `os.path`, windows and turtles, which some
 # installations lack, and what Python 3.12 and 3.13 dropped (PEP 594).
 _LEFT_OUT = frozenset(
@@ -41,10 +41,6 @@ _LEFT_OUT = frozenset(
     "tests tkinter turtle asynchat asyncore distutils imp lib2to3 smtpd aifc audioop cgi cgitb chunk crypt "
     "imghdr mailcap msilib nis nntplib ossaudiodev pipes sndhdr spwd sunau telnetlib uu xdrlib".split()
 )
-
-
-# Module, path inside the module (empty for the module itself), kind, documentation.
-_Found = tuple[str, str, Kind, str]
 
 
 def stdlib_documents() -> Iterator[Document]:
@@ -63,9 +59,9 @@ def stdlib_documents() -> Iterator[Document]:
 
     def document(identifier: str, text: str, module: str, kind: Kind) -> Document:
         of_module = about.get(module, "") if identifier.startswith(f"{module}.") else ""
-        whole = _joined(text, of_module, uses.get(identifier, ""))
-        named = f"{name_in_words(identifier)}: {whole}"
-        return Document(named, identifier, {"module": module, "kind": kind})
+        *before, last = filter(None, (text, of_module, uses.get(identifier, "")))
+        whole = " ".join([*(one if one.endswith(".") else f"{one}." for one in before), last])
+        return Document(f"{name_in_words(identifier)}: {whole}", identifier, {"module": module, "kind": kind})
 
     for module, path, kind, documentation in _everything():
         text = clean_documentation(documentation)
@@ -80,18 +76,11 @@ def stdlib_documents() -> Iterator[Document]:
             about[module] = text
         yield document(identifier, text, module, kind)
     for identifier in sorted(uses.keys() - identifiers):
-        found = _resolved(identifier)
-        if found is not None:
+        if found := _resolve(identifier):
             yield document(identifier, "", *found)
 
 
-def _joined(*texts: str) -> str:
-    """Join the texts that are not empty, each ended before the next."""
-    *before, last = filter(None, texts)
-    return " ".join([*(text if text.endswith(".") else f"{text}." for text in before), last])
-
-
-def _resolved(identifier: str) -> tuple[str, Kind] | None:
+def _resolve(identifier: str) -> tuple[str, Kind] | None:
     """Return the module of a public name and what it is; None if this Python does not have the name."""
     parts = identifier.split(".")
     for cut in range(len(parts) - 1, -1, -1):
@@ -111,31 +100,21 @@ def name_in_words(name: str) -> str:
 
 def clean_documentation(documentation: str) -> str:
     """Return the first sentence of a docstring as running text; the calls if it has nothing else."""
-    paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(documentation))
-    calls, paragraphs[0] = _split_calls(paragraphs[0])
-    prose = " ".join(paragraph.partition(">>>")[0] for paragraph in paragraphs)
-    prose = re.sub(r":[a-z:]+:`~?([^`]+)`", r"\1", prose)  # roles of reStructuredText
-    prose = " ".join(re.sub(r"`+|[-=~^#]{3,}", "", prose).split())
-    return _first_sentence(prose or "; ".join(calls))
-
-
-def _split_calls(paragraph: str) -> tuple[list[str], str]:
+    opening, *paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(documentation))
     # Functions written in C may open with a line for each way to call them, continued on indented lines.
     calls: list[str] = []
-    lines = paragraph.splitlines()
-    for number, line in enumerate(lines):
+    lines = opening.splitlines()
+    while lines and (re.match(r"[\w.]+\(.*\)", lines[0]) or (calls and lines[0].startswith(" "))):
+        line = lines.pop(0)
         if re.match(r"[\w.]+\(.*\)", line):
             calls.append(line.strip())
-        elif calls and line.startswith(" "):
-            calls[-1] += f" {line.strip()}"
         else:
-            return calls, "\n".join(lines[number:])
-    return calls, ""
-
-
-def _first_sentence(text: str) -> str:
+            calls[-1] += f" {line.strip()}"
+    prose = " ".join(paragraph.partition(">>>")[0] for paragraph in ["\n".join(lines), *paragraphs])
+    prose = re.sub(r":[a-z:]+:`~?([^`]+)`", r"\1", prose)  # roles of reStructuredText
+    prose = " ".join(re.sub(r"`+|[-=~^#]{3,}", "", prose).split())
     kept: list[str] = []
-    for sentence in re.split(r"(?<=[.!?:]) (?=[A-Z(])", text):
+    for sentence in re.split(r"(?<=[.!?:]) (?=[A-Z(])", prose or "; ".join(calls)):
         kept += sentence.split()[:MAX_WORDS]
         if len(kept) > _ENOUGH:
             break
@@ -178,29 +157,22 @@ def _of_object(module: str, path: str, value: Any) -> Iterator[_Found]:
 
 def _offered(module: Any) -> list[tuple[str, Any]]:
     """Return the public classes and functions of a module that are Python's own, not those of a notebook."""
-    offered = getattr(module, "__all__", None) or vars(module)
-    members = [(name, getattr(module, name, None)) for name in offered if not name.startswith("_")]
+    members = []
+    for name in getattr(module, "__all__", None) or vars(module):
+        value = getattr(module, name, None)
+        origin = getattr(value, "__module__", None)
+        is_own = origin is None or origin.partition(".")[0] in sys.stdlib_module_names
+        if not name.startswith("_") and is_own and (inspect.isclass(value) or inspect.isroutine(value)):
+            members.append((name, value))
     # Functions first: `random.choice` is kept rather than the method of a class that it stands for; and the
     # methods of `str` rather than those of `bytes`.
-    return sorted(
-        filter(_is_own, members),
-        key=lambda member: (inspect.isclass(member[1]), member[1] is not str, member[0]),
-    )
-
-
-def _is_own(member: tuple[str, Any]) -> bool:
-    value = member[1]
-    origin = getattr(value, "__module__", None)
-    return (inspect.isclass(value) or inspect.isroutine(value)) and (
-        origin is None or origin.partition(".")[0] in sys.stdlib_module_names
-    )
+    return sorted(members, key=lambda one: (inspect.isclass(one[1]), one[1] is not str, one[0]))
 
 
 def _of_source(module: str, path: str, node: ast.Module | _Definition) -> Iterator[_Found]:
-    is_class = isinstance(node, ast.ClassDef)
     documentation = ast.get_docstring(node, clean=False)
     if documentation:
-        yield module, path, _kind(path, is_class=is_class), documentation
+        yield module, path, _kind(path, is_class=isinstance(node, ast.ClassDef)), documentation
     if isinstance(node, (ast.Module, ast.ClassDef)):
         for inner in _definitions(node.body):
             if not inner.name.startswith("_"):

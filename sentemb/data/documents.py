@@ -1,4 +1,4 @@
-"""Documents: one type for all of sentemb, read from any source."""
+"""Documents: one type for all of sentemb, read from any source; what a folder in the layout of BEIR is."""
 
 from __future__ import annotations
 
@@ -9,30 +9,27 @@ import math
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sentemb.data.files import Row, read_file
-from sentemb.data.remote import source_at
-from sentemb.data.retrieval import corpus_of
+from sentemb.data.files import Row, read_file, require_columns
+from sentemb.data.lines import AnyPath, Source, source_at
+from sentemb.data.locate import DataDir
 from sentemb.data.sources import read_rows
-from sentemb.data.tables import (
-    IDS_HINT,
-    NO_COLUMN,
-    id_column_of,
-    require_columns,
-    text_column_of,
-    title_column_of,
-    titled,
-)
 from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
 
+CORPUS, QUERIES = "corpus.jsonl", "queries.jsonl"
+NO_COLUMN = "none"
+ID_COLUMNS = ("_id", "id", "doc_id", "docid", "docno", "document_id")
+"""Usual names of the column of ids, in the order in which they are tried, in any letter case."""
+IDS_HINT = (
+    "use unique ids, name another column with --id-column, or number the documents with --id-column none"
+)
+_LONGEST_NAME = 4, 40  # words and characters of a column's name
 _SPELLED = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal)
-_TIMES = ("m", "M")  # kinds of NumPy's durations and moments
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +59,52 @@ class Document:
     @property
     def whole(self) -> str:
         """Title and text, joined by a space as in BEIR."""
-        return titled(self.title, self.text)
+        return f"{self.title} {self.text}".strip()
+
+
+def corpus_of(folder: Source) -> Source | None:
+    """Return the documents of a folder in the layout of BEIR; None if it does not have that layout.
+
+    Such a folder has `corpus.jsonl`, and next to it `queries.jsonl` or qrels, which are not documents.
+    """
+    corpus = folder / CORPUS
+    if not folder.is_dir() or not corpus.is_file():
+        return None
+    return corpus if (folder / QUERIES).is_file() or (folder / "qrels").is_dir() else None
+
+
+def reads_like_text(column: str) -> bool:
+    """Tell whether the name of a column is too long for a name, as if a table had no header."""
+    words, characters = _LONGEST_NAME
+    return len(column.split()) > words or len(column) > characters
+
+
+def id_column_of(values: Mapping[str, Any]) -> str | None:
+    """Return the column of a row's id by its usual names."""
+    present = {name.lower(): name for name in reversed([*values])}
+    return next((present[name] for name in ID_COLUMNS if name in present), None)
+
+
+def _text_column_of(values: Mapping[str, Any], where: str) -> str:
+    """Return the column of a row that holds its text if `--text-column` does not name one."""
+    named = [*values] if len(values) == 1 else [name for name in ("text", "sentence") if name in values]
+    if len(named) != 1:
+        message = f"{where}: the text could be in any of the columns {', '.join(values)}"
+        raise InputError(message, "name it with --text-column")
+    if reads_like_text(named[0]):  # the first text of a table without a header
+        shown = repr(named[0][: _LONGEST_NAME[1]])
+        message = f"{where}: the name of the only column, {shown}, looks like a text"
+        raise InputError(message, "name the column with --text-column, or add a header to the table")
+    return named[0]
 
 
 def stream_documents(
-    source: str | Path,
-    *,
+    source: AnyPath,
     text_column: str | None = None,
     title_column: str | None = None,
     id_column: str | None = None,
-    data_dir: str | Path | None = None,
+    *,
+    data_dir: DataDir = None,
     check_text: bool = False,
 ) -> Iterator[Document]:
     """Stream documents, whose titles are not part of their texts; see `read_documents`.
@@ -84,54 +117,52 @@ def stream_documents(
     rows = read_rows(source, data_dir=data_dir) if corpus is None else read_file(corpus)
     for position, row in enumerate(rows):
         values = row.values
-        column = text_column or text_column_of(values, row.location)
-        title = title_column_of(values, title_column, text=column)
-        if position == 0:
-            named = id_column
-            id_column = id_column_of(values, named)
-            id_column = None if named is None and id_column == column else id_column
-            require_columns([column, *([id_column] if id_column else ())], list(values), row.location)
+        column = text_column or _text_column_of(values, row.location)
+        title = title_column
+        if title is None and column != "title" and values.get("title") is not None:
+            title = "title"
+        if position == 0 and id_column is None:
+            id_column = id_column_of(values)
+            id_column = None if id_column == column else id_column
+        id_column = None if id_column == NO_COLUMN else id_column
         if column == id_column:
-            raise InputError(
-                f"the column {column!r} is used for both texts and ids", "name a different column for each"
-            )
+            message = f"the column {column!r} is used for both texts and ids"
+            raise InputError(message, "name a different column for each")
+        has_title = title not in (None, NO_COLUMN)
         require_columns([column], list(values), row.location)
         metadata = {name: value for name, value in values.items() if name not in (column, id_column)}
         yield Document(
-            row.text(column) if check_text or title else values[column],
-            None if id_column is None else _id_of(row, id_column),
+            row.text(column) if check_text or has_title else values[column],
+            None if id_column is None else _id_of(row, id_column, is_first=position == 0),
             plain_metadata(metadata, row.location),
             row.location,
-            "" if title is None else row.text(title).strip(),
+            row.text(str(title)).strip() if has_title else "",
         )
 
 
-def _id_of(row: Row, column: str) -> str | int:
+def _id_of(row: Row, column: str, *, is_first: bool) -> str | int:
     value = row.values.get(column)
+    if isinstance(value, (str, int)) and not isinstance(value, bool) and str(value).strip():
+        return value
+    if is_first:
+        require_columns([column], list(row.values), row.location)
     if column not in row.values:
-        raise InputError(
-            f"{row.location} does not have the column {column!r}, which contains the ids of the other rows",
-            IDS_HINT,
-        )
-    if value is None or (isinstance(value, str) and not value.strip()):
+        missing = f"does not have the column {column!r}, which contains the ids of the other rows"
+        raise InputError(f"{row.location} {missing}", IDS_HINT)
+    if value is None or isinstance(value, str):
         found = "null" if value is None else "blank"
         raise InputError(f"{row.location}: the id in column {column!r} is {found}", IDS_HINT)
-    if not isinstance(value, (str, int)) or isinstance(value, bool):
-        raise InputError(
-            f"{row.location}: the id {reprlib.repr(value)} in column {column!r} is not a string or an "
-            "integer",
-            IDS_HINT,
-        )
-    return value
+    found = f"the id {reprlib.repr(value)} in column {column!r}"
+    raise InputError(f"{row.location}: {found} is not a string or an integer", IDS_HINT)
 
 
 def read_documents(
-    source: str | Path,
+    source: AnyPath,
     *,
     text_column: str | None = None,
     title_column: str | None = None,
     id_column: str | None = None,
-    data_dir: str | Path | None = None,
+    data_dir: DataDir = None,
 ) -> Iterator[Document]:
     """Stream documents for an index, whose texts begin with their titles.
 
@@ -158,24 +189,23 @@ def read_documents(
         >>> documents[0].id
         'sorted'
     """
-    for document in stream_documents(
-        source, text_column=text_column, title_column=title_column, id_column=id_column, data_dir=data_dir
-    ):
+    columns = (text_column, title_column, id_column)
+    for document in stream_documents(source, *columns, data_dir=data_dir):
         yield replace(document, text=document.whole, title="") if document.title else document
 
 
 def read_unique_documents(
-    source: str | Path,
+    source: AnyPath,
     *,
     text_column: str | None = None,
     title_column: str | None = None,
-    data_dir: str | Path | None = None,
+    data_dir: DataDir = None,
 ) -> list[Document]:
     """Read documents without blank ones and duplicates; arguments and errors are as for `read_documents`."""
     found: dict[str, Document] = {}
     count = blank = 0
-    columns = {"text_column": text_column, "title_column": title_column, "id_column": NO_COLUMN}
-    for document in stream_documents(source, **columns, data_dir=data_dir, check_text=True):
+    columns = (text_column, title_column, NO_COLUMN)
+    for document in stream_documents(source, *columns, data_dir=data_dir, check_text=True):
         count += 1
         document = replace(document, text=document.text.strip(), metadata={})
         if document.whole:
@@ -184,10 +214,9 @@ def read_unique_documents(
             blank += 1
     if not found:
         raise InputError(f"{source} does not contain a document with a text")
-    if repeated := count - blank - len(found):
-        logger.warning("%s: %d of %d documents are duplicates and were skipped", source, repeated, count)
-    if blank:
-        logger.warning("%s: %d of %d documents are blank and were skipped", source, blank, count)
+    for number, kind in ((count - blank - len(found), "duplicates"), (blank, "blank")):
+        if number:
+            logger.warning("%s: %d of %d documents are %s and were skipped", source, number, count, kind)
     return list(found.values())
 
 
@@ -217,7 +246,8 @@ def _as_json(value: Any) -> Any:
         return {name: _as_json(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)) or (hasattr(value, "ndim") and value.ndim):
         return [_as_json(one) for one in value]
-    if getattr(getattr(value, "dtype", None), "kind", "") in _TIMES or isinstance(value, _SPELLED):
+    is_moment = getattr(getattr(value, "dtype", None), "kind", "") in ("m", "M")  # of NumPy
+    if is_moment or isinstance(value, _SPELLED):
         return str(value) if value == value else None  # no moment, or a decimal that is not a number
     if hasattr(value, "tolist"):  # a number of NumPy or torch
         value = value.tolist()

@@ -10,14 +10,11 @@ from pathlib import Path
 
 from sentemb._files import sync_folder, write_text
 from sentemb._uris import refuse_uri
+from sentemb.data import retrieval, sts
 from sentemb.data.catalogue import Entry, check_row_count, get
 from sentemb.data.hub import download
-from sentemb.data.labelled import count_rows
-from sentemb.data.locate import ROOTS, Place, download_split, find, missing
-from sentemb.data.published import has_split, read_split, read_subset
-from sentemb.data.retrieval import check_counts as check_qrels
-from sentemb.data.retrieval import read_place as read_retrieval
-from sentemb.data.sts import check_counts, read_place
+from sentemb.data.labelled import read_labelled_place
+from sentemb.data.locate import ROOTS, Place, download_split, find, has_split, missing, read_split
 from sentemb.errors import InputError
 
 
@@ -54,28 +51,35 @@ def fetch(name: str, data_dir: Path, *, check_rows: bool = True) -> Place:
     data_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{source.name}.", suffix=".partial", dir=data_dir) as scratch:
         partial = Path(scratch) / source.name
-        target = data_dir / source.name
-        place = Place(partial)
-        if source.config:
-            _write_subset(source, partial)
-        elif any(file.endswith(".tar") for file in source.files.values()):
+        if any(file.endswith(".tar") for file in source.files.values()):
             unpacked = download_split(source, source.splits[0])
-            shutil.copytree(unpacked.path / unpacked.folder, partial / unpacked.folder)
-            place = Place(partial, unpacked.folder)
-            target = data_dir / ROOTS[0] / unpacked.folder
+            partial = Path(scratch) / ROOTS[0] / unpacked.folder
+            shutil.copytree(unpacked.path / unpacked.folder, partial)
         else:
             _download(source, partial)
-        for split in source.splits:
-            counted = _count_split(source, split, place)
+        for counted in count(source, Path(scratch)):
             if counted.problem and (check_rows or counted.rows is None):
                 raise InputError(counted.problem, "try again, or pass --allow-count-mismatch")
+        target = data_dir / partial.relative_to(scratch)
         target.parent.mkdir(parents=True, exist_ok=True)
-        (partial / place.folder).replace(target)
+        partial.replace(target)
     sync_folder(data_dir)
     found = find(source, data_dir)
     if found is None:
         raise missing(source, data_dir)
     return found
+
+
+def _download(source: Entry, folder: Path) -> None:
+    for split, name in source.files.items() if source.config else ():
+        # A subset of a repository, whose files may hold those of all languages.
+        lines = (json.dumps(row.values, ensure_ascii=False) for row in sts.stream_subset(source, split))
+        write_text(folder / name, "".join(f"{line}\n" for line in lines))
+    others = {*source.corpus, *source.queries} if source.kind == "retrieval" else set()
+    for name in sorted({*source.files.values(), *others}) if not source.config else ():
+        hub_id, revision = str(source.hub_id), source.revision
+        download(hub_id, name, revision=revision, needed_for=source.name, local_dir=folder)
+    shutil.rmtree(folder / ".cache", ignore_errors=True)  # the hub client's bookkeeping
 
 
 def count(entry: Entry, data_dir: Path) -> list[Count]:
@@ -87,37 +91,21 @@ def count(entry: Entry, data_dir: Path) -> list[Count]:
     return [_count_split(entry, split, place) for split in splits]
 
 
-def _download(source: Entry, folder: Path) -> None:
-    others = {*source.corpus, *source.queries} if source.kind == "retrieval" else set()
-    for file in sorted({*source.files.values(), *others}):
-        hub_id = str(source.hub_id)
-        download(hub_id, file, revision=source.revision, needed_for=source.name, local_dir=folder)
-    shutil.rmtree(folder / ".cache", ignore_errors=True)  # the hub client's bookkeeping
-
-
-def _write_subset(source: Entry, folder: Path) -> None:
-    """Write the rows of one subset of a repository, whose files may hold those of all languages."""
-    for split, name in source.files.items():
-        lines = (json.dumps(row.values, ensure_ascii=False) + "\n" for row in read_subset(source, split))
-        write_text(folder / name, "".join(lines))
-
-
 def _count_split(entry: Entry, split: str, place: Place) -> Count:
-    expected = entry.rows.get(split)
-    rows = None
+    expected, rows = entry.rows.get(split), None
     try:
         if entry.derived_from:
-            rows = sum(2 * len(read_place(entry.base, part, place)) for part in entry.base.splits)
+            rows = sum(2 * len(sts.read_place(entry.base, part, place)) for part in entry.base.splits)
         elif entry.kind == "scored-pairs":
-            pairs = read_place(entry, split, place)
+            pairs = sts.read_place(entry, split, place)
             rows = len(pairs)
-            check_counts(entry, pairs)
-        elif entry.kind == "labelled":
-            rows = count_rows(entry, split, place)
+            sts.check_counts(entry, pairs)
+        elif entry.kind == "labelled" and split not in entry.unlabelled:
+            rows = len(read_labelled_place(entry, split, place))
         elif entry.kind == "retrieval":
-            found = read_retrieval(entry, split, place)
+            found = retrieval.read_place(entry, split, place)
             rows = len(found.judged)
-            check_qrels(entry, found)
+            retrieval.check_counts(entry, found)
         else:
             rows = sum(1 for _ in read_split(entry, split, place))
         check_row_count(f"{entry.name} {split} ({place})", rows, expected)

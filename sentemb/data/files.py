@@ -1,39 +1,39 @@
-"""Users' files of texts, row by row: lines, CSV, TSV, JSON lines, Parquet and pages, each also compressed."""
+"""Rows of one file of texts: lines, CSV, TSV, JSON lines, Parquet and pages, each also compressed."""
 
 from __future__ import annotations
 
 import contextlib
+import csv
+import difflib
+import json
+import logging
 import math
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import IO, Any, NamedTuple
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
 from sentemb._uris import local_path
 from sentemb.data.catalogue import is_entry
-from sentemb.data.lines import PACKED, format_of, is_packed, open_bytes, read_lines
-from sentemb.data.remote import RemotePath, Source
-from sentemb.data.tables import (
-    Numbered,
-    check_header,
-    parse_csv,
-    parse_jsonl,
-    parse_tsv,
-    require_columns,
-    warn_blank,
-)
+from sentemb.data.lines import PACKED, RemotePath, Source, format_of, is_packed, open_bytes, read_lines
 from sentemb.errors import InputError
 
-TEXT_COLUMN = "text"
-"""Name of the one column of a plain text file."""
+logger = logging.getLogger(__name__)
+
+Numbered = tuple[int, dict[str, Any]]
+"""The line or row number, from 1, and a row's values by column."""
+Lines = Iterable[tuple[int, str]]
+Names = Sequence[str] | None
 _PARQUET_BATCH = 1024
-# The square of a larger number may be infinite.
-_LARGEST = 1e100
-_SPLIT_WORDS = {"train": "train", "test": "test"} | dict.fromkeys(
-    ("dev", "valid", "validation", "val"), "dev"
-)
+_LARGEST = 1e100  # the square of a larger number may be infinite
+_SPLIT_WORDS = {
+    "train": "train",
+    "test": "test",
+    **dict.fromkeys(("dev", "valid", "validation", "val"), "dev"),
+}
 _RULE = re.compile(r"([=\-~^*#\"'+:.])\1{2,}\s*")
 _HASHES = re.compile(r"#{1,6}\s+(.*?)\s*#*\s*")
 
@@ -57,28 +57,26 @@ class Row(NamedTuple):
         """Return the text in a column, which may be empty but must be a string."""
         value = self._value(column)
         if not isinstance(value, str):
-            raise self._unexpected(column, value, "text")
+            raise self._unexpected(column, "text")
         return value
 
     def filled(self, column: str) -> str:
         """Return the text in a column, which must not be blank."""
         text = self.text(column)
         if not text.strip():
-            raise InputError(
-                f"{self.location}: column {column!r} is empty", "remove the row, or fill in the text"
-            )
+            message = f"{self.location}: column {column!r} is empty"
+            raise InputError(message, "remove the row, or fill in the text")
         return text
 
     def number(self, column: str) -> float:
         """Return the number in a column, parsed if it is text; at most 1e100."""
-        value = self._value(column)
-        try:
-            number = math.nan if isinstance(value, bool) else float(value)
-        except (TypeError, ValueError, OverflowError):
-            number = math.nan
+        value, number = self._value(column), math.nan
+        if not isinstance(value, bool):
+            with contextlib.suppress(TypeError, ValueError, OverflowError):
+                number = float(value)
         if not abs(number) <= _LARGEST:  # nor is NaN
             comma = isinstance(value, str) and re.fullmatch(r"-?\d+,\d+", value.strip())
-            raise self._unexpected(column, value, "number", "write decimals with a point" if comma else None)
+            raise self._unexpected(column, "number", "write decimals with a point" if comma else None)
         return number
 
     def _value(self, column: str) -> Any:
@@ -86,30 +84,26 @@ class Row(NamedTuple):
         require_columns([column], list(self.values), self.location)
         return self.values[column]
 
-    def _unexpected(self, column: str, value: Any, expected: str, hint: str | None = None) -> InputError:
-        shown = _shorten("nothing" if value is None else repr(value))
-        return InputError(
-            f"{self.location}: expected a {expected} in column {column!r}, but found {shown}", hint
-        )
+    def _unexpected(self, column: str, expected: str, hint: str | None = None) -> InputError:
+        value = self.values[column]
+        found = _shorten("nothing" if value is None else repr(value))
+        message = f"{self.location}: expected a {expected} in column {column!r}, but found {found}"
+        return InputError(message, hint)
 
 
-def read_file(
-    path: Source, *, columns: Sequence[str] | None = None, encoding: str = "utf-8"
-) -> Iterator[Row]:
+def read_file(path: Source, *, columns: Names = None) -> Iterator[Row]:
     """Yield the rows of one file, in the format that its extension says."""
     if path.is_dir():
         raise InputError(f"{path} is a folder, not a file")
     suffix = format_of(path)
     if suffix not in FORMATS:
-        raise InputError(
-            f"the extension of {path} is not a known format",
-            f"rename it to one of {', '.join(FORMATS)} (also {', '.join(PACKED)})",
-        )
+        known = f"rename it to one of {', '.join(FORMATS)} (also {', '.join(PACKED)})"
+        raise InputError(f"the extension of {path} is not a known format", known)
     number = 0
     if suffix == ".parquet":
         rows = _parse_parquet(path, columns)
     else:
-        rows = FORMATS[suffix](str(path), read_lines(path, encoding=encoding), columns)
+        rows = FORMATS[suffix](str(path), read_lines(path), columns)
     for number, values in rows:
         yield Row(f"{path}:{number}", values)
     if not number:
@@ -125,9 +119,8 @@ def names_a_file(source: str | os.PathLike[str]) -> bool:
 def name_and_split(path: Source, *, name: str | None = None, split: str | None = None) -> tuple[str, str]:
     """Return what results call a file: its name without extensions, and the split that its name mentions."""
     stem = path.name.split(".")[0]
-    words = re.split(r"[^a-z]+", stem.lower())
-    mentioned = (_SPLIT_WORDS[word] for word in words if word in _SPLIT_WORDS)
-    return name or stem, split or next(mentioned, "all")
+    mentioned = [_SPLIT_WORDS[word] for word in re.split(r"[^a-z]+", stem.lower()) if word in _SPLIT_WORDS]
+    return name or stem, split or next(iter(mentioned), "all")
 
 
 def usual_columns(path: Source, options: Sequence[tuple[str, ...]]) -> list[str]:
@@ -153,36 +146,57 @@ def _shorten(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def refuse_bare_string(columns: Sequence[str] | None) -> None:
+def refuse_bare_string(columns: Names) -> None:
     """Raise InputError for `columns="text"`, which Python would take for four columns of one letter each."""
     if isinstance(columns, str):
         raise InputError(f"columns must be a list, not the string {columns!r}", f"write [{columns!r}]")
 
 
-def _parse_text(
-    name: str, lines: Iterable[tuple[int, str]], columns: Sequence[str] | None
-) -> Iterator[Numbered]:
-    require_columns(columns, [TEXT_COLUMN], name)
+def require_columns(columns: Names, present: Sequence[str], where: str) -> None:
+    """Raise InputError if a table does not have one of the requested columns."""
+    for column in columns or ():
+        if column not in present:
+            close = difflib.get_close_matches(column, present, n=1)
+            listed = ", ".join(present) or "none"
+            raise InputError(
+                f"{where} does not have a column {column!r}; its columns are {listed}",
+                f"did you mean {close[0]!r}?" if close else "name one of them",
+            )
+
+
+def _check_header(where: str, header: Sequence[str], columns: Names) -> None:
+    repeated = {name for name in header if header.count(name) > 1}
+    if repeated:
+        raise InputError(f"{where}: the header contains the column {min(repeated)!r} more than once")
+    require_columns(columns, header, where)
+
+
+def _skip_blank(where: str, lines: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
+    """Yield the lines, or rows of cells, that are not blank, and log how many are."""
     blank = 0
     for number, line in lines:
-        if line.strip():
-            yield number, {TEXT_COLUMN: line}
+        if line.strip() if isinstance(line, str) else line:
+            yield number, line
         else:
             blank += 1
-    warn_blank(name, blank)
+    if blank:
+        logger.warning("%s: skipped %d blank line%s", where, blank, "" if blank == 1 else "s")
 
 
-def _parse_page(
-    name: str, lines: Iterable[tuple[int, str]], columns: Sequence[str] | None
-) -> Iterator[Numbered]:
+def _parse_text(where: str, lines: Lines, columns: Names) -> Iterator[Numbered]:
+    require_columns(columns, ["text"], where)
+    return ((number, {"text": line}) for number, line in _skip_blank(where, lines))
+
+
+def _parse_page(where: str, lines: Lines, columns: Names) -> Iterator[Numbered]:
     """Yield a page of Markdown or reStructuredText as one row, whose title is its first heading or empty."""
-    held = [line for _, line in lines]
-    first = next((number for number, line in enumerate(held) if line.strip()), None)
+    page = [line for _, line in lines]
+    first = next((number for number, line in enumerate(page) if line.strip()), None)
     if first is None:
         return
-    title, rest = _heading(held, first)
-    values = {"title": title, "text": "\n".join(held[rest:]).strip()}
-    require_columns(columns, list(values), name)
+    title, rest = _heading(page, first)
+    values = {"title": title, "text": "\n".join(page[rest:]).strip()}
+    require_columns(columns, list(values), where)
     yield first + 1, {column: values[column] for column in columns or values}
 
 
@@ -197,37 +211,127 @@ def _heading(lines: list[str], first: int) -> tuple[str, int]:
     return "", first
 
 
-def _parse_parquet(path: Source, columns: Sequence[str] | None) -> Iterator[Numbered]:
+def parse_csv(
+    where: str, lines: Lines, columns: Names = None, *, header: Names = None, delimiter: str | None = None
+) -> Iterator[Numbered]:
+    """Yield rows that are quoted as in RFC 4180; by default the header line determines the separator."""
+    csv.field_size_limit(2**31 - 1)  # of the fields, 131,072 characters by default
+    lines = iter(lines)
+    start = list(islice(lines, 1))
+    cells = _csv_cells(where, chain(start, lines), delimiter or _separator(start[0][1] if start else ""))
+    return _table(where, cells, columns, header)
+
+
+def _csv_cells(where: str, lines: Lines, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    # The parser needs line ends, since a quoted field may contain some.
+    parser = csv.reader((f"{line}\n" for _, line in lines), strict=True, delimiter=delimiter)
+    start = 1
+    try:
+        for row in parser:
+            yield start, row
+            start = parser.line_num + 1
+    except csv.Error as error:
+        # For a bare carriage return, csv's own message says how Python should open the file.
+        reason = "a carriage return outside quotes" if "new-line" in str(error) else str(error)
+        raise InputError(f"{where}, line {start}: {reason}", "quote fields as in RFC 4180") from None
+
+
+def _separator(header: str) -> str:
+    """Return what separates the most fields of a header line: a comma, or what spreadsheets use instead."""
+
+    def fields(candidate: str) -> int:
+        with contextlib.suppress(csv.Error, StopIteration):
+            return len(next(csv.reader([header], delimiter=candidate)))
+        return 0
+
+    return max(",;\t|", key=fields)
+
+
+def parse_tsv(
+    where: str, lines: Lines, columns: Names = None, *, header: Names = None, optional: int = 0
+) -> Iterator[Numbered]:
+    """Yield tab-separated rows without quoting: quotation marks are text, as in STS-B and GLUE.
+
+    A row has all columns of the header, or all but the `optional` last ones.
+    """
+
+    def cells() -> Iterator[tuple[int, list[str]]]:
+        for number, line in lines:
+            if number == 1 and header is None and "\t" not in line and line not in (columns or ()):
+                for found in sorted({*",;|"} & {*line})[:1]:
+                    message = f"{where}, line 1: expected tabs between the fields, but found {found!r}"
+                    raise InputError(message, "name the file .csv, or use tabs")
+            yield number, line.split("\t") if line else []
+
+    return _table(where, cells(), columns, header, optional)
+
+
+def _table(
+    where: str, cells: Iterator[tuple[int, list[str]]], columns: Names, header: Names, optional: int = 0
+) -> Iterator[Numbered]:
+    header = header or next(cells, (0, None))[1]
+    if header is None:
+        return
+    _check_header(where, header, columns)
+    chosen = [(name, header.index(name)) for name in (columns or header)]
+    for number, row in _skip_blank(where, cells):
+        if len(row) not in (len(header), len(header) - optional):
+            message = f"{where}, line {number}: {len(row)} fields, but the header has {len(header)}"
+            raise InputError(message, "correct the line, or quote the separators in its texts")
+        yield number, {name: row[index] for name, index in chosen}
+
+
+def parse_jsonl(where: str, lines: Lines, columns: Names = None) -> Iterator[Numbered]:
+    """Yield the objects of JSON lines."""
+    for number, line in _skip_blank(where, lines):
+        here = f"{where}, line {number}"
+        values = parse_json(line, here)
+        if not isinstance(values, dict):
+            kinds = {list: "array", str: "string", bool: "boolean", int: "number", float: "number"}
+            raise InputError(f"{here}: expected a JSON object, but found a {kinds.get(type(values), 'null')}")
+        if r"\ud" in line.lower():
+            try:  # JSON can escape half a surrogate pair, which neither tokenizers nor files can hold
+                json.dumps(values, ensure_ascii=False).encode()
+            except UnicodeEncodeError:
+                message = f"{here}: the text contains an unpaired surrogate, which is not a valid character"
+                raise InputError(message) from None
+        require_columns(columns, list(values), here)
+        yield number, ({name: values[name] for name in columns} if columns else values)
+
+
+def parse_json(text: str, where: str) -> Any:
+    """Parse JSON, or raise InputError."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column" if error.lineno > 1 else "column"
+        raise InputError(f"{where}: not valid JSON ({error.msg} at {place} {error.colno})") from None
+    except ValueError as error:  # a number of more than 4,300 digits
+        raise InputError(f"{where}: {error}") from None
+    except RecursionError:
+        raise InputError(f"{where}: the JSON is nested too deeply") from None
+
+
+def _parse_parquet(path: Source, columns: Names) -> Iterator[Numbered]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with _open_seekable(path) as content:
+    with contextlib.ExitStack() as opened:
+        content = opened.enter_context(open_bytes(path))
+        if is_packed(path):  # Parquet is read from its end
+            packed, content = content, opened.enter_context(tempfile.TemporaryFile())
+            shutil.copyfileobj(packed, content)
+            content.seek(0)
         try:
             file = pq.ParquetFile(content)
-            check_header(str(path), file.schema_arrow.names, columns)
-            number = 0
-            for batch in file.iter_batches(_PARQUET_BATCH, columns=list(columns) if columns else None):
-                for values in batch.to_pylist():
-                    number += 1
-                    yield number, ({name: values[name] for name in columns} if columns else values)
+            _check_header(str(path), file.schema_arrow.names, columns)
+            batches = file.iter_batches(_PARQUET_BATCH, columns=list(columns) if columns else None)
+            for number, values in enumerate((row for batch in batches for row in batch.to_pylist()), start=1):
+                yield number, ({name: values[name] for name in columns} if columns else values)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError, OSError) as error:
             if isinstance(path, RemotePath) and getattr(error, "errno", None):
                 raise  # of the network
-            reason = str(error).splitlines()[0]
-            raise InputError(f"{path} cannot be read as Parquet: {reason}") from None
-
-
-@contextlib.contextmanager
-def _open_seekable(path: Source) -> Iterator[IO[bytes]]:
-    """Open a file so that it can be read from its end, as Parquet must be: decompressed to disk if needed."""
-    with open_bytes(path) as file:
-        if not is_packed(path):
-            yield file
-            return
-        with tempfile.TemporaryFile() as unpacked:
-            shutil.copyfileobj(file, unpacked)
-            unpacked.seek(0)
-            yield unpacked
+            raise InputError(f"{path} cannot be read as Parquet: {str(error).splitlines()[0]}") from None
 
 
 PAGES = (".md", ".rst")

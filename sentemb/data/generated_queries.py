@@ -1,25 +1,36 @@
-"""Queries generated from documents, for collections without relevance judgments.
+"""Queries generated from documents, for collections without relevance judgments, and related documents.
 
 Each query should retrieve the document that it comes from (the inverse cloze task: Lee, Chang and Toutanova,
 Latent Retrieval for Weakly Supervised Open Domain Question Answering. ACL 2019), or the documents of its
-neighborhood.
+neighborhood. A query that stayed in its document would be found by its words alone.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import svds
 
-from sentemb.data.bm25 import count_query_terms
+from sentemb._fusion import FUSED, Ranking
+from sentemb._fusion_weights import Judged
+from sentemb._threads import one_blas_thread
+from sentemb.data.bm25 import (
+    CountedQueries,
+    Double,
+    bm25_scores,
+    bm25_weights,
+    count_query_terms,
+    count_terms,
+)
 from sentemb.data.documents import Document
 from sentemb.data.keywords import bm25_idf
 from sentemb.data.language import language_of, without_function_words
-from sentemb.data.neighborhoods import Neighborhood, Neighborhoods
-from sentemb.data.pseudo_queries import FEWEST, MOST_DOCUMENTS, cut_queries
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.data.sentences import remove_span, sentences_of, strip_punctuation, word_spans
 
@@ -34,13 +45,156 @@ neighborhood is relevant."""
 ALL_KINDS = (*KINDS, QUOTE, NEIGHBORS, TOPIC)
 CHOOSING = (SENTENCE, CROP, QUOTE, NEIGHBORS, TOPIC)
 """The kinds from which differences on real queries are predicted."""
-_SHORTEST, _LONGEST = 3, 40  # words of a sentence
-_TOPIC_TERMS, _CANDIDATES = 4, 12  # words of a topic, and terms from which they are taken
-_LEAST_IDF = 0.7  # of a term of a topic
+QUERIES, MOST_DOCUMENTS = 200, 5000
+FEWEST = 20
+"""With fewer queries, the draw matters more than the system."""
+_CROP, _SENTENCE = (3, 10), (3, 40)  # fewest and most words
 _DRAWN = 3  # documents per query of a kind that needs a neighborhood: many documents have none
-MULTIPLE = 0.3
-"""Share of the documents that must have two sentences or more. With fewer the queries of `sentence` come
-from unusual documents, and nothing is left of most documents when a sentence is taken out."""
+_MULTIPLE = 0.3  # share of the documents that must have several sentences: else little is left without one
+_AT_ONCE = 64
+SIMILAR = 16
+MARGIN = 0.6
+"""A document that scores this share of what a document scores itself may say the same, and is not a negative
+(the percentage of the positive's score: Moreira et al., NV-Retriever. 2024)."""
+_NEAREST, _NEIGHBORS = 30, (3, 10)  # documents by either way of search; fewest and most of a neighborhood
+
+
+class CutQueries(NamedTuple):
+    """Queries; the documents they were removed from, in the same order, then whole ones; all their rows."""
+
+    queries: list[str]
+    documents: list[str]
+    rows: list[int]
+
+
+def cut_queries(
+    texts: Sequence[str], *, count: int = QUERIES, most: int = MOST_DOCUMENTS, seed: int = 0
+) -> CutQueries:
+    """Draw up to `most` documents and remove a query of 3 to 10 words, at most half, from `count` of them."""
+    generator = np.random.default_rng(seed)
+    cut: list[tuple[str, str, int]] = []
+    whole: list[int] = []
+    for row in generator.permutation(len(texts))[:most].tolist():
+        words = word_spans(texts[row]) if len(cut) < count else []
+        if len(words) < 2 * _CROP[0]:
+            whole.append(row)
+            continue
+        length = min(int(generator.integers(_CROP[0], _CROP[1] + 1)), len(words) // 2)
+        first = int(generator.integers(len(words) - length + 1))
+        start, stop = words[first][0], words[first + length - 1][1]
+        rest = f"{texts[row][:start]} {texts[row][stop:]}".strip()
+        cut.append((texts[row][start:stop], rest, row))
+    queries, documents, rows = map(list, zip(*cut, strict=True)) if cut else ([], [], [])
+    return CutQueries(queries, documents + [texts[row] for row in whole], rows + whole)
+
+
+def rank_both(
+    cut: CutQueries, queries: npt.NDArray[np.float32], documents: npt.NDArray[np.float32], language: str
+) -> Iterator[Judged]:
+    """Yield the rankings of each query by the inner products of vectors and by BM25.
+
+    The document that a query was removed from is relevant.
+    """
+    counts, terms = count_terms(cut.documents, language)
+    wanted, _ = count_query_terms(cut.queries, language, terms)
+    by_words = (row for rows in bm25_scores(bm25_weights(counts), wanted, _AT_ONCE) for row in rows)
+    for start in range(0, len(queries), _AT_ONCE):
+        with one_blas_thread():
+            block = queries[start : start + _AT_ONCE] @ documents.T
+        for place, meaning in enumerate(block, start=start):
+            dense, keyword = _best(meaning), _best(next(by_words), above=0.0)
+            yield Judged(dense, keyword, total=len(documents), grades={place: 1.0})
+
+
+def _best(scores: npt.NDArray[np.floating], above: float = -np.inf) -> Ranking:
+    order = np.argsort(-scores, kind="stable")[:FUSED]
+    order = order[scores[order] > above]
+    return Ranking(order, scores[order])
+
+
+class Neighborhood(NamedTuple):
+    """The row of a document, and the rows of its neighbors, the nearest first."""
+
+    center: int
+    others: list[int]
+
+
+class Neighborhoods:
+    """Find the neighborhood of a document among some texts.
+
+    Two documents are neighbors if each way, BM25 with the words of the one as the query and the cosine of
+    latent semantic analysis, has the other among its 30 nearest. Neither way alone decides, since each is a
+    search system that would then be evaluated on its own results.
+
+    Args:
+        texts: The documents, each once.
+        language: Code of their language.
+    """
+
+    def __init__(self, texts: Sequence[str], language: str) -> None:
+        counts, self.terms = count_terms(texts, language)
+        self.weights = bm25_weights(counts)
+        self._texts, self._language, self._latent = texts, language, latent_vectors(counts)
+
+    def around(self, rows: Sequence[int]) -> Iterator[Neighborhood]:
+        """Yield the neighborhood of each row that has one of at least three documents."""
+        queries, _ = count_query_terms([self._texts[row] for row in rows], self._language, self.terms)
+        queries.content.data = np.minimum(queries.content.data, 1.0)
+        scores = (row for block in bm25_scores(self.weights, queries, _AT_ONCE) for row in block)
+        for center, by_words in zip(rows, scores, strict=True):
+            with one_blas_thread():
+                cosines = self._latent @ self._latent[center]
+            related = set(_nearest(cosines, center))
+            both = [row for row in _nearest(by_words, center) if row in related and by_words[row] > 0]
+            if len(both) >= _NEIGHBORS[0]:
+                yield Neighborhood(center, both[: _NEIGHBORS[1]])
+
+
+def latent_vectors(counts: csr_array, *, fitted_on: int | None = None) -> Double:
+    """Return unit vectors of latent semantic analysis, (texts, at most 100), from counts (texts, terms).
+
+    The axes and the weights of terms come from the first `fitted_on` texts, or from all. The vector of a text
+    without a known term is zero.
+    """
+    known = counts[:fitted_on]
+    size = min(100, min(known.shape) - 1)
+    if size < 1:
+        return np.ones((counts.shape[0], 1))
+    holding = np.bincount(known.indices, minlength=counts.shape[1])
+    weighted = counts.copy()
+    weighted.data = 1 + np.log(weighted.data)
+    weighted.data *= (np.log((1 + known.shape[0]) / (1 + holding)) + 1)[counts.indices]
+    with one_blas_thread():
+        axes = svds(weighted[:fitted_on], k=size, v0=np.ones(min(known.shape)))[2].T
+        found: Double = np.asarray(weighted @ axes)
+    return np.asarray(found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12))
+
+
+def _nearest(scores: Double, center: int) -> list[int]:
+    """Return the rows with the highest scores, without the center; of equal ones the first."""
+    count = min(_NEAREST + 1, len(scores))
+    found = np.argpartition(-scores, count - 1)[:count]
+    ordered = found[np.lexsort((found, -scores[found]))].tolist()
+    return [row for row in ordered if row != center][:_NEAREST]
+
+
+def similar_documents(texts: Sequence[str], *, language: str) -> list[list[int]]:
+    """Return up to 16 similar texts of each text by BM25, the nearest first, without its near copies."""
+    counts, _ = count_terms(texts, language)
+    weights = bm25_weights(counts)
+    counts.data = np.minimum(counts.data, 1.0)
+    queries = CountedQueries(counts, csr_array(counts.shape))
+    found: list[list[int]] = []
+    size = min(SIMILAR, len(texts) - 1)
+    for block in bm25_scores(weights, queries, max(1, (1 << 24) // len(texts))):
+        for scores in block:
+            number = len(found)
+            scores[(scores >= MARGIN * scores[number]) | (scores <= 0)] = -1.0
+            scores[number] = -1.0
+            best = np.argpartition(-scores, size)[:size]
+            best = best[scores[best] > 0]
+            found.append(best[np.argsort(-scores[best], kind="stable")].tolist())
+    return found
 
 
 class _Query(NamedTuple):
@@ -79,89 +233,82 @@ def generate_queries(
     """
     generator = np.random.default_rng(seed)
     drawn = [documents[number] for number in generator.permutation(len(documents))[:most]]
-    spoken = language or language_of(document.whole for document in drawn[:1000])
-    corpus = _Corpus(drawn, beside, spoken)
+    language = language or language_of(document.whole for document in drawn[:1000])
+    every = [*drawn, *beside]
+    texts = [document.whole for document in every]
     found: dict[str, list[_Query]] = {}
     if TITLE in kinds:
-        found[TITLE] = list(islice(_titles(corpus), count))
+        found[TITLE] = list(islice(_titles(drawn, every), count))
     if SENTENCE in kinds:
-        found[SENTENCE] = list(islice(_sentences(corpus, generator), count))
+        found[SENTENCE] = list(islice(_sentences(drawn, every, generator), count))
     if CROP in kinds or QUOTE in kinds:
-        crops = cut_queries(corpus.texts[: len(drawn)], count=count, most=most, seed=seed)
+        crops = cut_queries(texts[: len(drawn)], count=count, most=most, seed=seed)
         parts = zip(crops.queries, crops.documents, crops.rows, strict=False)
         found[CROP] = [_Query(query, row, rest, [row]) for query, rest, row in parts]
         found[QUOTE] = [query._replace(rest=None) for query in found[CROP]]
     if NEIGHBORS in kinds or TOPIC in kinds:
         rows = generator.permutation(len(drawn))[: _DRAWN * count].tolist()
-        neighborhoods = Neighborhoods(corpus.texts, spoken)
+        neighborhoods = Neighborhoods(texts, language)
         around = list(neighborhoods.around(rows))
-        found[NEIGHBORS] = list(islice(_neighbors(corpus, around, generator), count))
-        found[TOPIC] = list(islice(_topics(corpus, neighborhoods, around, generator), count))
-    return [
-        corpus.task(kind, queries)
-        for kind, queries in found.items()
-        if kind in kinds and len(queries) >= FEWEST
-    ]
+        found[NEIGHBORS] = list(islice(_neighbors(texts, around, generator), count))
+        found[TOPIC] = list(islice(_topics(texts, language, neighborhoods, around, generator), count))
+    sets = []
+    for kind, queries in found.items():
+        if kind in kinds and len(queries) >= FEWEST:
+            # No document is found by its title in the set of titles, whether a query asks for it or not.
+            others = [one.text or one.whole if kind == TITLE else one.whole for one in beside]
+            sets.append(_set(kind, queries, texts[: len(drawn)], others, language))
+    return sets
 
 
-class _Corpus:
-    """Documents to generate queries from, and others that are searched with them."""
-
-    def __init__(self, own: Sequence[Document], others: Sequence[Document], language: str) -> None:
-        self.own, self.others, self.language = own, others, language
-        self.texts = [document.whole for document in (*own, *others)]
-        self.sentences = [_sentence_spans(document.text) for document in (*own, *others)]
-
-    def task(self, kind: str, queries: Sequence[_Query]) -> RetrievalSet:
-        """Return the queries of a kind with the documents they should retrieve."""
-        texts = list(self.texts)
-        if kind == TITLE:  # no document is found by its title then, whether a query asks for it or not
-            texts[len(self.own) :] = [one.text or one.whole for one in self.others]
-        for query in queries:
-            if query.rest is not None:
-                texts[query.row] = query.rest
-        names = [str(number) for number in range(len(self.own))]
-        hidden = kind == NEIGHBORS
-        judged = [(place, row, 1) for place, query in enumerate(queries) for row in sorted(query.relevant)]
-        return RetrievalSet(
-            name=kind,
-            split="generated",
-            document_ids=names + [f"other-{number}" for number in range(len(self.others))],
-            documents=texts,
-            query_ids=[names[one.row] if hidden else f"query-{place}" for place, one in enumerate(queries)],
-            queries=[query.text for query in queries],
-            judged=np.array(judged, dtype=np.int64),
-            language=self.language,
-        )
+def _set(
+    kind: str, queries: Sequence[_Query], own: list[str], others: Sequence[str], language: str
+) -> RetrievalSet:
+    names = [str(number) for number in range(len(own))]
+    for query in queries:
+        if query.rest is not None:
+            own[query.row] = query.rest
+    judged = [(place, row, 1) for place, query in enumerate(queries) for row in sorted(query.relevant)]
+    hidden = kind == NEIGHBORS
+    return RetrievalSet(
+        kind,
+        "generated",
+        [*names, *(f"other-{number}" for number in range(len(others)))],
+        [*own, *others],
+        [names[query.row] if hidden else f"query-{place}" for place, query in enumerate(queries)],
+        [query.text for query in queries],
+        np.array(judged, dtype=np.int64),
+        language,
+    )
 
 
-def _titles(corpus: _Corpus) -> Iterator[_Query]:
+def _titles(own: Sequence[Document], every: Sequence[Document]) -> Iterator[_Query]:
     """Yield titles that one document has; a document that is nothing but a title is skipped."""
-    shared = Counter(document.title.casefold() for document in (*corpus.own, *corpus.others))
-    for row, document in enumerate(corpus.own):
+    shared = Counter(document.title.casefold() for document in every)
+    for row, document in enumerate(own):
         if document.title and document.text and shared[document.title.casefold()] == 1:
             yield _Query(document.title, row, document.text, [row])
 
 
-def _sentences(corpus: _Corpus, generator: np.random.Generator) -> Iterator[_Query]:
+def _sentences(
+    own: Sequence[Document], every: Sequence[Document], generator: np.random.Generator
+) -> Iterator[_Query]:
     """Yield a sentence of each document of several that no other document has."""
-    if np.mean([len(spans) > 1 for spans in corpus.sentences[: len(corpus.own)]]) < MULTIPLE:
+    spans_of = [_sentence_spans(document.text) for document in every]
+    if np.mean([len(spans) > 1 for spans in spans_of[: len(own)]]) < _MULTIPLE:
         return
     shared = Counter(
         sentence
-        for document, spans in zip((*corpus.own, *corpus.others), corpus.sentences, strict=True)
+        for document, spans in zip(every, spans_of, strict=True)
         for sentence in {document.text[start:stop] for start, stop in spans}
     )
-    for row, (document, spans) in enumerate(zip(corpus.own, corpus.sentences, strict=False)):
-        fit = [
-            (start, stop)
-            for start, stop in spans
-            if shared[document.text[start:stop]] == 1 and _is_sentence(document.text[start:stop])
-        ]
+    for row, (document, spans) in enumerate(zip(own, spans_of, strict=False)):
+        text = document.text
+        fit = [span for span in _fit(text, spans) if shared[text[slice(*span)]] == 1]
         if fit and len(spans) > 1:
             start, stop = fit[int(generator.integers(len(fit)))]
-            rest = remove_span(document.text, start, stop)
-            yield _Query(document.text[start:stop], row, f"{document.title} {rest}".strip(), [row])
+            rest = f"{document.title} {remove_span(text, start, stop)}".strip()
+            yield _Query(text[start:stop], row, rest, [row])
 
 
 def _sentence_spans(text: str) -> list[tuple[int, int]]:
@@ -171,53 +318,52 @@ def _sentence_spans(text: str) -> list[tuple[int, int]]:
     return sentences_of(text)
 
 
-def _is_sentence(text: str) -> bool:
-    return _SHORTEST <= len(word_spans(text)) <= _LONGEST
+def _fit(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    fewest, most = _SENTENCE
+    return [(start, stop) for start, stop in spans if fewest <= len(word_spans(text[start:stop])) <= most]
 
 
 def _neighbors(
-    corpus: _Corpus, around: Sequence[Neighborhood], generator: np.random.Generator
+    texts: Sequence[str], around: Sequence[Neighborhood], generator: np.random.Generator
 ) -> Iterator[_Query]:
     """Yield a sentence of the center of each neighborhood; a whole document if it is one sentence."""
     for center, others in around:
-        text = corpus.texts[center]
-        fit = [text[start:stop] for start, stop in _sentence_spans(text) if _is_sentence(text[start:stop])]
-        if fit:
-            yield _Query(fit[int(generator.integers(len(fit)))], center, None, others)
+        if fit := _fit(texts[center], _sentence_spans(texts[center])):
+            start, stop = fit[int(generator.integers(len(fit)))]
+            yield _Query(texts[center][start:stop], center, None, others)
 
 
 def _topics(
-    corpus: _Corpus,
+    texts: Sequence[str],
+    language: str,
     neighborhoods: Neighborhoods,
     around: Sequence[Neighborhood],
     generator: np.random.Generator,
 ) -> Iterator[_Query]:
     """Yield the terms with the most weight that at least half of a neighborhood shares."""
     weights = neighborhoods.weights
-    idf = bm25_idf(len(corpus.texts), np.bincount(weights.indices, minlength=weights.shape[1]))
+    idf = bm25_idf(len(texts), np.bincount(weights.indices, minlength=weights.shape[1]))
     for center, others in around:
         group = [center, *others]
         some = weights[group]
         sums = np.bincount(some.indices, weights=some.data, minlength=some.shape[1])
         holding = np.bincount(some.indices, minlength=some.shape[1])
-        sums[(holding < max(3, len(group) / 2)) | (idf <= _LEAST_IDF)] = 0.0
-        best = np.argsort(-sums, kind="stable")[:_CANDIDATES]
-        words = _surface_words([corpus.texts[row] for row in group], corpus.language, neighborhoods.terms)
+        sums[(holding < max(3, len(group) / 2)) | (idf <= 0.7)] = 0.0
+        best = np.argsort(-sums, kind="stable")[:12]
+        words = _surface_words([texts[row] for row in group], language, neighborhoods.terms)
         chosen = [words[term] for term in best[sums[best] > 0].tolist() if term in words]
         if len(chosen) > 1:
-            size = int(generator.integers(2, _TOPIC_TERMS + 1))
-            yield _Query(" ".join(chosen[:size]), center, None, group)
+            yield _Query(" ".join(chosen[: int(generator.integers(2, 5))]), center, None, group)
 
 
-def _surface_words(texts: Sequence[str], language: str, terms: dict[str, int]) -> dict[int, str]:
+def _surface_words(texts: Sequence[str], language: str, terms: Mapping[str, int]) -> dict[int, str]:
     """Return a word for each term, which is folded as nobody would type it; none for function words."""
     every = dict.fromkeys(
-        strip_punctuation(text[start:stop]) for text in texts for start, stop in word_spans(text)
+        strip_punctuation(text[slice(*span)]) for text in texts for span in word_spans(text)
     )
     words = without_function_words(" ".join(every), language).split()
     counts, _ = count_query_terms(words, language, terms)
-    rows, columns = counts.content.nonzero()
     found: dict[int, str] = {}
-    for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
+    for row, column in zip(*(places.tolist() for places in counts.content.nonzero()), strict=True):
         found.setdefault(column, words[row])
     return found

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from sentemb.data.tables import require_columns
+from sentemb.data.files import Row, require_columns
 from sentemb.errors import InputError
 
 _COMMIT_LENGTH = 40
-_TIMEOUT = 10.0
 _OR_LOCAL = "or name a folder that contains the data (--data-dir, SENTEMB_DATA)"
 
 
@@ -47,18 +45,19 @@ def _commit(hub_id: str, revision: str | None) -> str:
     """Asked once a process, so that a run reads and records the same commit from beginning to end."""
     from huggingface_hub import HfApi
 
-    return str(HfApi().dataset_info(hub_id, revision=revision, timeout=_TIMEOUT).sha)
+    return str(HfApi().dataset_info(hub_id, revision=revision, timeout=10.0).sha)
 
 
 def stream(
     hub_id: str,
     *,
-    revision: str | None = None,
-    columns: Sequence[str] | None = None,
+    revision: str | None,
+    columns: Sequence[str] | None,
+    name: str,
     config: str | None = None,
     split: str | None = None,
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Stream the rows of a data set on the hub, without downloading it first."""
+) -> Iterator[Row]:
+    """Stream the rows of a data set on the hub, called by a name, without downloading it first."""
     from datasets import load_dataset
 
     commit = resolve_commit(hub_id, revision=revision, needed_for=hub_id)
@@ -67,15 +66,12 @@ def stream(
         names = list(splits)
         wanted = split or ("train" if "train" in names or len(names) != 1 else names[0])
         if wanted not in names:
-            listed = ", ".join(names)
-            raise InputError(
-                f"{hub_id} does not have a split {wanted!r}, only {listed}",
-                "download the split that you need, and pass its file",
-            )
+            message = f"{hub_id} does not have a split {wanted!r}, only {', '.join(names)}"
+            raise InputError(message, "download the split that you need, and pass its file")
         for number, values in enumerate(splits[wanted], start=1):
             if number == 1:
                 require_columns(columns, list(values), hub_id)
-            yield number, ({name: values[name] for name in columns} if columns else values)
+            yield Row(f"{name}:{number}", {column: values[column] for column in columns or values})
     except InputError:
         raise
     except Exception as error:
@@ -86,25 +82,23 @@ def _explain(error: Exception, hub_id: str, revision: str | None, needed_for: st
     """Turn an error of the hub's clients into InputError; raise any other error again."""
     from huggingface_hub import constants, errors
 
-    place = f"{hub_id} at {revision}" if revision else hub_id
+    place, server = f"{hub_id} at {revision}" if revision else hub_id, constants.ENDPOINT
     chain = list(_causes(error))
 
     def is_a(*kinds: type[BaseException]) -> bool:
         return any(isinstance(cause, kinds) for cause in chain)
 
     if constants.HF_HUB_OFFLINE or is_a(errors.OfflineModeIsEnabled):
-        message = f"{needed_for} needs {place} from the hub, but HF_HUB_OFFLINE is set"
-        return InputError(message, f"unset HF_HUB_OFFLINE, {_OR_LOCAL}")
+        hint = f"unset HF_HUB_OFFLINE, {_OR_LOCAL}"
+        return InputError(f"{needed_for} needs {place} from the hub, but HF_HUB_OFFLINE is set", hint)
     if is_a(errors.GatedRepoError):
-        hint = f"accept its terms at {constants.ENDPOINT} and log in"
-        return InputError(f"access to {hub_id} is restricted", hint)
+        return InputError(f"access to {hub_id} is restricted", f"accept its terms at {server} and log in")
     if is_a(errors.RevisionNotFoundError):
-        return InputError(
-            f"{hub_id} does not have a revision {revision}", "check the name of the commit or branch"
-        )
+        hint = "check the name of the commit or branch"
+        return InputError(f"{hub_id} does not have a revision {revision}", hint)
     if is_a(errors.RepositoryNotFoundError) or type(error).__name__ == "DatasetNotFoundError":
         hint = "check the name, and log in if it is private"
-        return InputError(f"data set {hub_id} not found at {constants.ENDPOINT}", hint)
+        return InputError(f"data set {hub_id} not found at {server}", hint)
     if is_a(errors.EntryNotFoundError) and not is_a(errors.LocalEntryNotFoundError):
         return InputError(f"{place} does not contain the file for {needed_for}", "check the revision")
     if is_a(errors.HFValidationError):
@@ -114,14 +108,13 @@ def _explain(error: Exception, hub_id: str, revision: str | None, needed_for: st
         reason = str(error).splitlines()[0]
         return InputError(f"{place} cannot be read: {reason}", "download its files, and pass their path")
     if is_a(OSError) or any(type(cause).__module__.startswith("httpx") for cause in chain):
-        reason = type(chain[-1]).__name__
-        message = f"{needed_for} needs {place}, but {constants.ENDPOINT} cannot be reached ({reason})"
-        return InputError(message, f"check the network and HF_ENDPOINT, {_OR_LOCAL}")
+        problem = f"{server} cannot be reached ({type(chain[-1]).__name__})"
+        hint = f"check the network and HF_ENDPOINT, {_OR_LOCAL}"
+        return InputError(f"{needed_for} needs {place}, but {problem}", hint)
     raise error
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    current: BaseException | None = error
-    while current is not None:
-        yield current
-        current = current.__cause__ or current.__context__
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

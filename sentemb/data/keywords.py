@@ -7,8 +7,7 @@ import re
 import numpy as np
 import numpy.typing as npt
 
-from sentemb.data.folding import Places, fold, folded_places
-from sentemb.data.language import without_function_words
+from sentemb.data.language import Places, fold, folded_places, without_function_words
 
 # Thai, Lao, Khmer and Burmese, then Han and kana: scripts without spaces between words. No punctuation.
 _ALPHABETS = (
@@ -24,19 +23,14 @@ UNSPACED = _ALPHABETS + _CJK
 _SYLLABLES = f"{_CJK}\uac00-\ud7a3"
 _RUN = re.compile(f"[{_SYLLABLES}]+|[{_ALPHABETS}]+")
 _SYLLABLE = re.compile(f"[{_SYLLABLES}]")
-# Vowel signs of Indic scripts are marks, which FTS5 takes for separators by default.
-_WORDS = "unicode61 remove_diacritics {} categories 'L* N* Co M*'"
-_DIACRITICS_TELL_WORDS_APART = ("vi",)
 
 RULES = 2
 """The number of the rules by which texts become terms; an index of other rules finds other words."""
-
 SUPPORT = 0.4
 """The weight of function words in a query; documents that have no other word of it are not found."""
 K1, B = 1.2, 0.75
 """The constants of BM25 in SQLite, and in most systems."""
 STEMMER = "porter "
-_LEAST_IDF = 1e-6  # SQLite's, of terms that most documents have
 
 
 def tokenizer(language: str) -> str:
@@ -44,7 +38,8 @@ def tokenizer(language: str) -> str:
 
     English has Porter's stemmer, all others have plain words, without diacritics except for Vietnamese.
     """
-    words = _WORDS.format(0 if language in _DIACRITICS_TELL_WORDS_APART else 2)
+    # Vowel signs of Indic scripts are marks, which FTS5 takes for separators by default.
+    words = f"unicode61 remove_diacritics {0 if language == 'vi' else 2} categories 'L* N* Co M*'"
     return f"{STEMMER}{words}" if language == "en" else words
 
 
@@ -97,8 +92,8 @@ def _document_spans(run: str) -> list[tuple[int, int]]:
     """Return the spans of the terms of a run, in their order."""
     if not _SYLLABLE.match(run):
         return _pairs(run)
-    ends = range(1, len(run) + 1)
-    return [(place, end) for place in range(len(run)) for end in (place + 2, place + 1) if end in ends]
+    size = len(run)
+    return [(place, end) for place in range(size) for end in (place + 2, place + 1) if end <= size]
 
 
 def _spell(run: str, spans: list[tuple[int, int]]) -> str:
@@ -108,7 +103,7 @@ def _spell(run: str, spans: list[tuple[int, int]]) -> str:
 def bm25_idf(documents: int, holding: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Return the weight of a term by how many of the documents have it; as in SQLite at least 1e-6."""
     holding = np.asarray(holding)
-    return np.maximum(np.log((documents - holding + 0.5) / (holding + 0.5)), _LEAST_IDF)
+    return np.maximum(np.log((documents - holding + 0.5) / (holding + 0.5)), 1e-6)
 
 
 def varints(data: bytes) -> npt.NDArray[np.int64]:

@@ -1,11 +1,11 @@
-"""Texts and pairs of texts with labels: GLUE, SentEval, CLUE and others."""
+"""Texts and pairs of texts with labels: GLUE, SentEval and its probing tasks, CLUE, and users' own."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-import os
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,9 +16,8 @@ import numpy.typing as npt
 from sentemb._files import shareable
 from sentemb.data.catalogue import Entry, check_row_count, get_split
 from sentemb.data.files import Row, name_and_split, names_a_file, read_file, usual_columns
-from sentemb.data.locate import Place, locate
-from sentemb.data.published import published_at, read_split
-from sentemb.data.remote import source_at
+from sentemb.data.lines import AnyPath, read_lines, source_at
+from sentemb.data.locate import VARIABLE, DataDir, Place, locate, published_at, read_split, resolve_data_dir
 from sentemb.errors import InputError
 
 Labels = npt.NDArray[np.int64] | npt.NDArray[np.float64]
@@ -32,8 +31,9 @@ PAIR_COLUMNS = (
     ("premise", "hypothesis"),
 )
 """Usual names of the columns of pairs, in the order in which they are tried."""
-TEXT_COLUMNS = (("text",), ("sentence",), *PAIR_COLUMNS)
-LABEL_COLUMNS = (("label",), ("labels",), ("class",), ("gold_label",))
+PROBE_SPLITS = {"tr": ("train", 100_000), "va": ("dev", 10_000), "te": ("test", 10_000)}
+"""The splits of SentEval's probing tasks as their files call them, and the rows of each, of every task."""
+_PROBE_FOLDERS = ("senteval/probing", "SentEval/data/probing", "data/probing", "probing", ".")
 
 
 def text_key(text: str) -> str:
@@ -98,24 +98,18 @@ class LabelledTexts(Texts):
     label_names: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        kind = np.int64 if self.label_names else np.float64
-        object.__setattr__(self, "labels", np.asarray(self.labels, dtype=kind))
-        size = len(self.texts)
-        seconds = size if self.pairs is None else len(self.pairs)
-        if seconds != size or self.labels.shape != (size,):
-            raise InputError(
-                f"{self.name}: got {size} texts, {seconds} second texts and labels of shape "
-                f"{self.labels.shape}"
-            )
+        labels = np.asarray(self.labels, dtype=np.int64 if self.label_names else np.float64)
+        object.__setattr__(self, "labels", labels)
+        size, seconds = len(self.texts), len(self.texts if self.pairs is None else self.pairs)
+        if seconds != size or labels.shape != (size,):
+            found = f"{size} texts, {seconds} second texts and labels of shape {labels.shape}"
+            raise InputError(f"{self.name}: got {found}")
         if size == 0:
             raise InputError(f"{self.name} {self.split} does not contain labelled texts")
-        if self.label_names:
-            wrong = (self.labels < 0) | (self.labels >= len(self.label_names))
-        else:
-            wrong = ~np.isfinite(self.labels)
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            raise InputError(f"{self.name} {self.split}: the label of row {row} is {self.labels[row]}")
+        fits = (labels >= 0) & (labels < len(self.label_names)) if self.label_names else np.isfinite(labels)
+        if not fits.all():
+            row = int(np.argmin(fits))
+            raise InputError(f"{self.name} {self.split}: the label of row {row} is {labels[row]}")
 
     @property
     def class_counts(self) -> dict[str, int]:
@@ -138,28 +132,17 @@ class LabelledTexts(Texts):
     def select(
         self, rows: npt.NDArray[np.integer] | Sequence[int], *, split: str | None = None
     ) -> LabelledTexts:
-        """Return some of the rows by their indices, in the given order, with all classes of the set.
-
-        Raises:
-            InputError: There are none.
-        """
+        """Return some of the rows, at least one, by their indices, in the given order, with all classes."""
         chosen = np.asarray(rows, dtype=np.int64)
-        return replace(
-            self,
-            split=split or self.split,
-            texts=[self.texts[row] for row in chosen],
-            pairs=None if self.pairs is None else [self.pairs[row] for row in chosen],
-            labels=self.labels[chosen],
-        )
+        texts = [self.texts[row] for row in chosen]
+        pairs = None if self.pairs is None else [self.pairs[row] for row in chosen]
+        return replace(self, split=split or self.split, texts=texts, pairs=pairs, labels=self.labels[chosen])
 
     def first_classes(self, count: int) -> LabelledTexts:
         """Return the rows of the first `count` classes, with these classes only (LaCon, section 4.5).
 
         The paper does not say which classes of DBpedia it takes; with the first ones, every step contains
         the previous one.
-
-        Raises:
-            InputError: The set has fewer classes, or no row of these.
         """
         if not 0 < count <= len(self.label_names):
             raise InputError(f"{self.name} has {len(self.label_names)} classes, not {count}")
@@ -168,11 +151,7 @@ class LabelledTexts(Texts):
 
 
 def load_labelled(
-    name: str | os.PathLike[str],
-    *,
-    split: str | None = None,
-    data_dir: str | os.PathLike[str] | None = None,
-    check_rows: bool = True,
+    name: AnyPath, *, split: str | None = None, data_dir: DataDir = None, check_rows: bool = True
 ) -> LabelledTexts:
     """Load one split of a labelled set of the catalogue, or a file of labelled texts.
 
@@ -203,17 +182,50 @@ def load_labelled(
     entry = get_split(str(name), "labelled", split)
     if split in entry.unlabelled:
         others = ", ".join(other for other in entry.splits if other not in entry.unlabelled)
-        raise InputError(
-            f"the labels of {name} {split} are not published",
-            f"use one of {others}, or read its texts with load_unlabelled",
-        )
+        hint = f"use one of {others}, or read its texts with load_unlabelled"
+        raise InputError(f"the labels of {name} {split} are not published", hint)
     data = read_labelled_place(entry, split, locate(entry, split, data_dir))
     check_row_count(f"{name} {split} ({data.source})", len(data), entry.rows.get(split), strict=check_rows)
     return data
 
 
+def load_unlabelled(name: str, *, split: str, data_dir: DataDir = None, check_rows: bool = True) -> Texts:
+    """Load the texts of a split without labels, such as `test` of GLUE's sets; see `load_labelled`.
+
+    Example:
+        >>> texts = load_unlabelled("rte", split="test", data_dir="data")  # doctest: +SKIP
+    """
+    entry = get_split(name, "labelled", split)
+    if split not in entry.unlabelled:
+        raise InputError(f"{name} {split} has labels", "read it with load_labelled")
+    place = locate(entry, split, data_dir)
+    data = Texts(name, split, *_texts(entry, read_split(entry, split, place)), source=str(place))
+    check_row_count(f"{name} {split} ({place})", len(data), entry.rows.get(split), strict=check_rows)
+    return data
+
+
+def read_labelled_place(entry: Entry, split: str, place: Place) -> LabelledTexts:
+    """Read one split of a labelled set from where it was found, whatever its row count."""
+    rows = list(read_split(entry, split, place))
+    label = entry.columns[-1]
+    if entry.labels:
+        published = published_at(entry, split, place)
+        spellings = published.spellings if published else ()
+        values = ((row.location, row.values[label]) for row in rows)
+        labels: Labels = number_labels(values, entry.labels, spellings, entry.name)
+    else:
+        labels = np.array([row.number(label) for row in rows])
+    return LabelledTexts(entry.name, split, *_texts(entry, rows), labels, entry.labels, source=str(place))
+
+
+def _texts(entry: Entry, rows: Iterable[Row]) -> tuple[list[str], list[str] | None]:
+    every = [[row.text(column) for column in entry.text_columns] for row in rows]
+    pairs = [texts[1] for texts in every] if len(entry.text_columns) > 1 else None
+    return [texts[0] for texts in every], pairs
+
+
 def read_labelled(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     *,
     text: str | None = None,
     pair: str | None = None,
@@ -251,78 +263,27 @@ def read_labelled(
         raise InputError("label_names cannot be combined with scores=True", "remove one of the two")
     source = source_at(path)
     if text is None:
-        text, *second = usual_columns(source, TEXT_COLUMNS)
+        text, *second = usual_columns(source, (("text",), ("sentence",), *PAIR_COLUMNS))
         pair = pair or next(iter(second), None)
-    label = label or usual_columns(source, LABEL_COLUMNS)[0]
-    columns = [column for column in (text, pair, label) if column is not None]
-    rows = list(read_file(source, columns=columns))
-    title, split = name_and_split(source, split=split)
-    labels: Labels
+    label = label or usual_columns(source, (("label",), ("labels",), ("class",), ("gold_label",)))[0]
+    rows = list(read_file(source, columns=[column for column in (text, pair, label) if column is not None]))
+    name, split = name_and_split(source, split=split)
     names: tuple[str, ...] = ()
     if scores:
-        labels = np.array([row.number(label) for row in rows], dtype=np.float64)
+        labels: Labels = np.array([row.number(label) for row in rows], dtype=np.float64)
     else:
         values = [(f"{row.location}: column {label!r}", row.values[label]) for row in rows]
-        names = tuple(label_names or in_order(spelling(value, location) for location, value in values))
-        labels = number_labels(values, names, spellings=names, where=title)
-    return LabelledTexts(
-        name=title,
-        split=split,
-        texts=[row.text(text) for row in rows],
-        pairs=None if pair is None else [row.text(pair) for row in rows],
-        labels=labels,
-        label_names=names,
-        source=str(source),
-    )
-
-
-def load_unlabelled(
-    name: str, *, split: str, data_dir: str | os.PathLike[str] | None = None, check_rows: bool = True
-) -> Texts:
-    """Load the texts of a split without labels, such as `test` of GLUE's sets; see `load_labelled`.
-
-    Example:
-        >>> texts = load_unlabelled("rte", split="test", data_dir="data")  # doctest: +SKIP
-    """
-    entry = get_split(name, "labelled", split)
-    if split not in entry.unlabelled:
-        raise InputError(f"{name} {split} has labels", "read it with load_labelled")
-    place = locate(entry, split, data_dir)
-    data = Texts(name, split, *_texts(entry, read_split(entry, split, place)), source=str(place))
-    check_row_count(f"{name} {split} ({place})", len(data), entry.rows.get(split), strict=check_rows)
-    return data
-
-
-def read_labelled_place(entry: Entry, split: str, place: Place) -> LabelledTexts:
-    """Read one split of a labelled set from where it was found, whatever its row count."""
-    rows = list(read_split(entry, split, place))
-    label = entry.columns[-1]
-    labels: Labels
-    if entry.labels:
-        published = published_at(entry, split, place)
-        values = ((row.location, row.values[label]) for row in rows)
-        spellings = published.spellings if published else ()
-        labels = number_labels(values, entry.labels, spellings=spellings, where=entry.name)
-    else:
-        labels = np.array([row.number(label) for row in rows])
-    return LabelledTexts(entry.name, split, *_texts(entry, rows), labels, entry.labels, source=str(place))
-
-
-def count_rows(entry: Entry, split: str, place: Place) -> int:
-    """Count the rows of a split; only those with a label if labels are published."""
-    if split in entry.unlabelled:
-        return sum(1 for _ in read_split(entry, split, place))
-    return len(read_labelled_place(entry, split, place))
-
-
-def _texts(entry: Entry, rows: Iterable[Row]) -> tuple[list[str], list[str] | None]:
-    columns = entry.text_columns
-    both = [[row.text(column) for column in columns] for row in rows]
-    return [texts[0] for texts in both], [texts[1] for texts in both] if len(columns) > 1 else None
+        found = label_names or {_spelling(value, where) for where, value in values}
+        numeric = all(one.removeprefix("-").isdecimal() for one in found)  # so every split numbers them alike
+        names = tuple(label_names or sorted(found, key=lambda one: (int(one) if numeric else 0, one)))
+        labels = number_labels(values, names, names, name)
+    texts = [row.text(text) for row in rows]
+    pairs = None if pair is None else [row.text(pair) for row in rows]
+    return LabelledTexts(name, split, texts, pairs, labels, names, source=str(source))
 
 
 def number_labels(
-    rows: Iterable[tuple[str, Any]], names: Sequence[str], *, spellings: Sequence[str] = (), where: str
+    rows: Iterable[tuple[str, Any]], names: Sequence[str], spellings: Sequence[str] | None, where: str
 ) -> npt.NDArray[np.int64]:
     """Return the class numbers of located labels, each a name or one of `spellings` (numbers by default)."""
     numbers = {written: number for number, written in enumerate(spellings or map(str, range(len(names))))}
@@ -330,7 +291,7 @@ def number_labels(
     numbers |= {name: number for number, name in enumerate(names)}
     found = []
     for location, value in rows:
-        label = spelling(value, location)
+        label = _spelling(value, location)
         if label not in numbers:
             shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
             raise InputError(f"{location}: {label!r} is not a label of {where}", f"its labels are {shown}")
@@ -338,7 +299,7 @@ def number_labels(
     return np.array(found, dtype=np.int64)
 
 
-def spelling(value: Any, location: str) -> str:
+def _spelling(value: Any, location: str) -> str:
     """Write a label as a string: `1` for 1, 1.0 and "1", `true` for True."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -349,14 +310,6 @@ def spelling(value: Any, location: str) -> str:
     if value is None or isinstance(value, str) or (isinstance(value, float) and math.isnan(value)):
         raise InputError(f"{location}: the label is missing", "remove the row, or fill in the label")
     raise InputError(f"{location}: {value!r} is not a class", "read decimal numbers as scores (scores=True)")
-
-
-def in_order(labels: Iterable[str]) -> tuple[str, ...]:
-    """Sort the classes of a user's file, as numbers if all are, so that every split numbers them alike."""
-    names = set(labels)
-    if all(name.removeprefix("-").isdecimal() for name in names):
-        return tuple(sorted(names, key=lambda name: (int(name), name)))
-    return tuple(sorted(names))
 
 
 def score_classes(scores: npt.NDArray[np.floating], *, decimals: int | None = 1) -> npt.NDArray[np.int64]:
@@ -372,3 +325,37 @@ def score_classes(scores: npt.NDArray[np.floating], *, decimals: int | None = 1)
     values = np.asarray(scores, dtype=np.float64)
     rounded = values if decimals is None else np.round(values, decimals)
     return np.unique(rounded, return_inverse=True)[1].astype(np.int64)
+
+
+def read_probe(file: str, *, data_dir: DataDir = None, check_rows: bool = True) -> dict[str, LabelledTexts]:
+    """Read a probing task of SentEval (Conneau et al., 2018): a property that a sentence's vector may reveal.
+
+    A line is the split (`tr`, `va`, `te`), a label and a tokenized sentence, separated by tabs.
+    """
+    folder = resolve_data_dir(data_dir)
+    paths = [folder / place / file for place in _PROBE_FOLDERS] if folder else []
+    path = next((path for path in paths if path.is_file()), None)
+    hint = (
+        "get the files from github.com/facebookresearch/SentEval, folder data/probing, and name the folder "
+    )
+    hint += f"with probing/ with --data-dir or {VARIABLE}"
+    if path is None:
+        raise InputError(f"the probing file {file} is not in {folder or 'a data folder'}", hint)
+    texts: defaultdict[str, list[str]] = defaultdict(list)
+    labels: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+    for number, line in read_lines(path):
+        split, *fields = line.rstrip().split("\t")
+        if len(fields) < 2 or split not in PROBE_SPLITS:
+            expected = "tr, va or te, a label and a sentence, separated by tabs"
+            raise InputError(f"{path}, line {number}: expected {expected}")
+        texts[split].append(fields[-1])
+        labels[split].append((f"{path}, line {number}", fields[0]))
+    classes = tuple(sorted({label for _, label in labels["tr"]}))
+    parts = {}
+    for key, (split, rows) in PROBE_SPLITS.items():
+        if not texts[key] or (check_rows and len(texts[key]) != rows):
+            needed = f"{rows:,}" if check_rows else "some"
+            raise InputError(f"{path}, {split} has {len(texts[key]):,} rows instead of {needed}", hint)
+        numbers = number_labels(labels[key], classes, classes, "the training rows")
+        parts[split] = LabelledTexts(path.stem, split, texts[key], None, numbers, classes, source=str(path))
+    return parts

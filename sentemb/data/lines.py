@@ -1,19 +1,187 @@
-"""Bytes and lines of files, local or remote, compressed or not. Only a line feed ends a line."""
+"""Files that a path or a URI names: their bytes, decompressed, and their lines, which only a line feed ends.
+
+The only module that imports fsspec's file systems.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import os
+import tempfile
 from collections.abc import Iterator
-from pathlib import PurePosixPath
-from typing import IO, cast
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, BinaryIO, Literal, cast
 
-from sentemb.data.remote import RemotePath, Source
+from sentemb._uris import is_remote, local_path, without_secrets
 from sentemb.errors import InputError
 from sentemb.limits import limit, refuse_above
 
+AnyPath = str | os.PathLike[str]
 PACKED = {".gz": "gzip", ".xz": "xz", ".bz2": "bz2", ".zst": "zstd"}
 """fsspec's names of compressions, by extension."""
+_WEB = ("http", "https")
+_BUFFER = 1 << 20
+_ABSENT, _FORBIDDEN = (404, 410), (401, 403, 407)  # status codes of HTTP
+
+
+class RemotePath:
+    """A file or folder that a URI names. Messages show it without user, password and query.
+
+    Raises:
+        InputError: fsspec does not know the protocol, or its package is missing.
+    """
+
+    def __init__(self, uri: str, within: tuple[RemotePath, str] | None = None) -> None:
+        self._uri, self._is_web = uri, uri.lower().startswith(tuple(f"{name}://" for name in _WEB))
+        # A name that a folder lists may contain a question mark; a link on a web page has a query behind it.
+        self._shown = uri if within and not self._is_web else without_secrets(uri)
+        if within is None:
+            self._system, self._path = self._connect()
+        else:
+            self._system, self._path = within[0]._system, f"{within[0]._path.rstrip('/')}/{within[1]}"
+
+    def __str__(self) -> str:
+        return self._shown
+
+    def __truediv__(self, name: str) -> RemotePath:
+        return RemotePath(f"{self._shown.rstrip('/')}/{name}", (self, name))
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return PurePosixPath(self._shown).name
+
+    def is_dir(self) -> bool:
+        """Tell whether it is a folder; on a web server, a page of links whose address ends in a slash."""
+        return self._uri.endswith("/") if self._is_web else self._kind == "directory"
+
+    def is_file(self) -> bool:
+        """Tell whether it is a file."""
+        return self._kind == "file"
+
+    def exists(self) -> bool:
+        """Tell whether it exists."""
+        return self._kind != ""
+
+    def files(self) -> list[RemotePath]:
+        """Return the files of a folder and its subfolders, sorted by path, without hidden ones."""
+        with self.explained():
+            found = [path.removeprefix(self._path).lstrip("/") for path in self._walk(self._path)]
+        inner = sorted(map(PurePosixPath, found))
+        return [self / str(path) for path in inner if not any(part.startswith(".") for part in path.parts)]
+
+    def _walk(self, folder: str) -> Iterator[str]:
+        # fsspec's own walk silently skips the folders that it may not list.
+        for entry in self._system.ls(folder, detail=True):
+            if entry["type"] == "directory":
+                yield from self._walk(entry["name"])
+            elif entry["name"].rstrip("/") != folder.rstrip("/"):  # object stores may list a folder in itself
+                yield entry["name"]
+
+    def open(self, mode: Literal["rb"]) -> BinaryIO:
+        """Open it for reading bytes, which are fetched as they are read."""
+        with self.explained():
+            file = self._system.open(self._path, mode)
+            if self._is_web and not _has_ranges(file):
+                # A server that sends files only as a whole may hang up on a slow reader.
+                file = tempfile.TemporaryFile()  # noqa: SIM115  # the reader closes it
+                with self._system.open(self._path, mode, block_size=0) as whole:
+                    while block := whole.read(_BUFFER):
+                        file.write(block)
+                file.seek(0)
+        return io.BufferedReader(file, _BUFFER)  # finds the ends of lines faster than fsspec
+
+    @cached_property
+    def _kind(self) -> str:
+        with self.explained():
+            try:
+                return str(self._system.info(self._path)["type"])
+            except FileNotFoundError as error:
+                if _is_absent(_cause(error)):
+                    return ""
+                raise
+
+    def _connect(self) -> tuple[Any, str]:
+        from fsspec.core import url_to_fs
+
+        options = {}
+        if self._is_web:
+            from aiohttp import ClientTimeout
+
+            # aiohttp's own limit, five minutes in total, would end the copy of a large file.
+            waits = ClientTimeout(total=None, sock_connect=30, sock_read=120)  # seconds
+            client = {"timeout": waits, "trust_env": True, "headers": {"Accept-Encoding": "identity"}}
+            options = {"client_kwargs": client, "simple_links": False}
+        protocol, _, rest = self._uri.partition("://")
+        with self.explained():
+            try:
+                system, path = url_to_fs(f"{protocol.lower()}://{rest}", **options)
+            except (ImportError, ValueError) as error:  # fsspec's message names the package to install
+                hint = "use s3://, gs://, https:// or file://, with the package that it needs"
+                raise InputError(f"{self} cannot be read: {error}", hint) from None
+            system.invalidate_cache()  # fsspec keeps listings for the lifetime of the process
+        return system, path
+
+    @contextlib.contextmanager
+    def explained(self) -> Iterator[None]:
+        """Turn the errors of file systems, each of which has its own, into InputError."""
+        try:
+            yield
+        except InputError:
+            raise
+        except Exception as error:
+            raise self._explain(_cause(error)) from None
+
+    def _explain(self, cause: BaseException) -> InputError:
+        status = getattr(cause, "status", None)
+        if _is_absent(cause):
+            return InputError(f"no such file: {self}")
+        if isinstance(cause, PermissionError) or status in _FORBIDDEN:
+            return InputError(f"{self}: permission denied", "check your credentials")
+        reason = str(cause).partition("\n")[0] or type(cause).__name__
+        if status:
+            reason = f"the server answered with status {status}"
+        elif isinstance(cause, OSError) and cause.errno and cause.errno > 0:
+            reason = os.strerror(cause.errno)
+        shown = reason.replace(self._uri, self._shown)
+        return InputError(
+            f"{self} cannot be read: {shown}", "check the address, the network and your credentials"
+        )
+
+
+Source = Path | RemotePath
+"""A file or folder, local or remote."""
+
+
+def source_at(name: AnyPath) -> Source:
+    """Return the file or folder that a path or URI names.
+
+    Raises:
+        InputError: fsspec does not know the protocol of a URI, or its package is missing.
+    """
+    return RemotePath(os.fspath(name)) if is_remote(name) else local_path(name)
+
+
+def _has_ranges(file: Any) -> bool:
+    """Tell whether a web server sends parts of a file; one that does not answers with all of it."""
+    try:
+        return bool((file.size or 0) > 1 and file._fetch_range(1, 2))
+    except ValueError:
+        return False
+
+
+def _cause(error: BaseException) -> BaseException:
+    """Return what a client met, since fsspec turns every failure into a missing file."""
+    inner = error.__cause__
+    if inner is not None and (isinstance(inner, OSError) or type(inner).__module__.startswith("aiohttp")):
+        return _cause(inner)
+    return error
+
+
+def _is_absent(cause: BaseException) -> bool:
+    return isinstance(cause, FileNotFoundError) or getattr(cause, "status", None) in _ABSENT
 
 
 def is_packed(path: Source) -> bool:
@@ -34,33 +202,30 @@ def open_bytes(path: Source) -> Iterator[IO[bytes]]:
         raise InputError(f"{path} is a folder, not a file")
     if not path.exists():
         raise InputError(f"no such file: {path}")
-    explained = path.explained() if isinstance(path, RemotePath) else contextlib.nullcontext()
-    with explained, path.open("rb") as raw:
+    with (
+        path.explained() if isinstance(path, RemotePath) else contextlib.nullcontext(),
+        path.open("rb") as raw,
+    ):
         if not is_packed(path):
             yield raw
             return
+        from fsspec.compression import compr
+
+        name = PACKED[PurePosixPath(path.name).suffix.lower()]
+        if name not in compr:
+            raise InputError(f"{path} needs zstandard", "pip install zstandard")
         try:
-            with _decompress(path, raw) as file:
+            with cast(IO[bytes], compr[name](raw, mode="rb")) as file:
                 yield file
         except (InputError, MemoryError):
             raise
         except EOFError:
-            raise InputError(
-                f"{path} is truncated: its compressed data ends too early", "copy it again"
-            ) from None
+            message = f"{path} is truncated: its compressed data ends too early"
+            raise InputError(message, "copy it again") from None
         except Exception as error:
             if getattr(error, "errno", None):  # of the disk or the network
                 raise
             raise InputError(f"{path} is damaged, or not compressed as its extension says: {error}") from None
-
-
-def _decompress(path: Source, raw: IO[bytes]) -> IO[bytes]:
-    from fsspec.compression import compr
-
-    name = PACKED[PurePosixPath(path.name).suffix.lower()]
-    if name not in compr:
-        raise InputError(f"{path} needs zstandard", "pip install zstandard")
-    return cast(IO[bytes], compr[name](raw, mode="rb"))
 
 
 def read_lines(path: Source, *, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
@@ -69,55 +234,28 @@ def read_lines(path: Source, *, encoding: str = "utf-8") -> Iterator[tuple[int, 
     Only `\n` ends a line: `str.splitlines` would also break at NEL (U+0085), form feeds and six other
     characters that occur inside sentences. One `\r` before the `\n` and a byte order mark are removed.
     """
-    position = 0
-    is_wide = _is_wide(encoding)
+    position = number = 0
+    longest = (limit("line") << 20) + 1
     with open_bytes(path) as file:
-        lines = _lines_of_wide(file, path, encoding) if is_wide else _raw_lines(file, path)
-        for number, raw in enumerate(lines, start=1):
+        while raw := file.readline(longest):
+            number += 1
             try:
-                line = raw.decode("utf-8" if is_wide else encoding)
-            except UnicodeDecodeError as error:
-                raise InputError(
-                    f"{path}, line {number}: byte {position + error.start} is not {encoding} "
-                    f"(0x{raw[error.start]:02x})",
-                    "convert the file to UTF-8",
-                ) from None
-            if "\0" in line:
-                raise InputError(
-                    f"{path}, line {number}: the file contains a NUL byte, so it is not {encoding} text"
+                line = raw.decode(encoding)
+                problem = (
+                    f"the file contains a NUL byte, so it is not {encoding} text" if "\0" in line else ""
                 )
+            except UnicodeDecodeError as error:
+                problem = f"byte {position + error.start} is not {encoding} (0x{raw[error.start]:02x})"
+            if len(raw) == longest:
+                where = f"{path}, line {number}"
+                refuse_above("line", len(raw) / (1 << 20), where, "split it into several lines")
+            if problem:
+                raise InputError(f"{path}, line {number}: {problem}", "convert the file to UTF-8")
             position += len(raw)
-            if number == 1:
-                line = line.removeprefix("\ufeff")
-            yield number, line.removesuffix("\n").removesuffix("\r")
-
-
-def _raw_lines(file: IO[bytes], path: Source) -> Iterator[bytes]:
-    number, longest = 0, (limit("line") << 20) + 1
-    while raw := file.readline(longest):
-        number += 1
-        if len(raw) == longest:
-            place = f"{path}, line {number}"
-            refuse_above("line", len(raw) / (1 << 20), place, "split it into several lines")
-        yield raw
-    if isinstance(path, RemotePath):
-        path.check_complete(file)
-
-
-def _is_wide(encoding: str) -> bool:
-    """Tell whether a line feed takes several bytes, as in UTF-16; raise InputError for an unknown name."""
-    try:
-        io.TextIOWrapper(io.BytesIO(), encoding=encoding)  # codecs also registers zlib and rot13
-        return "\0" in "\n".encode(encoding).decode("latin-1")
-    except (LookupError, ValueError):
-        raise InputError(f"unknown encoding {encoding!r}", "use a name such as utf-8 or latin-1") from None
-
-
-def _lines_of_wide(file: IO[bytes], path: Source, encoding: str) -> Iterator[bytes]:
-    """Yield the lines of a file in UTF-16 or UTF-32 as UTF-8."""
-    try:
-        yield from (line.encode() for line in io.TextIOWrapper(file, encoding, newline="\n"))
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}: byte {error.start} is not {encoding}", "convert the file to UTF-8"
-        ) from None
+            yield (
+                number,
+                line.removeprefix("\ufeff" if number == 1 else "").removesuffix("\n").removesuffix("\r"),
+            )
+        size = getattr(getattr(file, "raw", None), "size", None)  # that of a remote file when it was opened
+        if isinstance(path, RemotePath) and size is not None and file.tell() < size:
+            raise InputError(f"{path} ends at byte {file.tell():,} of {size:,}", "run the command again")

@@ -1,20 +1,40 @@
-"""The data folder, and where in it the data sets of the catalogue are."""
+"""Where the data sets of the catalogue are, and their rows in every format: published, and of the hub.
+
+Texts stay as they are: SST's end in a space, some of CR and MPQA are empty, quotation marks of GLUE are text.
+An empty line of a gold file of SemEval marks a pair that nobody scored.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import tarfile
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sentemb.data.catalogue import Entry
-from sentemb.data.lines import read_lines
-from sentemb.data.tables import Lines
+from sentemb.data.catalogue import Entry, Published
+from sentemb.data.files import (
+    Lines,
+    Numbered,
+    Row,
+    parse_csv,
+    parse_json,
+    parse_jsonl,
+    parse_tsv,
+    read_file,
+    require_columns,
+)
+from sentemb.data.hub import download
+from sentemb.data.lines import AnyPath, read_lines
 from sentemb.errors import InputError
 
+logger = logging.getLogger(__name__)
+
+DataDir = AnyPath | None
+"""A data folder; `SENTEMB_DATA` by default, or else the hub."""
 VARIABLE = "SENTEMB_DATA"
 """Environment variable that names the data folder."""
 # Untokenized text before SentEval's own layout before SimCSE's (sets at the root) before tokenized text.
@@ -28,7 +48,15 @@ ROOTS = (
 )
 
 
-def resolve_data_dir(data_dir: str | os.PathLike[str] | None) -> Path | None:
+class MissingDataError(InputError):
+    """A data set does not exist where it was searched for, so it may be skipped, unlike a damaged one."""
+
+    def __init__(self, name: str, message: str, hint: str | None = None) -> None:
+        super().__init__(message, hint)
+        self.name = name
+
+
+def resolve_data_dir(data_dir: DataDir) -> Path | None:
     """Return the data folder: the argument, or else `SENTEMB_DATA`."""
     given = data_dir if data_dir is not None else os.environ.get(VARIABLE) or None
     if given is None:
@@ -36,10 +64,9 @@ def resolve_data_dir(data_dir: str | os.PathLike[str] | None) -> Path | None:
     path = Path(given).expanduser()
     source = "" if data_dir is not None else f" (from {VARIABLE})"
     if not path.exists():
-        fetch = f"sentemb data fetch sts --data-dir {shlex.quote(str(path))}"
-        raise InputError(
-            f"no such data folder: {path}{source}", f"check the path, or download data sets with `{fetch}`"
-        )
+        fetch = f"`sentemb data fetch sts --data-dir {shlex.quote(str(path))}`"
+        hint = f"check the path, or download data sets with {fetch}"
+        raise InputError(f"no such data folder: {path}{source}", hint)
     if not path.is_dir():
         raise InputError(f"the data folder {path}{source} is a file", "unpack it, and name the folder")
     return path
@@ -60,19 +87,13 @@ class Place:
     def __str__(self) -> str:
         return str(self.path)
 
-    def name_of(self, file: str) -> str:
-        """Return what errors and locations call a file."""
-        return str(self.path / self.folder / file)
-
-    def lines(self, file: str, *, encoding: str = "utf-8") -> Lines:
-        """Return the numbered lines of a file."""
-        return read_lines(self.path / self.folder / file, encoding=encoding)
+    def file(self, name: str) -> Path:
+        """Return the path of one of the set's files."""
+        return self.path if self.path.is_file() else self.path / self.folder / name
 
     def first_of(self, files: Iterable[str]) -> Path | None:
         """Return the first of some files that exists; a set that is one file has no other."""
-        if self.path.is_file():
-            return self.path
-        return next((path for file in files if (path := self.path / self.folder / file).is_file()), None)
+        return next((path for path in [*map(self.file, files)] if path.is_file()), None)
 
 
 def find(entry: Entry, data_dir: Path) -> Place | None:
@@ -82,65 +103,21 @@ def find(entry: Entry, data_dir: Path) -> Place | None:
         if (data_dir / root / str(base.senteval)).is_dir():
             return Place(data_dir / root, str(base.senteval))
     places = (Place(data_dir / layout) for layout in base.layouts)
-    return next((place for place in places if place.first_of(_files(base))), None)
+    return next((place for place in places if place.path.is_file() or place.first_of(_files(base))), None)
 
 
-def locate(entry: Entry, split: str, data_dir: str | os.PathLike[str] | None) -> Place:
-    """Find a set in the data folder or, without one, download the file of a split from the hub."""
-    root = resolve_data_dir(data_dir)
-    if root is not None:
-        place = find(entry, root)
-        if place is None:
-            raise missing(entry, root)
-        return place
-    return download_split(entry, split)
-
-
-def download_split(entry: Entry, split: str) -> Place:
-    """Download the file of a split to the cache of the hub; unpack it if it is an archive of SentEval."""
-    if entry.hub_id is None:
-        hint = f"name the folder that contains it with --data-dir or {VARIABLE}"
-        raise MissingDataError(entry.name, f"{entry.name} is not on the hub", hint)
-    from sentemb.data.hub import download
-
-    path = download(entry.hub_id, entry.files[split], revision=entry.revision, needed_for=entry.name)
-    return _unpack(entry, path) if path.suffix == ".tar" else Place(path)
-
-
-def _unpack(entry: Entry, archive: Path) -> Place:
-    """Unpack a set from a downloaded archive of SentEval, once, next to the archive."""
-    target = archive.with_suffix("")
-    place = find(entry, target)
-    if place is None:
-        target.mkdir(exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target, prefix=".") as scratch:
-            try:
-                with tarfile.open(archive) as file:
-                    file.extractall(scratch, filter="data")
-            except (tarfile.TarError, EOFError) as error:
-                raise _incomplete(archive, str(error).partition("\n")[0]) from None
-            place = find(entry, Path(scratch))
-            # An archive that ends before a file has no error.
-            files = entry.published.file_names if entry.published else []
-            if place is None or not all(place.first_of([name]) for name in files):
-                raise _incomplete(archive, f"it does not contain all files of {entry.name}")
-            unpacked = target / ROOTS[0] / place.folder
-            unpacked.parent.mkdir(parents=True, exist_ok=True)
-            (place.path / place.folder).rename(unpacked)
-        place = Place(target / ROOTS[0], place.folder)
-    return place
-
-
-def _incomplete(archive: Path, reason: str) -> InputError:
-    return InputError(
-        f"{archive} is not a complete tar archive: {reason}", "delete it, and download it again"
-    )
-
-
-def _files(entry: Entry) -> tuple[str, ...]:
+def _files(entry: Entry) -> list[str]:
     """Return the files that a folder of the set may contain: as published, and as on the hub."""
-    published = entry.published.file_names if entry.published else ()
-    return (*published, *entry.files.values())
+    return [*(entry.published.file_names if entry.published else ()), *entry.files.values()]
+
+
+def local_files(entry: Entry, data_dir: Path) -> list[Path]:
+    """Return the files that make up a set, for checksums."""
+    place = find(entry, data_dir)
+    if place is None:
+        return []
+    files = [place.path] if place.path.is_file() else {place.file(name) for name in _files(entry.base)}
+    return sorted(file for file in files if file.is_file())
 
 
 def candidates(entry: Entry) -> tuple[str, ...]:
@@ -149,32 +126,184 @@ def candidates(entry: Entry) -> tuple[str, ...]:
     return (*(f"{root}/{base.senteval}".lstrip("/") for root in ROOTS if base.senteval), *base.layouts)
 
 
-class MissingDataError(InputError):
-    """A data set does not exist where it was searched for, so it may be skipped, unlike a damaged one."""
-
-    def __init__(self, name: str, message: str, hint: str | None = None) -> None:
-        super().__init__(message, hint)
-        self.name = name
-
-
 def missing(entry: Entry, data_dir: Path) -> MissingDataError:
     """Return the error for a set that is not in the data folder."""
     looked = tuple(dict.fromkeys(candidates(entry)))
     shown = ", ".join(looked[:3]) + (f" and {len(looked) - 3} more" if len(looked) > 3 else "")
     fetch = f"download it with `sentemb data fetch {entry.base.name} --data-dir {data_dir}`"
-    return MissingDataError(
-        entry.name,
-        f"{data_dir} does not contain {entry.name} (searched for {shown})",
-        fetch if entry.base.hub_id else "choose another folder",
-    )
+    message = f"{data_dir} does not contain {entry.name} (searched for {shown})"
+    return MissingDataError(entry.name, message, fetch if entry.base.hub_id else "choose another folder")
 
 
-def local_files(entry: Entry, data_dir: Path) -> list[Path]:
-    """Return the files that make up a set, for checksums."""
-    place = find(entry, data_dir)
+def locate(entry: Entry, split: str, data_dir: DataDir) -> Place:
+    """Find a set in the data folder or, without one, download the file of a split from the hub."""
+    root = resolve_data_dir(data_dir)
+    if root is None:
+        return download_split(entry, split)
+    place = find(entry, root)
     if place is None:
-        return []
+        raise missing(entry, root)
+    return place
+
+
+def download_split(entry: Entry, split: str) -> Place:
+    """Download the file of a split to the cache of the hub; unpack it if it is an archive of SentEval."""
+    if entry.hub_id is None:
+        hint = f"name the folder that contains it with --data-dir or {VARIABLE}"
+        raise MissingDataError(entry.name, f"{entry.name} is not on the hub", hint)
+    path = download(entry.hub_id, entry.files[split], revision=entry.revision, needed_for=entry.name)
+    if path.suffix != ".tar":
+        return Place(path)
+    target, inner = path.with_suffix(""), f"{ROOTS[0]}/{entry.senteval}"
+    if not (target / inner).is_dir():  # unpacked once, next to the archive
+        target.mkdir(exist_ok=True)
+        needed = entry.published.file_names if entry.published else []
+        with tempfile.TemporaryDirectory(dir=target, prefix=".") as scratch:
+            try:
+                with tarfile.open(path) as archive:
+                    archive.extractall(scratch, filter="data")
+                place = find(entry, Path(scratch))
+                absent = [name for name in needed if place is None or not place.file(name).is_file()]
+                problem = f"it does not contain {absent[0]}" if absent else ""
+            except (tarfile.TarError, EOFError) as error:
+                problem = str(error).partition("\n")[0]
+            if problem or place is None:
+                message = f"{path} is not a complete tar archive: {problem}"
+                raise InputError(message, "delete it, and download it again")
+            (target / inner).parent.mkdir(parents=True, exist_ok=True)
+            (place.path / place.folder).rename(target / inner)
+    return Place(target / ROOTS[0], str(entry.senteval))
+
+
+def published_at(entry: Entry, split: str, place: Place) -> Published | None:
+    """Return how the files of a split at a place were published; None if they are those of the hub."""
+    published = entry.published
+    if published is None or place.folder:
+        return published
+    hub = [entry.files[split]] if split in entry.files else []
     if place.path.is_file():
-        return [place.path]
-    files = {place.path / place.folder / file for file in _files(entry.base)}
-    return sorted(file for file in files if file.is_file())
+        return None if any(file.endswith(place.path.name) for file in hub) else published
+    return None if not place.first_of(published.of_split(split)) and place.first_of(hub) else published
+
+
+def has_split(entry: Entry, split: str, place: Place) -> bool:
+    """Tell whether a copy of a set has one of its splits."""
+    published = entry.published.of_split(split) if entry.published else []
+    hub = [entry.files[split]] if split in entry.files else []
+    return bool(place.folder or place.path.is_file() or place.first_of([*published, *hub]))
+
+
+def read_split(entry: Entry, split: str, place: Place) -> Iterator[Row]:
+    """Yield the rows of a split, whose values are the entry's columns in their order."""
+    return (row for _, rows in read_parts(entry, split, place) for row in rows)
+
+
+def read_parts(entry: Entry, split: str, place: Place) -> Iterator[tuple[str, Iterable[Row]]]:
+    """Yield the name and the rows of each part of a split; one part, with the set's name, if it has none."""
+    columns = entry.text_columns if split in entry.unlabelled else entry.columns
+    published = published_at(entry, split, place)
+    if published is None:
+        yield entry.name, read_file(place.file(entry.files[split] if entry.files else ""), columns=columns)
+    elif published.format == "semeval":
+        for part, name in published.files.items():
+            yield part if entry.parts else entry.name, _read_semeval(published, place, name, columns)
+    elif published.format == "file-per-label":
+        yield entry.name, _read_file_per_label(published, place, columns)
+    else:
+        yield entry.name, _read_tables(entry, published, split, place, columns)
+
+
+def _read_tables(
+    entry: Entry, published: Published, split: str, place: Place, columns: Sequence[str]
+) -> Iterator[Row]:
+    names = (published.columns or entry.columns)[: len(columns)]
+    texts = len(entry.text_columns)
+    files = [place.file(name) for name in published.of_split(split)]
+    if not place.folder and not files[0].is_file():
+        hint = f"get a copy of {entry.name} that contains its {split} split"
+        raise InputError(f"no such file: {files[0]}", hint)
+    wanted = [part for name in names for part in name.split("+")]
+    for file in files:
+        lines = read_lines(file, encoding=published.encoding)
+        for number, values in _parse(published, split, str(file), lines, wanted):
+            row = Row(f"{file}:{number}", values)
+            cells = [" ".join(map(row.text, name.split("+"))) for name in names[:texts]]
+            cells += [values[name] for name in names[texts:]]
+            if published.no_label is None or cells[-1] != published.no_label:
+                yield Row(row.location, dict(zip(columns, cells, strict=True)))
+
+
+def _parse(
+    published: Published, split: str, where: str, lines: Lines, columns: list[str]
+) -> Iterator[Numbered]:
+    header = published.header or published.headers.get(split)
+    if published.format == "tsv":
+        whole = _skip_broken(where, lines) if published.broken_lines else lines
+        return parse_tsv(where, whole, columns, header=header, optional=published.optional)
+    if published.format == "jsonl":
+        return parse_jsonl(where, lines, columns)
+    if published.format == "json-member":
+        return _parse_member(where, lines, published.member, columns)
+    if published.format == "label-first":
+        return _parse_label_first(where, lines, columns)
+    delimiter = "," if published.format == "csv" else "\t"
+    return parse_csv(where, lines, columns, header=header, delimiter=delimiter)
+
+
+def _skip_broken(where: str, lines: Lines) -> Lines:
+    """Yield the lines with as many tabs as the first, and those with more, which the parser refuses."""
+    tabs, broken = 0, 0
+    for number, line in lines:
+        tabs = tabs or line.count("\t")
+        if line and line.count("\t") < tabs:
+            broken += 1
+        else:
+            yield number, line
+    if broken:
+        logger.warning("%s: skipped %d lines with fewer fields than the header", where, broken)
+
+
+def _parse_member(where: str, lines: Lines, member: str, columns: list[str]) -> Iterator[Numbered]:
+    members = parse_json("\n".join(line for _, line in lines), where)
+    if not isinstance(members, dict) or not isinstance(members.get(member), list):
+        raise InputError(f"{where} does not contain a list {member!r}", "get a complete copy")
+    for number, values in enumerate(members[member], start=1):
+        require_columns(columns, list(values), f"{where}, {member} {number}")
+        yield number, values
+
+
+def _parse_label_first(where: str, lines: Lines, columns: list[str]) -> Iterator[Numbered]:
+    """Yield lines of a label, a space and a text; of a label such as TREC's `DESC:manner` the coarse part."""
+    for number, line in lines:
+        label, space, text = line.partition(" ")
+        if not space:
+            raise InputError(f"{where}, line {number}: expected a label, a space and a text")
+        yield number, dict(zip(columns, (text, label.partition(":")[0]), strict=True))
+
+
+def _read_file_per_label(published: Published, place: Place, columns: Sequence[str]) -> Iterator[Row]:
+    for label, name in published.files.items():
+        file = place.file(name)
+        for number, line in read_lines(file, encoding=published.encoding):
+            yield Row(f"{file}:{number}", dict(zip(columns, (line, label), strict=True)))
+
+
+def _read_semeval(published: Published, place: Place, name: str, columns: Sequence[str]) -> Iterator[Row]:
+    """Yield sentences and scores of two files with the same number of lines."""
+    pairs, gold = place.file(name), place.file(name.replace(".input.", ".gs."))
+    second_download = place.file(f"../{published.gold}/{gold.name}")
+    if not gold.is_file() and second_download.is_file():
+        gold = second_download
+    texts, scores = list(read_lines(pairs)), list(read_lines(gold))
+    if published.scored_first:
+        texts = texts[: len(scores)]
+    if len(texts) != len(scores):
+        message = f"{pairs} has {len(texts):,} pairs but {gold} {len(scores):,} scores"
+        raise InputError(message, "get complete copies of both")
+    for (number, text), (_, score) in zip(texts, scores, strict=True):
+        first, tab, rest = text.partition("\t")
+        if score.strip() and not tab:
+            raise InputError(f"{pairs}, line {number}: expected two sentences with a tab between them")
+        if score.strip():
+            cells = (first, rest.partition("\t")[0], score)
+            yield Row(f"{gold}:{number}", dict(zip(columns, cells, strict=True)))

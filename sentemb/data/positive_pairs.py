@@ -1,23 +1,23 @@
-"""Positive pairs, such as questions and passages, also with hard negatives, found by usual column names."""
+"""Positive pairs, such as questions and passages, also with hard negatives: columns and batches."""
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from sentemb._uris import without_secrets
 from sentemb.data.catalogue import get
 from sentemb.data.columns import load_columns
+from sentemb.data.documents import reads_like_text
 from sentemb.data.files import list_columns, refuse_bare_string
 from sentemb.data.labelled import text_key
-from sentemb.data.lines import format_of
-from sentemb.data.remote import source_at
+from sentemb.data.lines import AnyPath, format_of, source_at
+from sentemb.data.locate import DataDir
 from sentemb.data.sources import kind_of, read_rows
-from sentemb.data.tables import reads_like_text
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ POSITIVES = ("positive", "passage", "answer", "context", "document", "sentence2"
 """Usual names of the columns of questions, and of passages, in any letter case."""
 _NEGATIVE = re.compile(r"(hard_)?neg(ative)?(_?\d+)?")  # negative, negative_1, hard_neg, ...
 _LABELS = ("label", "labels", "score", "scores", "similarity")
-_WITHOUT_HEADER = (".csv", ".tsv")
 _NAME_THEM = "name the columns with --columns QUESTION,PASSAGE[,NEGATIVE]"
 
 
@@ -51,10 +50,7 @@ class PositivePairs(NamedTuple):
 
 
 def load_positive_pairs(
-    source: str | os.PathLike[str],
-    columns: Sequence[str] | None = None,
-    *,
-    data_dir: str | os.PathLike[str] | None = None,
+    source: AnyPath, columns: Sequence[str] | None = None, *, data_dir: DataDir = None
 ) -> PositivePairs:
     """Load pairs of a question and a passage, and any hard negatives, from what `read_rows` takes.
 
@@ -66,7 +62,8 @@ def load_positive_pairs(
             the rows have labels; with the columns of the source.
     """
     found = pair_columns(source, columns, data_dir=data_dir)
-    roles = roles_of(len(found.names))
+    negatives = ("negative", *(f"negative_{place}" for place in range(2, len(found.names) - 1)))
+    roles = ("anchor", "positive", *negatives)[: len(found.names)]
     rows = load_columns(source, found.names, data_dir=data_dir)
     rows = rows.rename_columns(dict(zip(found.names, roles, strict=True)))
     if not found.is_header:
@@ -84,31 +81,28 @@ def load_positive_pairs(
 
 
 def pair_columns(
-    source: str | os.PathLike[str],
-    columns: Sequence[str] | None = None,
-    *,
-    data_dir: str | os.PathLike[str] | None = None,
+    source: AnyPath, columns: Sequence[str] | None = None, *, data_dir: DataDir = None
 ) -> PairColumns:
     """Find the columns of pairs in a source, or check those that are named; see `load_positive_pairs`."""
     refuse_bare_string(columns)
     if columns is not None:
         if len(columns) < 2:
-            raise InputError(
-                f"--columns {','.join(columns)} names {len(columns)} column, but pairs need two", _NAME_THEM
-            )
+            named = f"--columns {','.join(columns)} names {len(columns)} column"
+            raise InputError(f"{named}, but pairs need two", _NAME_THEM)
         return PairColumns(tuple(columns), is_header=True)
-    name = without_secrets(str(source))
-    present = _present(source, name, data_dir)
-    if _has_no_header(source, present):
-        return PairColumns(tuple(present), is_header=False)
+    name, kind = without_secrets(str(source)), kind_of(source)
+    if kind == "entry":
+        present = list(get(str(source)).text_columns)
+    else:
+        first = next(read_rows(source, data_dir=data_dir), None)
+        if first is None:
+            raise InputError(f"{name} does not contain rows")
+        present = list(first.values)
+    if kind == "file" and format_of(source_at(source)) in (".csv", ".tsv") and len(present) == 2:
+        is_usual = any(column.strip().lower() in (*ANCHORS, *POSITIVES) for column in present)
+        if not is_usual and any(map(reads_like_text, present)):
+            return PairColumns(tuple(present), is_header=False)
     return PairColumns(find_pair_columns(present, name), is_header=True)
-
-
-def roles_of(columns: int) -> tuple[str, ...]:
-    """Return the names of the columns of pairs, in their order."""
-    return ("anchor", "positive", "negative", *(f"negative_{place}" for place in range(2, columns - 1)))[
-        :columns
-    ]
 
 
 def negative_column(names: Sequence[str]) -> str:
@@ -124,54 +118,30 @@ def find_pair_columns(present: Sequence[str], where: str) -> tuple[str, ...]:
         InputError: A role has no column or several, or there is a column of labels.
     """
     by_name = {column.strip().lower(): column for column in present}
-    anchor = _only(ANCHORS, "question", by_name, where)
-    positive = _only(POSITIVES, "passage", by_name, where)
+    pair = []
+    for usual, role in ((ANCHORS, "question"), (POSITIVES, "passage")):
+        found = [by_name[name] for name in usual if name in by_name]
+        if len(found) > 1:
+            raise InputError(f"{where}: the {role} could be {' or '.join(map(repr, found))}", _NAME_THEM)
+        if not found:
+            wanted = f"a column for the {role}, such as {' or '.join(map(repr, usual[:3]))}"
+            columns = list_columns(by_name.values())
+            raise InputError(f"{where} does not have {wanted}; its columns are {columns}", _NAME_THEM)
+        pair += found
     label = next((by_name[name] for name in _LABELS if name in by_name), None)
     if label is not None:
-        raise InputError(
-            f"{where} has a column {label!r}, so some of its rows may not be positive pairs",
-            f"keep only the positive pairs, and {_NAME_THEM}",
-        )
-    return (anchor, positive, *(column for name, column in by_name.items() if _NEGATIVE.fullmatch(name)))
-
-
-def _only(usual: Sequence[str], role: str, by_name: dict[str, str], where: str) -> str:
-    found = [by_name[name] for name in usual if name in by_name]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise InputError(f"{where}: the {role} could be {' or '.join(map(repr, found))}", _NAME_THEM)
-    raise InputError(
-        f"{where} does not have a column for the {role}, such as {' or '.join(map(repr, usual[:3]))}; "
-        f"its columns are {list_columns(by_name.values())}",
-        _NAME_THEM,
-    )
-
-
-def _present(source: str | os.PathLike[str], name: str, data_dir: str | os.PathLike[str] | None) -> list[str]:
-    """Return the columns that a source has, by its first row."""
-    if kind_of(source) == "entry":
-        return list(get(str(source)).text_columns)
-    first = next(read_rows(source, data_dir=data_dir), None)
-    if first is None:
-        raise InputError(f"{name} does not contain rows")
-    return list(first.values)
-
-
-def _has_no_header(source: str | os.PathLike[str], present: Sequence[str]) -> bool:
-    """Tell whether a table begins with a pair: two columns, and the name of one reads like text."""
-    named = any(column.strip().lower() in (*ANCHORS, *POSITIVES) for column in present)
-    table = kind_of(source) == "file" and format_of(source_at(source)) in _WITHOUT_HEADER
-    return table and len(present) == 2 and not named and any(map(reads_like_text, present))
+        message = f"{where} has a column {label!r}, so some of its rows may not be positive pairs"
+        raise InputError(message, f"keep only the positive pairs, and {_NAME_THEM}")
+    return (*pair, *(column for name, column in by_name.items() if _NEGATIVE.fullmatch(name)))
 
 
 def draw_pairs(
-    source: str | os.PathLike[str],
+    source: AnyPath,
     columns: Sequence[str] | None = None,
     *,
     count: int,
     seed: int = 0,
-    data_dir: str | os.PathLike[str] | None = None,
+    data_dir: DataDir = None,
 ) -> tuple[list[str], list[str]]:
     """Draw unique pairs of sentences from a larger source, as training text of another domain."""
     rows = load_columns(source, columns, data_dir=data_dir)
@@ -180,8 +150,96 @@ def draw_pairs(
         raise InputError(f"{source} has only one text column, {names[0]}", "use data with two text columns")
     unique = list(dict.fromkeys(zip(*(rows[name] for name in names), strict=True)))
     if not 0 < count <= len(unique):
-        raise InputError(
-            f"cannot draw {count:,} pairs from the {len(unique):,} unique pairs of {source}", "draw fewer"
-        )
+        known = f"the {len(unique):,} unique pairs of {source}"
+        raise InputError(f"cannot draw {count:,} pairs from {known}", "draw fewer")
     drawn = np.sort(np.random.default_rng(seed).choice(len(unique), size=count, replace=False))
     return [unique[row][0] for row in drawn], [unique[row][1] for row in drawn]
+
+
+class PairBatches:
+    """Batches of pairs without known positives among the negatives: a sampler for `torch`'s data loader.
+
+    Two rows are kept apart if one has a text that the other has too, or that is another positive of the
+    other's anchor. Hard negatives may repeat each other. Texts that differ in letter case and white space
+    only are equal.
+
+    The order of an epoch is random and depends on the seed and the epoch. A row goes into the first batch
+    that has room and takes it; one that no batch takes, as when its positive is in more rows than there are
+    batches, waits for another epoch.
+
+    Example:
+        >>> batches = PairBatches(["a", "b", "a", "c"], ["p", "q", "r", "q"], [(), (), (), ()], 2)
+        >>> [sorted(batch) for batch in batches]  # "a" is the anchor of two rows, "q" the positive of two
+        [[1, 2], [0, 3]]
+    """
+
+    drop_last = False
+    """No batch is dropped; the data loader's wrappers ask."""
+
+    def __init__(
+        self,
+        anchors: Sequence[str],
+        positives: Sequence[str],
+        negatives: Sequence[Sequence[str]],
+        batch_size: int,
+        *,
+        seed: int = 0,
+    ) -> None:
+        numbers: defaultdict[str, int] = defaultdict(lambda: len(numbers))
+        pairs = [
+            (numbers[text_key(a)], numbers[text_key(p)]) for a, p in zip(anchors, positives, strict=True)
+        ]
+        positives_of: defaultdict[int, set[int]] = defaultdict(set)
+        for anchor, positive in pairs:
+            positives_of[anchor].add(positive)
+        self._positives = [positive for _, positive in pairs]
+        self._own = [{*pair, *positives_of[pair[0]]} for pair in pairs]
+        self._negatives = [{numbers[text_key(text)] for text in row} for row in negatives]
+        self.batch_size, self.seed, self.epoch = batch_size, seed, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the order of an epoch, from 0, as trainers do at its start."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return -(-len(self._own) // max(1, min(self.batch_size, len(set(self._positives)))))
+
+    def __iter__(self) -> Iterator[list[int]]:
+        rows_of: list[list[int]] = [[] for _ in range(len(self))]
+        # Of each batch the anchors with all of their positives, and the hard negatives.
+        texts: list[tuple[set[int], set[int]]] = [(set(), set()) for _ in rows_of]
+        first_open = 0
+        untried: dict[int, int] = {}  # by positive: all batches before this one are full or have it
+        for row in np.random.default_rng((self.seed, self.epoch)).permutation(len(self._own)).tolist():
+            own, negatives, positive = self._own[row], self._negatives[row], self._positives[row]
+            for place in range(max(first_open, untried.get(positive, 0)), len(rows_of)):
+                others, hard = texts[place]
+                is_apart = own.isdisjoint(others) and own.isdisjoint(hard) and negatives.isdisjoint(others)
+                if len(rows_of[place]) < self.batch_size and is_apart:
+                    rows_of[place].append(row)
+                    others.update(own)
+                    hard.update(negatives)
+                    untried[positive] = place + 1
+                    break
+            while first_open < len(rows_of) and len(rows_of[first_open]) == self.batch_size:
+                first_open += 1
+        # The last ones are the smallest, and should not always be.
+        for place in np.random.default_rng((self.seed, self.epoch, 1)).permutation(len(rows_of)).tolist():
+            yield rows_of[place]
+
+
+def pair_batches(
+    dataset: Dataset,
+    batch_size: int,
+    drop_last: bool,
+    valid_label_columns: list[str] | None = None,
+    generator: Any = None,
+    seed: int = 0,
+) -> PairBatches:
+    """Make the sampler from a data set, as sentence-transformers' trainer calls it (`batch_sampler=`).
+
+    The columns are the anchor, the positive and any hard negatives. The other arguments are not used.
+    """
+    anchors, positives, *rest = (list(dataset[name]) for name in dataset.column_names)
+    negatives = list(zip(*rest, strict=True)) if rest else [()] * len(anchors)
+    return PairBatches(anchors, positives, negatives, batch_size, seed=seed)

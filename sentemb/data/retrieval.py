@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sentemb._uris import is_remote, local_path, without_secrets
 from sentemb.data.catalogue import SPLITS, Entry, check_row_count, get, get_split, is_entry, suggest
-from sentemb.data.files import Row, read_file
+from sentemb.data.documents import CORPUS, ID_COLUMNS, QUERIES, id_column_of
+from sentemb.data.files import Row, parse_tsv, read_file
 from sentemb.data.hub import download
 from sentemb.data.language import UNKNOWN, language_of
-from sentemb.data.lines import format_of, read_lines
-from sentemb.data.locate import Place, locate, resolve_data_dir
-from sentemb.data.remote import Source
+from sentemb.data.lines import AnyPath, format_of, read_lines
+from sentemb.data.locate import DataDir, Place, locate, resolve_data_dir
 from sentemb.data.stored_texts import first_places, places_of, spill_pairs_to_disk
-from sentemb.data.tables import ID_COLUMNS, id_column_of, parse_tsv, titled
 from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
 
-CORPUS, QUERIES = "corpus.jsonl", "queries.jsonl"
 LAYOUT = "a BEIR folder has corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv"
-_QRELS_COLUMNS = ("query-id", "corpus-id", "score")
+_QRELS = ("query-id", "corpus-id", "score")
 _QRELS_SUFFIXES = (".tsv", ".jsonl", ".txt", ".qrels", ".trec")
-_TREC_FIELDS = 4
 RELEVANT = 1
 """The lowest grade of a relevant document."""
 _LANGUAGE_SAMPLE = 1000  # documents from which the language is detected
@@ -99,12 +96,8 @@ def retrieval_set(
         language: Code of the documents' language.
         source: Where it comes from.
 
-    Returns:
-        The set.
-
     Raises:
-        InputError: There are no documents, no qrels, no relevant documents, or a query of the qrels is
-            missing.
+        InputError: There are no documents, qrels or relevant documents, or a query of the qrels is missing.
 
     Example:
         >>> documents = {"d1": "a cat sat", "d2": "birds fly"}
@@ -113,24 +106,26 @@ def retrieval_set(
         ['kitten']
     """
     judged = {query: grades for query, grades in judgements.items() if grades}
-    corpus = ([*documents], [*documents.values()])
-    return _assemble(corpus, queries, judged, (name, split, language, source))
+    called = {"name": name, "split": split, "language": language, "source": source}
+    return _assemble([*documents], [*documents.values()], queries, judged, **called)
 
 
 def _assemble(
-    corpus: tuple[Sequence[str], Sequence[str]],
+    ids: Sequence[str],
+    documents: Sequence[str],
     queries: Mapping[str, str],
     judged: Mapping[str, Mapping[str, int]],
-    called: tuple[str, str, str, str],
+    **called: str,
 ) -> RetrievalSet:
-    """Assemble a set from the ids and texts of any number of documents."""
-    (ids, documents), (name, split, language, source) = corpus, called
+    """Assemble a set, and warn of qrels and queries that nothing can answer."""
+    name, where = (
+        f"{called['name']} {called['split']}",
+        f"{called['source'] or called['name']}, split {called['split']}",
+    )
     if not documents or not judged:
-        raise InputError(
-            f"{name} {split} does not contain {'queries with qrels' if documents else 'documents'}"
-        )
+        raise InputError(f"{name} does not contain {'queries with qrels' if documents else 'documents'}")
     if unknown := next((query for query in judged if query not in queries), None):
-        raise InputError(f"{name} {split}: the query {unknown!r} of the qrels does not exist")
+        raise InputError(f"{name}: the query {unknown!r} of the qrels does not exist")
     numbers = places_of({document for grades in judged.values() for document in grades}, ids)
     chosen = [query for query in queries if query in judged]
     rows = [
@@ -140,34 +135,25 @@ def _assemble(
     ]
     table = np.array(rows, dtype=np.int64)
     if absent := int((table[:, 1] < 0).sum()):
-        message = "%s %s: %d of %d documents of the qrels are not in the corpus and count as not retrieved"
-        logger.warning(message, name, split, absent, len(table))
-    _check_relevant(table, len(chosen), f"{source or name}, split {split}")
-    texts = [queries[query] for query in chosen]
-    return RetrievalSet(name, split, ids, documents, chosen, texts, table, language, source)
-
-
-def _check_relevant(table: npt.NDArray[np.int64], queries: int, where: str) -> None:
-    """Raise InputError if no query has a relevant document; warn of those without, which always score 0."""
-    found = np.unique(table[(table[:, 1] >= 0) & (table[:, 2] >= RELEVANT), 0])
-    if not len(found):
-        raise InputError(
-            f"{where}: none of the queries has a relevant document in the corpus",
-            f"check the ids and the grades of the qrels; a document is relevant from grade {RELEVANT} on",
-        )
-    if without := queries - len(found):
+        message = "%s: %d of %d documents of the qrels are not in the corpus and count as not retrieved"
+        logger.warning(message, name, absent, len(table))
+    answered = np.unique(table[(table[:, 1] >= 0) & (table[:, 2] >= RELEVANT), 0])
+    if not len(answered):
+        hint = f"check the ids and the grades of the qrels; a document is relevant from grade {RELEVANT} on"
+        raise InputError(f"{where}: none of the queries has a relevant document in the corpus", hint)
+    if without := len(chosen) - len(answered):
         message = "%s: %d of %d queries do not have a relevant document in the corpus and score 0"
-        logger.warning(message, where, without, queries)
+        logger.warning(message, where, without, len(chosen))
+    texts = [queries[query] for query in chosen]
+    return RetrievalSet(
+        document_ids=ids, documents=documents, query_ids=chosen, queries=texts, judged=table, **called
+    )
 
 
 def load_retrieval(
-    name: str | os.PathLike[str],
-    *,
-    split: str | None = None,
-    data_dir: str | os.PathLike[str] | None = None,
-    check_rows: bool = True,
+    name: AnyPath, *, split: str | None = None, data_dir: DataDir = None, check_rows: bool = True
 ) -> RetrievalSet:
-    """Load a set of the catalogue, or a folder in the layout of BEIR.
+    """Load a set of the catalogue, or a folder in the layout of BEIR, with the queries that have qrels.
 
     Args:
         name: A name, such as `scifact` or `xquad-r/en`; or a folder with `corpus.jsonl`, `queries.jsonl` and
@@ -175,9 +161,6 @@ def load_retrieval(
         split: The split of the qrels; by default `test`, or else `dev`, `train` or the first one.
         data_dir: The data folder; `SENTEMB_DATA` by default, or else the hub.
         check_rows: Raise InputError if the number of documents or qrels differs from the catalogue's.
-
-    Returns:
-        The set, with the queries that have qrels.
 
     Raises:
         InputError: The set, the split or a file does not exist or is broken; with the file and the line.
@@ -188,13 +171,11 @@ def load_retrieval(
         20
     """
     if is_remote(name):
-        raise InputError(
-            f"{without_secrets(str(name))} is not a folder on this machine",
-            "copy the data set to this machine",
-        )
+        message = f"{without_secrets(str(name))} is not a folder on this machine"
+        raise InputError(message, "copy the data set to this machine")
     if not is_entry(str(name)):
         return _read_folder(local_path(name), split)
-    chosen = split or _default_split(get(str(name)).splits, str(name))
+    chosen = split or _default_split(get(str(name)).splits)
     entry = get_split(str(name), "retrieval", chosen)
     if resolve_data_dir(data_dir) is None and entry.hub_id is not None:
         for file in (*entry.corpus, *entry.queries):
@@ -204,16 +185,36 @@ def load_retrieval(
     return found
 
 
+def _default_split(splits: Iterable[str]) -> str:
+    return next(split for split in (*reversed(SPLITS), *splits) if split in splits)
+
+
+def _read_folder(folder: Path, split: str | None) -> RetrievalSet:
+    if not folder.is_dir():
+        raise InputError(f"no such data set or folder: {str(folder)!r}", suggest(str(folder)))
+    inside = sorted(path for path in folder.glob("qrels/*") if path.suffix in _QRELS_SUFFIXES)
+    alone = [path for suffix in _QRELS_SUFFIXES if (path := folder / f"qrels{suffix}").is_file()]
+    files = {"test" if path in alone else path.stem: path for path in (*alone, *inside)}
+    if not files:
+        raise InputError(f"{folder} does not contain qrels", LAYOUT)
+    chosen = split or _default_split(files)
+    if chosen not in files:
+        raise InputError(f"{folder} does not have a split {chosen!r}", f"choose one of {', '.join(files)}")
+    called = {"name": folder.resolve().name, "split": chosen, "language": "", "source": str(folder)}
+    return _read([folder / CORPUS], [folder / QUERIES], files[chosen], called)
+
+
 def read_place(entry: Entry, split: str, place: Place) -> RetrievalSet:
     """Read a set of the catalogue from where it was found, whatever its row count."""
     folder = place.path if place.path.is_dir() else place.path.parents[1]  # of the qrels
     published = entry.published.files if entry.published else {}
     qrels = [folder / files[split] for files in (published, entry.files) if split in files]
+    called = {"name": entry.name, "split": split, "language": entry.language, "source": str(folder)}
     return _read(
         [folder / file for file in entry.corpus],
         [folder / file for file in entry.queries],
         next((file for file in qrels if file.is_file()), qrels[0]),
-        (entry.name, split, entry.language, str(folder)),
+        called,
     )
 
 
@@ -224,62 +225,24 @@ def check_counts(entry: Entry, found: RetrievalSet, *, strict: bool = True) -> N
     check_row_count(f"{where}, qrels", len(found.judged), entry.rows.get(found.split), strict=strict)
 
 
-def _read_folder(folder: Path, split: str | None) -> RetrievalSet:
-    if not folder.is_dir():
-        raise InputError(f"no such data set or folder: {str(folder)!r}", suggest(str(folder)))
-    files = find_qrels(folder)
-    if not files:
-        raise InputError(f"{folder} does not contain qrels", LAYOUT)
-    chosen = split or _default_split(tuple(files), str(folder))
-    if chosen not in files:
-        raise InputError(f"{folder} does not have a split {chosen!r}", f"choose one of {', '.join(files)}")
-    called = (folder.resolve().name, chosen, "", str(folder))
-    return _read([folder / CORPUS], [folder / QUERIES], files[chosen], called)
-
-
 def _read(
-    corpus: Sequence[Path], queries: Sequence[Path], qrels: Path, called: tuple[str, str, str, str]
+    corpus: Sequence[Path], queries: Sequence[Path], qrels: Path, called: dict[str, str]
 ) -> RetrievalSet:
     """Read the files of a set, which is called by its name, split, language (if known) and source."""
     texts = read_unique(queries, query_text)
-    ids, documents = read_corpus(corpus)
-    name, split, language, source = called
-    if not language:
+    ids, documents = spill_pairs_to_disk((_id_of(row), _document_text(row)) for row in _rows(corpus))
+    repeated = np.flatnonzero(first_places(ids) != np.arange(len(ids)))
+    if len(repeated):
+        raise _repeated(next(islice(_rows(corpus), int(repeated[0]), None)), ids[repeated[0]])
+    if not called["language"]:
         language = language_of(documents[:_LANGUAGE_SAMPLE])
-        language = "en" if language == UNKNOWN else language
-    return _assemble((ids, documents), texts, read_judgements(qrels, texts), (name, split, language, source))
+        called["language"] = "en" if language == UNKNOWN else language
+    return _assemble(ids, documents, texts, read_judgements(qrels, texts), **called)
 
 
-def _default_split(splits: tuple[str, ...], where: str) -> str:
-    usual = [split for split in (*reversed(SPLITS), *splits) if split in splits]
-    if not usual:
-        raise InputError(f"{where} does not have a split", LAYOUT)
-    return usual[0]
-
-
-def corpus_of(folder: Source) -> Source | None:
-    """Return the documents of a folder in the layout of BEIR; None if it does not have that layout.
-
-    Such a folder has `corpus.jsonl`, and next to it `queries.jsonl` or qrels, which are not documents.
-    """
-    corpus = folder / CORPUS
-    if not folder.is_dir() or not corpus.is_file():
-        return None
-    is_judged = (folder / QUERIES).is_file() or (folder / "qrels").is_dir()
-    return corpus if is_judged else None
-
-
-def find_qrels(folder: Path) -> Mapping[str, Path]:
-    """Return the files of qrels in a folder, by split."""
-    inside = sorted(path for path in folder.glob("qrels/*") if path.suffix in _QRELS_SUFFIXES)
-    alone = [path for suffix in _QRELS_SUFFIXES if (path := folder / f"qrels{suffix}").is_file()]
-    return {"test" if path in alone else path.stem: path for path in (*alone, *inside)}
-
-
-def document_text(row: Row) -> str:
-    """Return title and text of a document, joined by a space as BEIR joins them."""
+def _document_text(row: Row) -> str:
     title = row.text("title") if row.values.get("title") is not None else ""
-    return titled(title, row.text("text"))
+    return f"{title} {row.text('text')}".strip()
 
 
 def query_text(row: Row) -> str:
@@ -298,15 +261,6 @@ def read_unique(paths: Iterable[Path], text_of: Callable[[Row], str]) -> dict[st
     return texts
 
 
-def read_corpus(paths: Sequence[Path]) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the ids and the texts of any number of documents in one or several files."""
-    ids, documents = spill_pairs_to_disk((_id_of(row), document_text(row)) for row in _rows(paths))
-    repeated = np.flatnonzero(first_places(ids) != np.arange(len(ids)))
-    if len(repeated):
-        raise _repeated(next(islice(_rows(paths), int(repeated[0]), None)), ids[repeated[0]])
-    return ids, documents
-
-
 def _rows(paths: Iterable[Path]) -> Iterator[Row]:
     for path in paths:
         if not path.is_file():
@@ -315,7 +269,7 @@ def _rows(paths: Iterable[Path]) -> Iterator[Row]:
 
 
 def _id_of(row: Row) -> str:
-    return row.filled(id_column_of(row.values, None) or ID_COLUMNS[0])
+    return row.filled(id_column_of(row.values) or ID_COLUMNS[0])
 
 
 def _repeated(row: Row, name: str) -> InputError:
@@ -326,21 +280,16 @@ def read_judgements(path: Path, queries: Container[str]) -> dict[str, dict[str, 
     """Return the grades of documents by query, from qrels in the format of BEIR or TREC."""
     found: dict[str, dict[str, int]] = {}
     for row in _qrels_rows(path):
-        query, document, grade = (row.filled("query-id"), row.filled("corpus-id"), row.number("score"))
+        query, document, grade = row.filled("query-id"), row.filled("corpus-id"), row.number("score")
         if not grade.is_integer():
             raise InputError(f"{row.location}: the grade {grade:g} is not a whole number", "use 0, 1, 2, ...")
         if query not in queries:
-            raise InputError(
-                f"{row.location}: the query {query!r} does not exist",
-                "add it to queries.jsonl, or remove the line",
-            )
-        grades = found.setdefault(query, {})
-        if document in grades:
-            raise InputError(
-                f"{row.location}: query {query!r} and document {document!r} occur twice",
-                "remove one of the lines",
-            )
-        grades[document] = int(grade)
+            hint = "add it to queries.jsonl, or remove the line"
+            raise InputError(f"{row.location}: the query {query!r} does not exist", hint)
+        if document in found.setdefault(query, {}):
+            message = f"{row.location}: query {query!r} and document {document!r} occur twice"
+            raise InputError(message, "remove one of the lines")
+        found[query][document] = int(grade)
     if not found:
         raise InputError(f"{path} does not contain qrels")
     return found
@@ -348,30 +297,24 @@ def read_judgements(path: Path, queries: Container[str]) -> dict[str, dict[str, 
 
 def _qrels_rows(path: Path) -> Iterator[Row]:
     if format_of(path) == ".jsonl":
-        yield from read_file(path, columns=_QRELS_COLUMNS)
-        return
+        return read_file(path, columns=_QRELS)
     first = next(iter(read_lines(path)), (0, ""))[1].split()
     if first[:1] == ["query-id"]:
-        for number, values in parse_tsv(str(path), read_lines(path), _QRELS_COLUMNS):
-            yield Row(f"{path}:{number}", values)
-    elif len(first) == _TREC_FIELDS:
-        yield from _trec_rows(path)
+        rows = parse_tsv(str(path), read_lines(path), _QRELS)
+    elif len(first) == 4:
+        rows = _trec_rows(path)
     else:
-        raise InputError(
-            f"{path}, line 1: expected the header query-id, corpus-id, score, or four fields as in TREC",
-            "write qrels as in BEIR (with tabs), or as in TREC: QUERY 0 DOCUMENT GRADE",
-        )
+        message = f"{path}, line 1: expected the header query-id, corpus-id, score, or four fields as in TREC"
+        hint = "write qrels as in BEIR (with tabs), or as in TREC: QUERY 0 DOCUMENT GRADE"
+        raise InputError(message, hint)
+    return (Row(f"{path}:{number}", values) for number, values in rows)
 
 
-def _trec_rows(path: Path) -> Iterator[Row]:
+def _trec_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in read_lines(path):
         fields = line.split()
-        if not fields:
-            continue
-        if len(fields) != _TREC_FIELDS:
-            raise InputError(
-                f"{path}:{number}: expected four fields, but found {len(fields)}",
-                "write QUERY 0 DOCUMENT GRADE",
-            )
-        query, _, document, grade = fields
-        yield Row(f"{path}:{number}", dict(zip(_QRELS_COLUMNS, (query, document, grade), strict=True)))
+        if len(fields) not in (0, 4):
+            message = f"{path}:{number}: expected four fields, but found {len(fields)}"
+            raise InputError(message, "write QUERY 0 DOCUMENT GRADE")
+        if fields:
+            yield number, dict(zip(_QRELS, (fields[0], *fields[2:]), strict=True))

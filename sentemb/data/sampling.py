@@ -1,19 +1,30 @@
-"""Subsets and splits of labelled rows as the papers draw them.
+"""Subsets and splits of labelled rows as the papers draw them, and noisy copies of rows.
 
-Every function takes class numbers, shape (n,), or how many rows there are, and returns row numbers in
+Every sampler takes class numbers, shape (n,), or how many rows there are, and returns row numbers in
 ascending order, int64. The same seed gives the same rows, no row is drawn twice, and parts do not share rows.
 InputError is raised for scores in place of class numbers, and if there are not enough rows.
+
+The copies are made offline by back-translation (SCL, section 4.2), which samples at temperatures of 0.3 to
+0.9 and adds three to each labelled row. The paper does not say whether both texts of a pair are translated;
+the file decides, by repeating the one that is not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sentemb.data.labelled import Labels
+from sentemb.data.catalogue import get
+from sentemb.data.files import read_file
+from sentemb.data.labelled import LabelledTexts, Labels
+from sentemb.data.lines import AnyPath, source_at
+from sentemb.data.locate import DataDir
+from sentemb.data.sources import kind_of, read_rows
 from sentemb.errors import InputError
 
 Rows = npt.NDArray[np.int64]
@@ -24,7 +35,8 @@ LACON_WHOLE = ("cola", "mrpc", "mrpc-msr", "rte")
 
 By its table 1 its MRPC is `mrpc-msr`: 4,076 rows to train on, and the published test split as dev.
 """
-_LACON_BINARY, _LACON_MORE = 5000, 1000
+RATIO = 3
+"""Copies for each labelled row (SCL, section 4.2: "1:3")."""
 _LACON_HELD_OUT = 0.05
 
 
@@ -62,14 +74,12 @@ def stratified_sample(labels: Labels, size: int, *, seed: Seed) -> Rows:
     """
     numbers = class_numbers(labels)
     if not 0 < size <= len(numbers):
-        raise InputError(
-            f"cannot draw {size:,} of {len(numbers):,} rows",
-            "choose a size between the number of classes and the number of rows",
-        )
+        hint = "choose a size between the number of classes and the number of rows"
+        raise InputError(f"cannot draw {size:,} of {len(numbers):,} rows", hint)
     quotas, remainders = np.divmod(np.bincount(numbers) * size, len(numbers))
     most = np.argsort(-remainders, kind="stable")[: size - quotas.sum()]  # of equals the lower class
     quotas[most] += 1
-    return _draw(numbers, quotas, np.random.default_rng(seed))
+    return _draw(numbers, quotas, seed)
 
 
 def cap_per_class(labels: Labels, *, seed: Seed, limit: int | None = None) -> Rows:
@@ -83,10 +93,10 @@ def cap_per_class(labels: Labels, *, seed: Seed, limit: int | None = None) -> Ro
     numbers = class_numbers(labels)
     counts = np.bincount(numbers)
     if limit is None:
-        limit = _LACON_BINARY if np.count_nonzero(counts) <= 2 else _LACON_MORE
+        limit = 5000 if np.count_nonzero(counts) <= 2 else 1000
     if limit < 1:
         raise InputError(f"a limit of {limit} rows per class leaves no rows", "choose 1 or more")
-    return _draw(numbers, np.minimum(counts, limit), np.random.default_rng(seed))
+    return _draw(numbers, np.minimum(counts, limit), seed)
 
 
 def few_shot_per_class(labels: Labels, *, seed: Seed, shots: int = 20) -> TrainSplit:
@@ -101,14 +111,9 @@ def few_shot_per_class(labels: Labels, *, seed: Seed, shots: int = 20) -> TrainS
         array([5, 5])
     """
     numbers = class_numbers(labels)
-    counts = np.bincount(numbers)
-    _require(counts, np.where(counts > 0, 2 * shots, 0))
-    rng = np.random.default_rng(seed)
-    both = [rng.permutation(np.flatnonzero(numbers == one))[: 2 * shots] for one in np.flatnonzero(counts)]
-    return TrainSplit(
-        train=np.sort(np.concatenate([rows[:shots] for rows in both])),
-        validation=np.sort(np.concatenate([rows[shots:] for rows in both])),
-    )
+    drawn = _draw_each(numbers, np.where(np.bincount(numbers) > 0, 2 * shots, 0), seed)
+    parts = ([rows[:shots] for rows in drawn], [rows[shots:] for rows in drawn])
+    return TrainSplit(*(np.sort(np.concatenate(part)) for part in parts))
 
 
 def imbalanced(
@@ -118,8 +123,7 @@ def imbalanced(
 
     Args:
         labels: (n,) class numbers.
-        ratio: The paper's rho: how many times the minority's rows each other class has; 1, 3, 5, 10 and 20
-            there.
+        ratio: The paper's rho: how many times the minority's rows each other class has; 1 to 20 there.
         seed: Seed of the run.
         smallest: Rows of the minority.
         minority: Its class number, which the paper does not state; by default the rarer class, or of equals
@@ -140,8 +144,7 @@ def imbalanced(
         raise InputError(f"a ratio of {ratio} would turn the minority into the majority", "choose 1 or more")
     quotas = np.where(counts > 0, smallest * ratio, 0)
     quotas[chosen] = smallest
-    _require(counts, quotas)
-    return _draw(numbers, quotas, np.random.default_rng(seed))
+    return _draw(numbers, quotas, seed)
 
 
 def scl_dev_split(labels: Labels, *, seed: int = 0, validation: int = 500) -> DevSplit:
@@ -192,9 +195,8 @@ def lacon_train_split(labels: Labels, *, seed: int) -> TrainSplit:
     numbers = class_numbers(labels)
     size = round(_LACON_HELD_OUT * len(numbers))
     if not 0 < size < len(numbers):
-        raise InputError(
-            f"a share of {_LACON_HELD_OUT:g} of {len(numbers):,} rows leaves a split empty", "use more data"
-        )
+        share = f"a share of {_LACON_HELD_OUT:g} of {len(numbers):,} rows"
+        raise InputError(f"{share} leaves a split empty", "use more data")
     validation = stratified_sample(numbers, size, seed=seed)
     return TrainSplit(np.setdiff1d(np.arange(len(numbers)), validation), validation)
 
@@ -211,18 +213,15 @@ def draw_extremes(gold: npt.NDArray[np.floating], *, count: int = 20, seed: int 
         True
     """
     if not 0 < count <= len(gold) // 2:
-        raise InputError(
-            f"cannot draw {count} positive and {count} negative pairs from {len(gold)}",
-            f"choose 1 to {len(gold) // 2}" if len(gold) > 1 else "use more pairs",
-        )
+        message = f"cannot draw {count} positive and {count} negative pairs from {len(gold)}"
+        raise InputError(message, f"choose 1 to {len(gold) // 2}" if len(gold) > 1 else "use more pairs")
     shuffled = np.random.default_rng(seed).permutation(len(gold))
     ordered = shuffled[np.argsort(gold[shuffled], kind="stable")]
     negative, positive = ordered[:count], ordered[-count:]
-    if gold[positive].min() <= gold[negative].max():
-        raise InputError(
-            f"the {count} highest and the {count} lowest scores overlap at {gold[negative].max():g}",
-            "draw fewer pairs, or use pairs with more different scores",
-        )
+    highest = gold[negative].max()
+    if gold[positive].min() <= highest:
+        message = f"the {count} highest and the {count} lowest scores overlap at {highest:g}"
+        raise InputError(message, "draw fewer pairs, or use pairs with more different scores")
     return Extremes(positive, negative)
 
 
@@ -234,21 +233,138 @@ def class_numbers(labels: Labels) -> Rows:
     return numbers.astype(np.int64)
 
 
-def _require(counts: Rows, quotas: Rows) -> None:
-    short = np.flatnonzero(counts < quotas)
-    if short.size:
-        one = int(short[0])
-        raise InputError(
-            f"class {one} has {counts[one]:,} rows, but {quotas[one]:,} are needed",
-            "draw fewer rows, or use more data",
-        )
-
-
 def _require_rows(found: int, needed: int) -> None:
     if found < needed:
         raise InputError(f"cannot split {found} rows; {needed} are needed", "use a complete dev split")
 
 
-def _draw(numbers: Rows, quotas: Rows, rng: np.random.Generator) -> Rows:
-    drawn = [rng.permutation(np.flatnonzero(numbers == one))[: quotas[one]] for one in np.flatnonzero(quotas)]
-    return np.sort(np.concatenate(drawn))
+def _draw(numbers: Rows, quotas: Rows, seed: Seed) -> Rows:
+    return np.sort(np.concatenate(_draw_each(numbers, quotas, seed)))
+
+
+def _draw_each(numbers: Rows, quotas: Rows, seed: Seed) -> list[Rows]:
+    """Draw the rows of each class that has a quota."""
+    counts, rng = np.bincount(numbers), np.random.default_rng(seed)
+    for one in np.flatnonzero(counts < quotas):
+        message = f"class {one} has {counts[one]:,} rows, but {quotas[one]:,} are needed"
+        raise InputError(message, "draw fewer rows, or use more data")
+    return [rng.permutation(np.flatnonzero(numbers == one))[: quotas[one]] for one in np.flatnonzero(quotas)]
+
+
+class Copy(NamedTuple):
+    """A noisy copy of the row with a number, from 0, in the training split."""
+
+    original: int
+    text: str
+    pair: str | None
+    temperature: float | None
+    location: str
+
+
+def read_copies(path: AnyPath, *, pair: str | None = None, temperature: str | None = None) -> list[Copy]:
+    """Read noisy copies from a table, as `sentemb data noisy-copies` writes it.
+
+    Args:
+        path: A `.tsv`, `.csv`, `.jsonl` or `.parquet` file, also compressed, with the number of the original
+            row in column `index`, from 0, and the copy, or the first text of a pair, in column `augmented`.
+        pair: Column of the second text of a pair.
+        temperature: Column of the sampling temperature.
+
+    Raises:
+        InputError: The file or a column is missing, or a cell does not fit; with the line.
+
+    Example:
+        >>> copies = read_copies("copies.csv")  # doctest: +SKIP
+    """
+    columns = ["index", "augmented", *(name for name in (pair, temperature) if name)]
+    copies = []
+    for row in read_file(source_at(path), columns=columns):
+        number = row.number("index")
+        if not number.is_integer():
+            raise InputError(f"{row.location}: the index {number:g} is not a whole number")
+        second = row.text(pair) if pair else None
+        degree = row.number(temperature) if temperature else None
+        copies.append(Copy(int(number), row.text("augmented"), second, degree, row.location))
+    return copies
+
+
+def read_originals(
+    source: str,
+    columns: Sequence[str] | None = None,
+    *,
+    only: Collection[int] | None = None,
+    data_dir: DataDir = None,
+) -> dict[int, tuple[str, ...]]:
+    """Read the text, or the two texts, of each row to copy, by its number in the training split."""
+    if not columns and kind_of(source) != "entry":
+        raise InputError(f"the text columns of {source} are not clear", "name them with --columns")
+    names = columns or get(source).text_columns
+    if len(names) > 2:
+        raise InputError(f"got {len(names)} text columns", "name one column, or two for pairs")
+    return {
+        number: tuple(row.filled(name) for name in names)
+        for number, row in enumerate(read_rows(source, columns=names, data_dir=data_dir))
+        if only is None or number in only
+    }
+
+
+def add_copies(
+    data: LabelledTexts,
+    rows: Rows,
+    copies: Iterable[Copy],
+    *,
+    seed: int,
+    temperature: float | None = None,
+    ratio: int = RATIO,
+) -> LabelledTexts:
+    """Make a noisy training set: the chosen rows, then `ratio` copies of each, with their labels.
+
+    Args:
+        data: The training split.
+        rows: The labelled rows to train on, such as those of `stratified_sample`; SCL has 100.
+        copies: Copies of rows of the training split; those of other rows are skipped.
+        seed: Seed of the choice if a row has more copies.
+        temperature: Use only copies of this temperature; all by default.
+        ratio: Copies of each row.
+
+    Raises:
+        InputError: A copy does not belong to a row of the split, only one of both has pairs, or a chosen row
+            has too few copies.
+
+    Example:
+        >>> noisy = add_copies(data, rows, read_copies("copies.csv"), seed=1)  # doctest: +SKIP
+    """
+    by_row: defaultdict[int, list[Copy]] = defaultdict(list)
+    for copy in copies:
+        if temperature is None or copy.temperature == temperature:
+            _check_copy(copy, data)
+            by_row[copy.original].append(copy)
+    rng = np.random.default_rng(seed)
+    chosen: list[Copy] = []
+    for row in rows.tolist():
+        found = by_row[row]
+        if len(found) < ratio:
+            at = "" if temperature is None else f" at temperature {temperature:g}"
+            problem = f"has {len(found)} copies{at}, but {ratio} are needed"
+            hint = "make more copies, or choose a smaller ratio"
+            raise InputError(f"row {row} of {data.name} {data.split} {problem}", hint)
+        chosen += [found[number] for number in np.sort(rng.permutation(len(found))[:ratio])]
+    kept = data.select(rows)
+    return replace(
+        kept,
+        split=f"{kept.split} with copies",
+        texts=kept.texts + [copy.text for copy in chosen],
+        pairs=None if kept.pairs is None else kept.pairs + [copy.pair or "" for copy in chosen],
+        labels=np.concatenate([kept.labels, np.repeat(kept.labels, ratio)]),
+    )
+
+
+def _check_copy(copy: Copy, data: LabelledTexts) -> None:
+    if (copy.pair is None) != (data.pairs is None):
+        message = f"{copy.location}: {data.name} has {'single texts' if data.pairs is None else 'pairs'}"
+        raise InputError(message, "name one column of copies per text (augmented, augmented_pair)")
+    if not 0 <= copy.original < len(data):
+        message = (
+            f"{copy.location}: {data.name} {data.split} does not have row {copy.original} (counted from 0)"
+        )
+        raise InputError(message, "use the training split from which the copies were made")

@@ -23,7 +23,6 @@ that write no space after them, and after others before a space; after a full st
 small letter nor follows an initial or a title."""
 
 _WORD = re.compile(f"[{UNSPACED}]{{1,3}}|[^\\s{UNSPACED}]+")
-_MARKS = ".,;:()[]{}<>\"'`?!"
 _COMMON = 1.5  # idf that a rare word must exceed: less than about a fifth of the texts have it
 _END = regex.compile(f"{SENTENCE_END} | \\n\\s*+", regex.VERBOSE | regex.VERSION1)
 
@@ -47,7 +46,7 @@ def word_spans(text: str) -> list[tuple[int, int]]:
 
 def strip_punctuation(word: str) -> str:
     """Return a word without the punctuation around it."""
-    return word.strip(_MARKS)
+    return word.strip(".,;:()[]{}<>\"'`?!")
 
 
 def remove_span(text: str, start: int, stop: int) -> str:
@@ -56,11 +55,7 @@ def remove_span(text: str, start: int, stop: int) -> str:
 
 
 class IdfWeights:
-    """How rare each word of some texts is.
-
-    Args:
-        texts: The texts.
-    """
+    """How rare each word of some texts is."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._total = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,14 +11,12 @@ from typing import Any, Literal
 from sentemb._files import sha256_of, shareable
 from sentemb._uris import is_remote, is_uri, local_path
 from sentemb.data.catalogue import Entry, check_row_count, get, is_entry, suggest
-from sentemb.data.files import FORMATS, PAGES, Row, read_file, refuse_bare_string
+from sentemb.data.files import FORMATS, PAGES, Row, read_file, refuse_bare_string, require_columns
+from sentemb.data.hub import resolve_commit, stream
 from sentemb.data.labelled import load_labelled
-from sentemb.data.lines import PACKED, format_of
-from sentemb.data.locate import local_files, locate, resolve_data_dir
-from sentemb.data.published import read_split
-from sentemb.data.remote import RemotePath, Source, source_at
+from sentemb.data.lines import PACKED, AnyPath, RemotePath, Source, format_of, source_at
+from sentemb.data.locate import DataDir, local_files, locate, read_split, resolve_data_dir
 from sentemb.data.sts import load_scored_pairs
-from sentemb.data.tables import require_columns
 from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -28,11 +25,10 @@ _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
 
 
 def read_rows(
-    source: str | os.PathLike[str],
+    source: AnyPath,
     *,
     columns: Sequence[str] | None = None,
-    encoding: str = "utf-8",
-    data_dir: str | os.PathLike[str] | None = None,
+    data_dir: DataDir = None,
     check_rows: bool = True,
 ) -> Iterator[Row]:
     """Stream rows of text from a source of any size.
@@ -40,7 +36,7 @@ def read_rows(
     Formats: `.txt` has one text a line, in column `text`, and blank lines are skipped and counted in a
     warning; `.csv` follows RFC 4180; `.tsv` has no quoting; `.jsonl` has an object a line; `.parquet`; `.md`
     and `.rst` are one document each, in columns `title` and `text`. Each may be compressed as `.gz`, `.xz`,
-    `.bz2` or `.zst`. Tables start with a header. Empty cells are kept.
+    `.bz2` or `.zst`. Text is UTF-8. Tables start with a header. Empty cells are kept.
 
     Args:
         source: A file; a folder, whose files of these formats are read in the order of their paths, pages
@@ -48,7 +44,6 @@ def read_rows(
             fsspec reads; a data set of the catalogue; or a data set on the hub, `owner/name` or
             `owner/name@revision`.
         columns: Columns to keep, in this order; all by default.
-        encoding: Text encoding of the files.
         data_dir: The data folder of the catalogue; `SENTEMB_DATA` by default, or else the hub.
         check_rows: Raise InputError after the last row if a catalogue's set has another row count.
 
@@ -68,23 +63,18 @@ def read_rows(
     if kind == "entry":
         yield from _read_entry(get(str(source)), columns, data_dir, check_rows=check_rows)
     elif kind == "hub":
-        from sentemb.data.hub import stream
-
-        hub_id, _, revision = str(source).partition("@")
-        for number, values in stream(hub_id, revision=revision or None, columns=columns):
-            yield Row(f"{source}:{number}", values)
+        hub_id, revision = _hub_id_of(source)
+        yield from stream(hub_id, revision=revision, columns=columns, name=str(source))
     else:
         place = source_at(source)
         for file in files_of(place) if kind == "folder" else [place]:
-            yield from read_file(file, columns=columns, encoding=encoding)
+            yield from read_file(file, columns=columns)
 
 
-def kind_of(source: str | os.PathLike[str]) -> Literal["file", "folder", "entry", "hub"]:
+def kind_of(source: AnyPath) -> Literal["file", "folder", "entry", "hub"]:
     """Tell what a source is; an existing path takes precedence over a data set of the same name."""
     if not str(source):
-        raise InputError(
-            "the name of the data is empty", "pass a file, a folder, a hub id or the name of a data set"
-        )
+        raise InputError("the name of the data is empty", "pass a file, a folder, a hub id or a data set")
     path = source_at(source)
     if path.is_dir():
         return "folder"
@@ -99,9 +89,18 @@ def kind_of(source: str | os.PathLike[str]) -> Literal["file", "folder", "entry"
     raise InputError(f"no such file, folder, or data set: {source}", suggest(str(source)))
 
 
+def _hub_id_of(source: AnyPath) -> tuple[str, str | None]:
+    hub_id, _, revision = str(source).partition("@")
+    return hub_id, revision or None
+
+
 def files_of(folder: Source) -> list[Source]:
     """Return the files of a folder and its subfolders that have a known format, without hidden ones."""
-    files: list[Source] = list(_files_within(folder))
+    if isinstance(folder, RemotePath):
+        files: list[Source] = [*folder.files()]
+    else:
+        inner = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
+        files = [folder / path for path in inner if not any(part.startswith(".") for part in path.parts)]
     readable = [path for path in files if format_of(path) in FORMATS]
     # Pages next to data describe it.
     readable = [path for path in readable if format_of(path) not in PAGES] or readable
@@ -113,23 +112,12 @@ def files_of(folder: Source) -> list[Source]:
     return readable
 
 
-def _files_within(folder: Source) -> Iterator[Source]:
-    if isinstance(folder, RemotePath):
-        yield from folder.files()
-        return
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts):
-            yield path
-
-
 def _read_entry(
-    entry: Entry, columns: Sequence[str] | None, data_dir: str | os.PathLike[str] | None, *, check_rows: bool
+    entry: Entry, columns: Sequence[str] | None, data_dir: DataDir, *, check_rows: bool
 ) -> Iterator[Row]:
     if entry.kind == "retrieval":
-        raise InputError(
-            f"{entry.name} has separate files for documents and queries",
-            "name one of its files, such as corpus.jsonl",
-        )
+        message = f"{entry.name} has separate files for documents and queries"
+        raise InputError(message, "name one of its files, such as corpus.jsonl")
     if "train" not in entry.splits:
         raise InputError(f"{entry.name} is a test set, without texts to train on or to search")
     require_columns(columns, entry.columns, entry.name)
@@ -139,34 +127,31 @@ def _read_entry(
     check_row_count(entry.name, count, entry.rows.get("train"), strict=check_rows)
 
 
-def _entry_rows(
-    entry: Entry, data_dir: str | os.PathLike[str] | None, *, check_rows: bool
-) -> Iterator[dict[str, Any]]:
+def _entry_rows(entry: Entry, data_dir: DataDir, *, check_rows: bool) -> Iterator[dict[str, Any]]:
     """Yield the training rows of a set."""
+    reading: dict[str, Any] = {"data_dir": data_dir, "check_rows": check_rows}
+    cells: Iterator[tuple[Any, ...]]
     if entry.derived_from:
-        for split in entry.base.splits:
-            pairs = load_scored_pairs(entry.base.name, split=split, data_dir=data_dir, check_rows=check_rows)
-            for both in zip(pairs.first, pairs.second, strict=True):
-                yield from ({entry.columns[0]: text} for text in both)
+        every = (load_scored_pairs(entry.base.name, split=split, **reading) for split in entry.base.splits)
+        cells = (
+            (text,)
+            for pairs in every
+            for both in zip(pairs.first, pairs.second, strict=True)
+            for text in both
+        )
     elif entry.kind == "scored-pairs":
-        pairs = load_scored_pairs(entry.name, split="train", data_dir=data_dir, check_rows=check_rows)
+        pairs = load_scored_pairs(entry.name, split="train", **reading)
         cells = zip(pairs.first, pairs.second, pairs.gold.tolist(), strict=True)
-        yield from (dict(zip(entry.columns, row, strict=True)) for row in cells)
     elif entry.kind == "labelled":
-        data = load_labelled(entry.name, split="train", data_dir=data_dir, check_rows=check_rows)
-        rows = zip(data.rows(), data.labels.tolist(), strict=True)
-        yield from (dict(zip(entry.columns, (*texts, label), strict=True)) for texts, label in rows)
+        data = load_labelled(entry.name, split="train", **reading)
+        cells = ((*texts, label) for texts, label in zip(data.rows(), data.labels.tolist(), strict=True))
     else:
-        place = locate(entry, "train", data_dir)
-        yield from (row.values for row in read_split(entry, "train", place))
+        rows = read_split(entry, "train", locate(entry, "train", data_dir))
+        cells = (tuple(row.values.values()) for row in rows)
+    return (dict(zip(entry.columns, row, strict=True)) for row in cells)
 
 
-def describe_source(
-    source: str | os.PathLike[str],
-    *,
-    data_dir: str | os.PathLike[str] | None = None,
-    rows: int | None = None,
-) -> dict[str, Any]:
+def describe_source(source: AnyPath, *, data_dir: DataDir = None, rows: int | None = None) -> dict[str, Any]:
     """Describe a source for a run record.
 
     Args:
@@ -195,27 +180,21 @@ def describe_source(
     elif kind == "file":
         files = [local_path(source)]
     elif kind == "entry":
-        entry = get(str(source))
+        entry, root = get(str(source)), resolve_data_dir(data_dir)
         description |= {"hub_id": entry.hub_id, "revision": entry.revision}
-        root = resolve_data_dir(data_dir)
         files = local_files(entry, root) if root else []
     elif kind == "hub":
-        from sentemb.data.hub import resolve_commit
-
-        hub_id, _, revision = str(source).partition("@")
-        commit = resolve_commit(hub_id, revision=revision or None, needed_for="the run record")
+        hub_id, revision = _hub_id_of(source)
+        commit = resolve_commit(hub_id, revision=revision, needed_for="the run record")
         description |= {"hub_id": hub_id, "revision": commit}
     description["files"] = [
         {"path": shareable(file), "bytes": file.stat().st_size, "sha256": sha256_of(file)} for file in files
     ]
-    if rows is not None:
-        description["rows"] = rows
-    return description
+    return description if rows is None else {**description, "rows": rows}
 
 
 def name_files(description: Mapping[str, Any]) -> str:
     """List the files of a source that `describe_source` described, with their checksums, for a card."""
-    files = ", ".join(
-        f"{Path(file['path']).name} (SHA-256 {file['sha256'][:12]})" for file in description.get("files", [])
-    )
-    return files or str(description["source"])
+    files = description.get("files", [])
+    named = (f"{Path(file['path']).name} (SHA-256 {file['sha256'][:12]})" for file in files)
+    return ", ".join(named) or str(description["source"])

@@ -1,12 +1,12 @@
-"""Any number of texts as a sequence: few in memory, many in a temporary file."""
+"""Any number of texts as a sequence: few in memory, many in a temporary file that is mapped into memory."""
 
 from __future__ import annotations
 
-import os
+import mmap
 import tempfile
 from array import array
 from collections.abc import Container, Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import chain
 from typing import overload
 
 import numpy as np
@@ -16,28 +16,17 @@ import pyarrow.compute as pc
 
 Places = npt.NDArray[np.int64]
 _IN_MEMORY = 1 << 26  # characters
-_BATCH = 8192
+_CODEC = ("utf-8", "surrogatepass")
 
 
 class StoredTexts(Sequence[str]):
-    """Texts in a temporary file; memory holds eight bytes for each."""
+    """Texts in a temporary file, as Arrow's large binaries; memory holds eight bytes for each."""
 
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115  # it is closed with its last reader
-        self._ends = array("q", [0])
-        for text in texts:
-            self.append(text)
-
-    def append(self, text: str) -> None:
-        """Add a text."""
-        data = text.encode("utf-8", "surrogatepass")
-        if self._file.tell() != self._ends[-1]:
-            self._file.seek(0, os.SEEK_END)
-        self._file.write(data)
-        self._ends.append(self._ends[-1] + len(data))
+    def __init__(self, column: pa.Array) -> None:
+        self._column = column
 
     def __len__(self) -> int:
-        return len(self._ends) - 1
+        return len(self._column)
 
     @overload
     def __getitem__(self, place: int) -> str: ...
@@ -45,32 +34,28 @@ class StoredTexts(Sequence[str]):
     def __getitem__(self, place: slice) -> list[str]: ...
     def __getitem__(self, place: int | slice) -> str | list[str]:
         if isinstance(place, slice):
-            start, stop, step = place.indices(len(self))
-            return self._read(start, max(start, stop))[::step] if step > 0 else [*self][place]
-        number = range(len(self))[place]
-        return self._read(number, number + 1)[0]
+            return [text.decode(*_CODEC) for text in self._column[place].to_pylist()]
+        return str(self._column[place].as_py(), *_CODEC)
 
     def __iter__(self) -> Iterator[str]:
-        for start in range(0, len(self), _BATCH):
-            yield from self._read(start, min(start + _BATCH, len(self)))
+        return chain.from_iterable(self[start : start + 8192] for start in range(0, len(self), 8192))
 
-    def descending(self) -> Places:
-        """Return the places of the texts in descending order."""
-        ends = np.frombuffer(self._ends, dtype=np.int64)
-        # Bytes are in the order of characters.
-        buffers = [None, pa.py_buffer(ends), pa.py_buffer(self._bytes(0, len(self)))]
-        found = pa.Array.from_buffers(pa.large_binary(), len(self), buffers)
-        order: Places = pc.array_sort_indices(found, order="descending").to_numpy().astype(np.int64)
-        return order
 
-    def _read(self, start: int, stop: int) -> list[str]:
-        data, first = self._bytes(start, stop), self._ends[start]
-        edges = [end - first for end in self._ends[start : stop + 1]]
-        return [data[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(edges)]
-
-    def _bytes(self, start: int, stop: int) -> bytes:
-        self._file.seek(self._ends[start])
-        return self._file.read(self._ends[stop] - self._ends[start])
+def store(rows: Iterable[Sequence[str]], columns: int) -> list[StoredTexts]:
+    """Write columns of texts to temporary files."""
+    files = [tempfile.TemporaryFile() for _ in range(columns)]  # noqa: SIM115  # closed below
+    ends = [array("q", [0]) for _ in range(columns)]
+    for row in rows:
+        for text, file, end in zip(row, files, ends, strict=True):
+            end.append(end[-1] + file.write(text.encode(*_CODEC)))
+    found = []
+    for file, end in zip(files, ends, strict=True):
+        file.flush()
+        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if end[-1] else b""
+        file.close()  # the map keeps what is in it
+        buffers = [None, pa.py_buffer(end), pa.py_buffer(content)]
+        found.append(StoredTexts(pa.Array.from_buffers(pa.large_binary(), len(end) - 1, buffers)))
+    return found
 
 
 def spill_to_disk(texts: Iterable[str]) -> Sequence[str]:
@@ -80,22 +65,22 @@ def spill_to_disk(texts: Iterable[str]) -> Sequence[str]:
 
 def spill_pairs_to_disk(pairs: Iterable[tuple[str, str]]) -> tuple[Sequence[str], Sequence[str]]:
     """Return the first and the second texts of pairs as two lists, or in files if they are many."""
-    first: list[str] | StoredTexts = []
-    second: list[str] | StoredTexts = []
-    size = 0
-    for one, other in pairs:
-        first.append(one)
-        second.append(other)
-        size += len(one) + len(other)
-        if size > _IN_MEMORY and isinstance(first, list):
-            first, second = StoredTexts(first), StoredTexts(second)
-    return first, second
+    known: list[tuple[str, str]] = []
+    size, pairs = 0, iter(pairs)
+    for pair in pairs:
+        known.append(pair)
+        size += len(pair[0]) + len(pair[1])
+        if size > _IN_MEMORY:
+            first, second = store(chain(known, pairs), 2)
+            return first, second
+    return [one for one, _ in known], [other for _, other in known]
 
 
 def descending(texts: Sequence[str]) -> Places:
     """Return the places of texts in descending order."""
-    if isinstance(texts, StoredTexts):
-        return texts.descending()
+    if isinstance(texts, StoredTexts):  # bytes are in the order of characters
+        order = pc.array_sort_indices(texts._column, order="descending")
+        return np.asarray(order.to_numpy(), dtype=np.int64)
     return np.array(sorted(range(len(texts)), key=texts.__getitem__, reverse=True), dtype=np.int64)
 
 

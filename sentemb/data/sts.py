@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,17 +10,24 @@ import numpy.typing as npt
 
 from sentemb.data.catalogue import Entry, check_row_count, get_split
 from sentemb.data.files import Row, name_and_split, names_a_file, read_file, usual_columns
+from sentemb.data.hub import stream
 from sentemb.data.labelled import PAIR_COLUMNS
-from sentemb.data.locate import MissingDataError, Place, locate, resolve_data_dir
-from sentemb.data.published import published_at, read_parts, read_subset
-from sentemb.data.remote import source_at
+from sentemb.data.lines import AnyPath, source_at
+from sentemb.data.locate import (
+    DataDir,
+    MissingDataError,
+    Place,
+    locate,
+    published_at,
+    read_parts,
+    resolve_data_dir,
+)
 from sentemb.errors import InputError
 
 STS_SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 """The seven sets that the papers report, in their order."""
-SCORE_COLUMNS = tuple(
-    (name,) for name in ("score", "similarity_score", "relatedness_score", "similarity", "gold", "label")
-)
+SCORE_COLUMNS = ("score", "similarity_score", "relatedness_score", "similarity", "gold", "label")
+"""Usual names of the column of scores, in the order in which they are tried."""
 
 
 @dataclass(frozen=True)
@@ -68,20 +74,17 @@ class ScoredPairs:
     source: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "gold", np.asarray(self.gold, dtype=np.float64))
-        if not self.subsets:
-            object.__setattr__(self, "subsets", (Subset(self.name, 0, len(self.first)),))
-        size = len(self.first)
-        if len(self.second) != size or self.gold.shape != (size,):
-            raise InputError(
-                f"{self.name}: got {size} first sentences, {len(self.second)} second sentences and "
-                f"gold scores of shape {self.gold.shape}"
-            )
+        gold, size = np.asarray(self.gold, dtype=np.float64), len(self.first)
+        object.__setattr__(self, "gold", gold)
+        object.__setattr__(self, "subsets", self.subsets or (Subset(self.name, 0, size),))
+        if len(self.second) != size or gold.shape != (size,):
+            found = f"{size} first sentences, {len(self.second)} second sentences"
+            raise InputError(f"{self.name}: got {found} and gold scores of shape {gold.shape}")
         if size == 0:
             raise InputError(f"{self.name} {self.split} does not contain scored pairs")
-        if not np.isfinite(self.gold).all():
-            index = int(np.flatnonzero(~np.isfinite(self.gold))[0])
-            raise InputError(f"{self.name} {self.split}: the score of pair {index} is {self.gold[index]}")
+        if not np.isfinite(gold).all():
+            index = int(np.argmin(np.isfinite(gold)))
+            raise InputError(f"{self.name} {self.split}: the score of pair {index} is {gold[index]}")
         edges = [edge for subset in self.subsets for edge in (subset.start, subset.stop)]
         if edges[0] != 0 or edges[-1] != size or edges[1:-1:2] != edges[2::2]:
             raise InputError(f"{self.name} {self.split}: the parts do not cover its {size} pairs in order")
@@ -91,11 +94,7 @@ class ScoredPairs:
 
 
 def load_scored_pairs(
-    name: str | os.PathLike[str],
-    *,
-    split: str | None = None,
-    data_dir: str | os.PathLike[str] | None = None,
-    check_rows: bool = True,
+    name: AnyPath, *, split: str | None = None, data_dir: DataDir = None, check_rows: bool = True
 ) -> ScoredPairs:
     """Load one of the STS sets, or a file of scored pairs.
 
@@ -126,19 +125,15 @@ def load_scored_pairs(
     entry = get_split(str(name), "scored-pairs", split)
     if entry.config is not None and resolve_data_dir(data_dir) is None:
         source = f"{entry.hub_id}@{entry.revision} {entry.config}"
-        pairs = _pairs_of(read_subset(entry, split), entry.columns, entry.name, split, source)
+        pairs = _pairs_of(stream_subset(entry, split), entry.columns, entry.name, split, source)
     else:
         pairs = read_place(entry, split, locate(entry, split, data_dir))
     check_counts(entry, pairs, strict=check_rows)
     return pairs
 
 
-def stsb_dev(data_dir: str | os.PathLike[str] | None = None) -> ScoredPairs | None:
-    """Load STS-B's dev pairs; return None if neither the data folder nor the hub has them.
-
-    Raises:
-        InputError: The data folder does not exist, or its copy is broken.
-    """
+def stsb_dev(data_dir: DataDir = None) -> ScoredPairs | None:
+    """Load STS-B's dev pairs; return None if neither the data folder nor the hub has them."""
     absent = InputError if resolve_data_dir(data_dir) is None else MissingDataError
     try:
         return load_scored_pairs("stsb", split="dev", data_dir=data_dir)
@@ -146,16 +141,23 @@ def stsb_dev(data_dir: str | os.PathLike[str] | None = None) -> ScoredPairs | No
         return None
 
 
+def stream_subset(entry: Entry, split: str) -> Iterable[Row]:
+    """Stream the rows of a set that is a subset of a repository on the hub."""
+    options = {"revision": entry.revision, "config": entry.config, "split": split}
+    name = f"{entry.hub_id} {entry.config}"
+    return stream(str(entry.hub_id), columns=entry.columns, name=name, **options)
+
+
 def read_place(entry: Entry, split: str, place: Place) -> ScoredPairs:
     """Read one of the STS sets from where it was found, whatever its row count."""
-    parts = [(name, list(rows)) for name, rows in read_parts(entry, split, place)]
-    subsets, start = [], 0
-    for name, rows in parts:
-        subsets.append(Subset(name, start, start + len(rows)))
-        start += len(rows)
+    every: list[Row] = []
+    subsets = []
+    for name, rows in read_parts(entry, split, place):
+        start = len(every)
+        every.extend(rows)
+        subsets.append(Subset(name, start, len(every)))
     is_hub = published_at(entry, split, place) is None
     source = str((is_hub and place.first_of([entry.files[split]])) or place)
-    every = (row for _, rows in parts for row in rows)
     pairs = _pairs_of(every, entry.columns, entry.name, split, source)
     return replace(pairs, subsets=tuple(subsets), undivided=is_hub and bool(entry.parts))
 
@@ -163,14 +165,14 @@ def read_place(entry: Entry, split: str, place: Place) -> ScoredPairs:
 def check_counts(entry: Entry, pairs: ScoredPairs, *, strict: bool = True) -> None:
     """Raise InputError, or warn, if the catalogue has another count of pairs, in total or in a part."""
     where = f"{entry.name} {pairs.split} ({pairs.source})"
-    for subset in pairs.subsets:
-        expected = entry.parts.get(subset.name)
-        check_row_count(f"{where}, part {subset.name}", subset.stop - subset.start, expected, strict=strict)
+    for one in pairs.subsets:
+        expected = entry.parts.get(one.name)
+        check_row_count(f"{where}, part {one.name}", one.stop - one.start, expected, strict=strict)
     check_row_count(where, len(pairs), entry.rows[pairs.split], strict=strict)
 
 
 def read_scored_pairs(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     *,
     first: str | None = None,
     second: str | None = None,
@@ -204,18 +206,17 @@ def read_scored_pairs(
     if first is None or second is None:
         usual = usual_columns(source, PAIR_COLUMNS)
         first, second = first or usual[0], second or usual[1]
-    columns = (first, second, score or usual_columns(source, SCORE_COLUMNS)[0])
-    rows = list(read_file(source, columns=columns))
+    score = score or usual_columns(source, [(column,) for column in SCORE_COLUMNS])[0]
+    rows = list(read_file(source, columns=(first, second, score)))
     for row in rows:  # published sets have a few blank sentences, which count; in a user's file one is a slip
         row.filled(first), row.filled(second)
     name, split = name_and_split(source, name=name, split=split)
-    return _pairs_of(rows, columns, name, split, str(source))
+    return _pairs_of(rows, (first, second, score), name, split, str(source))
 
 
 def _pairs_of(rows: Iterable[Row], columns: Sequence[str], name: str, split: str, source: str) -> ScoredPairs:
-    first, second, score = columns
-    pairs = [(row.text(first), row.text(second), row.number(score)) for row in rows]
-    gold = np.array([pair[2] for pair in pairs], dtype=np.float64)
-    return ScoredPairs(
-        name, split, [pair[0] for pair in pairs], [pair[1] for pair in pairs], gold, source=source
-    )
+    one, other, score = columns
+    pairs = [(row.text(one), row.text(other), row.number(score)) for row in rows]
+    first, second = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    gold = [pair[2] for pair in pairs]
+    return ScoredPairs(name, split, first, second, np.array(gold, dtype=np.float64), source=source)

@@ -36,7 +36,7 @@ _DETAIL = re.compile(r"(?:Worker exit detail: |cause: )([^.\n]+)")
 
 
 class _Actor:
-    """What runs in a worker of the cluster."""
+    """Code that runs in a worker of the cluster."""
 
     _work: Work
 

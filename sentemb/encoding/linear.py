@@ -54,7 +54,7 @@ _ROWS_OF_A_CALL = 16
 
 
 class Processor(NamedTuple):
-    """What decides which kernel is fast."""
+    """Features of a processor that decide which kernel is fast."""
 
     packs: bool  # layers can be packed in float32
     avx512: bool  # packed layers are at least as fast as `nn.Linear` in float32
@@ -71,13 +71,13 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class RowPlan:
-    """How to call a kernel so that each row of the output has the same bits for any number of rows."""
+    """Sizes of calls of a kernel for which each row of the output has the same bits."""
 
     steady: tuple[int, ...]  # the tried numbers of rows that gave the same bits, ascending; empty if none did
 
     @property
     def is_plain(self) -> bool:
-        """Whether the kernel can be called with any number of rows after padding a few of them."""
+        """True if the kernel can be called with any number of rows after padding a few of them."""
         return bool(self.steady) and self.steady[0] <= _FEW and self.steady == _TRIED[-len(self.steady) :]
 
     def blocks(self, rows: int) -> list[int]:

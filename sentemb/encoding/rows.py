@@ -41,7 +41,7 @@ class RowEncoder(Protocol):
 
     @property
     def by_length(self) -> bool:
-        """Whether the texts of a batch must have one length; else a batch is one text."""
+        """True if the texts of a batch must have one length; else a batch is one text."""
         ...
 
     def prepare(self, texts: Sequence[str]) -> ReadyTexts:

@@ -110,12 +110,12 @@ class SentenceEncoder:
 
     @property
     def is_plain(self) -> bool:
-        """Whether texts are tokenized and batched here."""
+        """True if texts are tokenized and batched here."""
         return is_plain_text_model(self.model, self.role)
 
     @property
     def tokens(self) -> Tokens | None:
-        """How many tokens of a text the model reads; None where it reads all of them."""
+        """Tokens of texts as the model reads them; None if it reads all of them."""
         module: Any = _input_module(self.model, self.role)
         tokenizer: Any = getattr(module, "tokenizer", None)
         longest = _longest(module)
@@ -199,7 +199,7 @@ class SentenceEncoder:
 
     @property
     def by_length(self) -> bool:
-        """Whether texts of one length can be prepared and computed in any batch; see `RowEncoder`."""
+        """True if texts of one length can be prepared and computed in any batch; see `RowEncoder`."""
         return self.is_plain or is_static_model(self.model)
 
     def prepare(self, texts: Sequence[str]) -> ReadyTexts:

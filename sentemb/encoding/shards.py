@@ -33,7 +33,7 @@ import pyarrow.ipc
 from sentemb._files import held, new_file, read_json, sha256_of, write_json, write_text
 from sentemb._machine import describe_processor
 from sentemb._uris import local_path, refuse_uri
-from sentemb.data.tables import IDS_HINT
+from sentemb.data.documents import IDS_HINT
 from sentemb.encoding.encoder import EncoderSpec, Role, TextEncoder, Vectors, for_role
 from sentemb.errors import InputError
 
@@ -74,7 +74,7 @@ class Refused(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """What an existing shard says: its number of vectors, its refused rows, and what computed it."""
+    """An existing shard: its number of vectors, its refused rows, and what computed it."""
 
     rows: int
     refused: list[Refused]
@@ -100,7 +100,7 @@ class Encoded(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What the bytes of a shard depend on besides its rows."""
+    """Everything that the bytes of a shard depend on besides its rows."""
 
     name: str
     fingerprint: str  # of the encoder

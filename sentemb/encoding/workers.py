@@ -34,7 +34,7 @@ _work: Work  # of this process, if it is a worker
 
 
 class Pool(Protocol):
-    """What starts workers, and ends them with its context."""
+    """Starts workers, and ends them with its context."""
 
     def __call__(self, make: Make, *, say: Callable[[str], None]) -> AbstractContextManager[Crew]:
         """Start workers; `say` reports every task that is retried, and why."""
@@ -77,7 +77,7 @@ class Crew:
         self._deaths: Counter[tuple[int | None, bool]] = Counter()
 
     def run(self, tasks: Iterator[Task]) -> Iterator[Any]:
-        """Do tasks, of which at most twice as many as there are workers are held at a time.
+        """Do tasks, of which up to two per worker are held at a time.
 
         Yields:
             Their results, in the order of the tasks.

@@ -1,61 +1,36 @@
-from .comparison import Comparison, Difference, compare, compare_all
-from .evaluator import STSEvaluator
-from .frame import to_frame
-from .geometry import (
-    Geometry,
-    alignment,
-    anisotropy,
-    effective_rank,
-    measure_geometry,
-    spectrum,
-    uniformity,
-)
-from .geometry_intervals import GeometryEstimate, estimate_geometry
-from .measures import PROTOCOLS, Protocol
-from .record import load_predictions, load_records, read_record, write_record
-from .retrieval import RetrievalEvaluator, evaluate_retrieval
-from .runner import EvaluationResult, evaluate_all
-from .schema import Record
-from .scoring import UndefinedScoreError
-from .sts import evaluate_pairs, evaluate_sts
-from .suites import MULTILINGUAL, STS, Suite, get_suite
-from .systems import System, resolve_system, system_of
-
-__all__ = [
-    "MULTILINGUAL",
-    "PROTOCOLS",
-    "STS",
-    "Comparison",
-    "Difference",
-    "EvaluationResult",
-    "Geometry",
-    "GeometryEstimate",
-    "Protocol",
-    "Record",
-    "RetrievalEvaluator",
-    "STSEvaluator",
-    "Suite",
-    "System",
-    "UndefinedScoreError",
-    "alignment",
-    "anisotropy",
-    "compare",
-    "compare_all",
-    "effective_rank",
-    "estimate_geometry",
-    "evaluate_all",
-    "evaluate_pairs",
-    "evaluate_retrieval",
-    "evaluate_sts",
-    "get_suite",
-    "load_predictions",
-    "load_records",
-    "measure_geometry",
-    "read_record",
-    "resolve_system",
-    "spectrum",
-    "system_of",
-    "to_frame",
-    "uniformity",
-    "write_record",
-]
+from .comparison import Comparison as Comparison
+from .comparison import Difference as Difference
+from .comparison import compare as compare
+from .comparison import compare_all as compare_all
+from .evaluator import STSEvaluator as STSEvaluator
+from .frame import to_frame as to_frame
+from .geometry import Geometry as Geometry
+from .geometry import GeometryEstimate as GeometryEstimate
+from .geometry import alignment as alignment
+from .geometry import anisotropy as anisotropy
+from .geometry import effective_rank as effective_rank
+from .geometry import estimate_geometry as estimate_geometry
+from .geometry import measure_geometry as measure_geometry
+from .geometry import spectrum as spectrum
+from .geometry import uniformity as uniformity
+from .measures import PROTOCOLS as PROTOCOLS
+from .measures import Protocol as Protocol
+from .record import load_predictions as load_predictions
+from .record import load_records as load_records
+from .record import read_record as read_record
+from .record import write_record as write_record
+from .retrieval import RetrievalEvaluator as RetrievalEvaluator
+from .retrieval import evaluate_retrieval as evaluate_retrieval
+from .runner import EvaluationResult as EvaluationResult
+from .runner import evaluate_all as evaluate_all
+from .schema import Record as Record
+from .sts import UndefinedScoreError as UndefinedScoreError
+from .sts import evaluate_pairs as evaluate_pairs
+from .sts import evaluate_sts as evaluate_sts
+from .suites import MULTILINGUAL as MULTILINGUAL
+from .suites import STS as STS
+from .suites import Suite as Suite
+from .suites import get_suite as get_suite
+from .systems import System as System
+from .systems import resolve_system as resolve_system
+from .systems import system_of as system_of

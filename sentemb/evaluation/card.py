@@ -1,12 +1,13 @@
-"""The evaluation of a model card: what records say of one model, in the hub's metadata and in a section.
+"""The evaluation of a model card: scores of one model, in the hub's metadata and in a section.
 
-Whatever else stands in a card is left as it is, byte for byte.
+Everything else in a card stays as it is, byte for byte.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from huggingface_hub.repocard_data import CardData, eval_results_to_model_index
 from sentemb._files import write_text
 from sentemb.data import catalogue
 from sentemb.errors import InputError
-from sentemb.evaluation.schema import Record
+from sentemb.evaluation.schema import DataSet, Record, Score
 from sentemb.evaluation.suites import get_suite
 from sentemb.evaluation.transfer.tasks import TASKS
 
@@ -25,88 +26,60 @@ _INDEX = "model-index"
 _FRONT = re.compile(r"\A---[ \t]*\n(?P<yaml>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 # From the key to the next one; items of a list may begin at the margin, blank lines may be between lines.
 _INDEX_LINES = re.compile(rf"^{_INDEX}:.*\n(?:(?:[ \t]*\n)*[ \t-]+\S.*\n)*", re.MULTILINE)
+_CORRELATION = "{measure} correlation of cosine similarities, protocol {protocol}"
+_TASK_TYPES = {
+    "sts": ("semantic-similarity", "{measure}_cosine", _CORRELATION),
+    "multilingual": ("semantic-similarity", "{measure}_cosine", _CORRELATION),
+    "transfer": (
+        "text-classification",
+        "accuracy",
+        "Accuracy of SentEval's classifier, preset {protocol}, seed {seed}",
+    ),
+    "retrieval": ("information-retrieval", "ndcg@10", "NDCG@10"),
+}
+"""Task, metric and its name in the metadata of a card, by suite."""
 _FRONT_OF_NONE = "library_name: sentence-transformers\npipeline_tag: sentence-similarity\n"
 
 
 def eval_results(records: Sequence[Record]) -> list[EvalResult]:
-    """What goes into the metadata of the card: correlations of cosines, accuracies, NDCG@10, as fractions.
+    """Return the results for a card's metadata: correlations of cosines, accuracies, NDCG@10, as fractions.
 
     Names are those that sentence-transformers gives the scores of its own evaluators.
     """
-    makers = {
-        "sts": _correlations,
-        "multilingual": _correlations,
-        "transfer": _accuracies,
-        "retrieval": _searches,
-    }
-    return [result for one in records if one.suite in makers for result in makers[one.suite](one)]
+    return [
+        _result(record, dataset, score)
+        for record in records
+        if record.suite in _TASK_TYPES
+        for dataset in record.datasets
+        if (score := record.find(dataset.name, protocol=get_suite(record.suite).protocol)) is not None
+    ]
 
 
-def _correlations(record: Record) -> Iterator[EvalResult]:
-    suite = get_suite(record.suite)
-    for dataset in record.datasets:
-        score = record.find(dataset.name, suite.measure, suite.protocol)
-        if score is None:
-            continue
-        entry = _entry(dataset.name)
-        yield EvalResult(
-            task_type="semantic-similarity",
-            task_name="Semantic Similarity",
-            dataset_type=(entry and entry.hub_id) or dataset.name,
-            dataset_name=dataset.name,
-            dataset_config=entry.config if entry else None,
-            dataset_split=dataset.split,
-            metric_type=f"{suite.measure}_cosine",
-            metric_name=f"{suite.measure.capitalize()} correlation of cosine similarities, protocol "
-            f"{suite.protocol}",
-            metric_value=round(score.value / 100, 4),
-        )
-
-
-def _entry(name: str) -> catalogue.Entry | None:
-    try:
-        return catalogue.get(name)
-    except InputError:  # a set of the user's own
-        return None
-
-
-def _accuracies(record: Record) -> Iterator[EvalResult]:
-    for dataset in record.datasets:
-        score, task = record.find(dataset.name, "accuracy"), TASKS.get(dataset.name)
-        if score is None:
-            continue
-        name = task.data if task is not None else dataset.name
-        yield EvalResult(
-            task_type="text-classification",
-            task_name="Text Classification",
-            dataset_type=name,
-            dataset_name=name if task is None else task.label,
-            dataset_split=dataset.split,
-            metric_type="accuracy",
-            metric_name=f"Accuracy of SentEval's classifier, preset {record.protocol}, seed {record.seed}",
-            metric_value=round(score.value / 100, 4),
-        )
-
-
-def _searches(record: Record) -> Iterator[EvalResult]:
-    for dataset in record.datasets:
-        score, entry = record.find(dataset.name), _entry(dataset.name)
-        if score is None:
-            continue
-        yield EvalResult(
-            task_type="information-retrieval",
-            task_name="Information Retrieval",
-            dataset_type=(entry and entry.hub_id) or dataset.name,
-            dataset_name=dataset.name,
-            dataset_split=dataset.split,
-            metric_type="ndcg@10",
-            metric_name="NDCG@10",
-            metric_value=round(score.value / 100, 4),
-        )
+def _result(record: Record, dataset: DataSet, score: Score) -> EvalResult:
+    task_type, metric_type, metric_name = _TASK_TYPES[record.suite]
+    named = {"measure": score.metric, "protocol": record.protocol, "seed": record.seed}
+    kind, name, config = dataset.name, dataset.name, None
+    if record.suite == "transfer":
+        kind, name = (task.data, task.label) if (task := TASKS.get(name)) else (name, name)
+    else:
+        with suppress(InputError):  # your own set
+            entry = catalogue.get(name)
+            kind, config = entry.hub_id or name, entry.config if record.suite != "retrieval" else None
+    return EvalResult(
+        task_type=task_type,
+        task_name=task_type.replace("-", " ").title(),
+        dataset_type=kind,
+        dataset_name=name,
+        dataset_config=config,
+        dataset_split=dataset.split,
+        metric_type=metric_type.format(**named),
+        metric_name=metric_name.format(**named | {"measure": score.metric.capitalize()}),
+        metric_value=round(score.value / 100, 4),
+    )
 
 
 def evaluation_section(records: Sequence[Record], tables: Sequence[str]) -> str:
-    """The section that a reader of the card sees: tables in markdown, and what made them."""
+    """Return the section that a reader of the card sees: tables in markdown, and what made them."""
     versions = dict.fromkeys(one.environment.versions.get("sentemb", "") for one in records)
     day = max(one.environment.date[:10] for one in records)
     made = f"Measured with sentemb {', '.join(filter(None, versions))}, {day}"
@@ -118,7 +91,7 @@ def update_card(path: Path, name: str, results: Sequence[EvalResult], section: s
     """Put an evaluation into a card: metadata under `model-index`, and a section between two marks.
 
     Results of the same set and measure are replaced, all others stay, as does every other line of the file.
-    The section is appended where the card has no marks yet; a card that is absent is begun.
+    The section is appended to a card without marks; a missing card is created.
     """
     try:
         original = path.read_bytes().decode("utf-8") if path.exists() else ""
@@ -177,7 +150,7 @@ def _metadata(path: Path, yaml: str) -> dict[str, Any]:
 
 
 def _merged(path: Path, index: Any, name: str, results: Sequence[EvalResult]) -> list[dict[str, Any]]:
-    """The entries of others, without the measures that are replaced, and the new ones."""
+    """Return the entries of others, without the metrics that are replaced, and the new ones."""
     new: list[dict[str, Any]] = eval_results_to_model_index(name, list(results))[0]["results"]
     replaced = {_key(one, metric) for one in new for metric in one["metrics"]}
     merged = []

@@ -1,19 +1,19 @@
-"""What each labelled set is scored by, and what a study with several runs reports."""
+"""Metrics of labelled sets, and the scores that a study with several runs reports."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from sentemb.data.catalogue import Entry, entries
+from sentemb.data.catalogue import entries
 from sentemb.data.labelled import LabelledTexts
 from sentemb.errors import InputError
-from sentemb.evaluation.correlation import CorrelationError, pearson, spearman
+from sentemb.evaluation.correlation import CorrelationError, correlate
 from sentemb.evaluation.measures import measure
 
 logger = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ _HEADLINES: Mapping[str, Metric] = {
     "cola": "matthews",  # GLUE; LaCon, table 1; SupCL-Seq, table 2
     "mrpc": "f1",  # GLUE; SupCL-Seq, table 2
     "qqp": "f1",  # the same
-    "stsb-glue": "spearman",  # GLUE and SupCL-Seq, table 2, beside Pearson
+    "stsb-glue": "spearman",  # GLUE and SupCL-Seq, table 2, with Pearson
     "tnews": "macro_f1",  # LaCon, table 1; CLUE's own board has accuracy
     "tnews-few": "macro_f1",  # LaCon, table 1; FewCLUE's own board has accuracy
     "cs224n-sts": "pearson",  # CS 224N default project
@@ -42,7 +42,7 @@ _PAPERS: Mapping[Paper, Mapping[str, Metric]] = {
 
 @dataclass(frozen=True)
 class Task:
-    """How predictions for a labelled set are scored."""
+    """Metrics of a labelled set."""
 
     name: str
     headline: Metric  # the metric that choices and tables go by
@@ -64,39 +64,33 @@ class Task:
                 f"{self.name}: predictions of shape {second.shape} do not match labels of shape {first.shape}"
             )
         if not self.classes:
-            return {
-                "pearson": self._correlation(pearson, second, first),
-                "spearman": self._correlation(spearman, second, first),
-            }
+            return {metric: self._correlate(metric, second, first) for metric in self.metrics}
         for values, noun in ((first, "label"), (second, "prediction")):
-            wrong = ~np.isin(values, np.arange(self.classes))
-            if wrong.any():
-                row = int(np.flatnonzero(wrong)[0])
-                last = self.classes - 1
+            wrong = np.flatnonzero(~np.isin(values, np.arange(self.classes)))
+            if len(wrong):
                 raise InputError(
-                    f"{self.name}: {noun} {row} is {values[row]}, but the classes are 0 to {last}"
+                    f"{self.name}: {noun} {wrong[0]} is {values[wrong[0]]}, but the classes are 0 to "
+                    f"{self.classes - 1}"
                 )
         return {metric: measure(metric, second, first, classes=self.classes) for metric in self.metrics}
 
-    def _correlation(
-        self, correlation: Callable[[npt.NDArray[Any], npt.NDArray[Any]], float], *sides: npt.NDArray[Any]
-    ) -> float:
+    def _correlate(self, metric: str, predictions: npt.NDArray[Any], gold: npt.NDArray[Any]) -> float:
         try:
-            return correlation(*sides)
+            return correlate(metric, predictions, gold)
         except CorrelationError as error:
             logger.warning("%s: %s; the score is set to 0", self.name, error)
             return 0.0
 
 
 def task_of(data: LabelledTexts) -> Task:
-    """The task of a set, also of a user's own."""
+    """Return the task of a set, also of your own."""
     headline: Metric = "accuracy" if data.label_names else "spearman"
     own = Task(data.name, headline, data.pairs is not None, len(data.label_names))
     return TASKS.get(data.name, own)
 
 
 def headline_of(name: str, paper: Paper | None = None) -> Metric:
-    """The metric that a set is scored by, in general or in one of the papers.
+    """Return the metric that a set is scored by, in general or in one of the papers.
 
     SCL reports and chooses by accuracy throughout (section 4.1), LaCon has accuracy for MRPC and QQP
     (table 1).
@@ -107,12 +101,12 @@ def headline_of(name: str, paper: Paper | None = None) -> Metric:
 
 
 def paper_of(rule: str | None) -> Paper | None:
-    """The paper whose metrics go with a rule for validation and test rows."""
+    """Return the paper whose metrics belong to a rule for validation and test rows."""
     return next((paper for paper in _PAPERS if paper == rule), None)
 
 
 def best_runs(validation: Sequence[float], test: Sequence[float], *, best: int = 3) -> list[float]:
-    """The test scores of the runs that were best on validation rows, the best first (SCL, section 4.1).
+    """Return the test scores of the best runs on validation rows, the best first (SCL, section 4.1).
 
     Equal validation scores count in their order. The paper takes 3 of 10 training sets, and 1 of 10 seeds on
     a full training set.
@@ -127,11 +121,13 @@ def best_runs(validation: Sequence[float], test: Sequence[float], *, best: int =
     return [test[run] for run in order[:best]]
 
 
-def _task(entry: Entry) -> Task:
-    usual: Metric = "accuracy" if entry.labels else "spearman"
-    headline = _HEADLINES.get(entry.name, usual)
-    return Task(entry.name, headline, len(entry.text_columns) == 2, len(entry.labels))
-
-
-TASKS: Mapping[str, Task] = {entry.name: _task(entry) for entry in entries("labelled")}
+TASKS: Mapping[str, Task] = {
+    one.name: Task(
+        one.name,
+        _HEADLINES.get(one.name, "accuracy" if one.labels else "spearman"),
+        len(one.text_columns) == 2,
+        len(one.labels),
+    )
+    for one in entries("labelled")
+}
 """The task of every labelled set of the catalogue."""

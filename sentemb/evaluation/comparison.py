@@ -1,47 +1,52 @@
-"""Two systems on the same items: how far apart, how sure, and in words.
+"""Compare two systems on the same items: how far apart they are, and how sure that is, also in words.
 
 Two things make a difference uncertain, and they are kept apart:
 
 - the items: another sample of sentence pairs would give other scores. The interval is the paired bootstrap's
   over items, the p-value a permutation test's, both of the mean score over the runs of a system.
-- the seeds: training again would give another encoder. The p-value is a t-test's over the scores of the
-  runs: paired where both systems have the same seeds, Welch's where they have others, and of one sample where
-  one of them has a single run.
+- the seeds: training again would give another encoder. The p-value is a t-test's over the scores of the runs:
+  paired where both systems have the same seeds, Welch's where they have others, and of one sample where one
+  of them has a single run.
 
-A difference is called real only if both say so: its p-value is the larger one. Over the sets of a suite it is
+A difference is significant only if both say so: its p-value is the larger one. Over the sets of a suite it is
 corrected by Holm's procedure; the average over the sets is one comparison by itself.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import TypeAdapter
+from scipy import stats
 
 from sentemb._files import write_bytes
 from sentemb.errors import InputError
-from sentemb.evaluation.sampled import SampledSet, average_of, sample_sets
-from sentemb.evaluation.significance import LEVEL, Seed, holm, p_of_exchanges, p_of_runs
-from sentemb.evaluation.systems import System
+from sentemb.evaluation.correlation import CORRELATIONS
+from sentemb.evaluation.measures import measure as measure_of
+from sentemb.evaluation.resampling import bootstrap, exchange
+from sentemb.evaluation.significance import LEVEL, Seed, holm, p_of_exchanges, p_of_runs, williams
+from sentemb.evaluation.systems import SetRuns, System
 from sentemb.limits import refuse_above
 
 DRAWS = 2000
+Double = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A system against another on one data set, or on the average of several; scores x 100.
+    """The difference of two systems on one data set, or on the average of several; scores x 100.
 
     Attributes:
         name: The data set.
         scores: The mean score of each system over its runs.
         deviations: Standard deviation over the runs; None of a single one.
-        interval: Of the difference, second minus first, over items; None where it was not asked for.
+        interval: Of the difference, second minus first, over items; None where it was not requested.
         p_items: Of the permutation test over items.
         p_seeds: Of the t-test over runs; None where neither system has two.
         p_williams: Of Williams' test, where both have one run and are compared by a correlation; else None.
@@ -73,18 +78,18 @@ class Difference:
 
     @property
     def real(self) -> bool:
-        """Whether it is significant at 0.05."""
+        """True if it is significant at 0.05."""
         return self.p < LEVEL
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A system against another.
+    """A comparison of two systems.
 
     Attributes:
-        first: The name of the one that is compared with.
-        second: The name of the other.
-        measure: The metric that they are compared by.
+        first: Name of the baseline.
+        second: Name of the system that is compared with it.
+        measure: The metric.
         confidence: Of the intervals.
         runs: How many runs each has, those of one seed counted once.
         sets: The data sets that both have, in the order of the first.
@@ -111,7 +116,7 @@ class Comparison:
         return self.average or self.sets[0]
 
     def sentence(self) -> str:
-        """The outcome in words: of the average, or of the only data set."""
+        """Return the outcome of the headline in words."""
         one = self.headline
         where = "on the average" if self.average else f"on {one.name}"
         interval = ""
@@ -123,6 +128,11 @@ class Comparison:
             return f"{self.second} and {self.first} do not differ significantly {where}: {one.size:+.2f}{end}"
         word = "better" if one.size > 0 else "worse"
         return f"{self.second} is {word} than {self.first} by {abs(one.size):.2f} {where}{end}"
+
+
+def shown_p(p: float) -> str:
+    """Return a p-value as text."""
+    return f"p = {p:.2g}" if p >= 0.001 else "p < 0.001"
 
 
 def compare(
@@ -137,12 +147,12 @@ def compare(
     """Compare a system with another, set by set and on the average.
 
     Args:
-        first: The one to compare with.
-        second: The other.
+        first: The baseline.
+        second: The other system.
         draws: Resamples and exchanges of items; the smallest p-value is one over them.
         confidence: Of the intervals.
-        seed: Draws them: the same numbers give the same answer.
-        intervals: Whether the bootstrap, the greater part of the time, is wanted.
+        seed: Of the draws.
+        intervals: Compute the bootstrap intervals, which take most of the time.
 
     Returns:
         The comparison on the data sets that both have.
@@ -155,10 +165,8 @@ def compare(
         >>> first, second = system_of(records, "bert-mini"), system_of(records, "simcse")  # doctest: +SKIP
         >>> compare(first, second).sentence()  # doctest: +SKIP
     """
-    (found,) = compare_all(
-        first, [second], draws=draws, confidence=confidence, seed=seed, intervals=intervals
-    )
-    return found
+    others = [second]
+    return compare_all(first, others, draws=draws, confidence=confidence, seed=seed, intervals=intervals)[0]
 
 
 def compare_all(
@@ -172,20 +180,20 @@ def compare_all(
     cache: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Comparison]:
-    """Compare systems with the same one; all share their draws, so this is much faster than one by one.
+    """Compare systems with one baseline; all share their draws, which is much faster than one by one.
 
     Args:
-        first: The one to compare with.
-        others: The others.
+        first: The baseline.
+        others: The other systems.
         draws: As in `compare`.
         confidence: As in `compare`.
         seed: As in `compare`.
         intervals: As in `compare`.
-        cache: Keep what was found in this folder, and take it from there.
-        progress: Takes the number of data sets that are done, and of all.
+        cache: Folder in which comparisons are kept and looked up.
+        progress: Called with the number of finished data sets, and of all.
 
     Returns:
-        What `compare` gives for each of the others.
+        What `compare` returns for each of the others.
 
     Raises:
         InputError: As in `compare`.
@@ -198,36 +206,28 @@ def compare_all(
         'all-MiniLM-L6-v2'
     """
     check_draws(draws, confidence)
-    shared = [_shared(first, other) for other in others]
+    shared = [_shared_sets(first, other) for other in others]
     settings = (draws, confidence, seed, intervals)
-    kept = [
-        None if cache is None else cache / f"{_key(first, other, names, settings)}.json"
-        for other, names in zip(others, shared, strict=True)
-    ]
-    found = [
-        _read(path, first, other) if path is not None and path.is_file() else None
-        for path, other in zip(kept, others, strict=True)
-    ]
-    wanted = {index: names for index, names in enumerate(shared) if found[index] is None}
-    parts = sample_sets(first, others, wanted, draws, seed, intervals=intervals, progress=progress)
-    for index, some in parts.items():
-        comparison = _comparison(first, others[index], some, confidence)
-        if (path := kept[index]) is not None:
-            write_bytes(path, TypeAdapter(Comparison).dump_json(comparison))
-        found[index] = comparison
-    return [one for one in found if one is not None]
+    found: dict[int, Comparison] = {}
+    files: dict[int, Path] = {}
+    for index, (other, names) in enumerate(zip(others, shared, strict=True)):
+        if cache is None:
+            continue
+        files[index] = path = cache / f"{_key(first, other, names, settings)}.json"
+        if path.is_file():
+            comparison = TypeAdapter(Comparison).validate_json(path.read_bytes())
+            found[index] = replace(comparison, first=first.name, second=other.name)
+    wanted = {index: names for index, names in enumerate(shared) if index not in found}
+    samples = _draw_samples(first, others, wanted, draws, seed, intervals=intervals, progress=progress)
+    for index, own in samples.items():
+        found[index] = _comparison(first, others[index], own, confidence)
+        if index in files:
+            write_bytes(files[index], TypeAdapter(Comparison).dump_json(found[index]))
+    return [found[index] for index in range(len(others))]
 
 
 def check_draws(draws: int, confidence: float) -> None:
-    """Refuse numbers by which nothing can be compared.
-
-    Args:
-        draws: As in `compare`.
-        confidence: As in `compare`.
-
-    Raises:
-        InputError: One is out of its range.
-    """
+    """Raise InputError if numbers of draws or confidence are out of range."""
     if draws < 100:
         raise InputError(f"{draws} draws are too few to test at p < 0.05", "use 100 or more")
     refuse_above("draws", draws, f"draws={draws:,}")
@@ -235,7 +235,7 @@ def check_draws(draws: int, confidence: float) -> None:
         raise InputError(f"confidence is {confidence:g}", "use a number between 0 and 1, such as 0.95")
 
 
-def _shared(first: System, second: System) -> list[str]:
+def _shared_sets(first: System, second: System) -> list[str]:
     if first.measure != second.measure:
         raise InputError(
             f"the systems have different measures: {first.name} has {first.measure}, {second.name} "
@@ -255,9 +255,122 @@ def _shared(first: System, second: System) -> list[str]:
     return names
 
 
-def _comparison(first: System, second: System, parts: Sequence[SampledSet], confidence: float) -> Comparison:
+class _Sample(NamedTuple):
+    """Two systems on one set, or on the average of several; scores x 100."""
+
+    name: str
+    scores: tuple[Double, Double]  # of each seed
+    resampled: Double  # differences on the resamples that have one
+    observed: float
+    exchanged: Double  # differences under each exchange
+    p_williams: float | None
+    items: int
+
+
+def _draw_samples(
+    first: System,
+    others: Sequence[System],
+    wanted: Mapping[int, Sequence[str]],
+    draws: int,
+    seed: int,
+    *,
+    intervals: bool,
+    progress: Callable[[int, int], None] | None,
+) -> dict[int, list[_Sample]]:
+    """Return the samples of each comparison, by the index of the other system."""
+    # A set's draws depend on its place among the sets that both systems have, unless it shares clusters.
+    jobs: dict[tuple[int, str], list[int]] = {}
+    for index, names in wanted.items():
+        for place, name in enumerate(names):
+            jobs.setdefault((place, name), []).append(index)
+    samples: dict[int, list[_Sample]] = {index: [] for index in wanted}
+    for done, ((place, name), indexes) in enumerate(sorted(jobs.items()), start=1):
+        generator = generator_of(first.sets[name], seed, place)
+        systems = [first, *(others[index] for index in indexes)]
+        found = _draw_set(name, systems, draws, generator, intervals=intervals)
+        for index, sample in zip(indexes, found, strict=True):
+            samples[index].append(sample)
+        if progress is not None:
+            progress(done, len(jobs))
+    return samples
+
+
+def generator_of(one: SetRuns, seed: int, place: int) -> np.random.Generator:
+    """Return the random numbers of a set, which sets that share clusters have in common."""
+    return np.random.default_rng((seed, place if one.clusters is None else 0))
+
+
+def _draw_set(
+    name: str, systems: Sequence[System], draws: int, generator: np.random.Generator, *, intervals: bool
+) -> list[_Sample]:
+    """Draw once for all systems on one set; the first is compared with each of the others."""
+    sets = [system.sets[name] for system in systems]
+    measure, gold = systems[0].measure, sets[0].gold
+    predictions = np.concatenate([one.predictions for one in sets])
+    ends = np.cumsum([len(one.predictions) for one in sets])
+    rows = [np.arange(end - len(one.predictions), end) for end, one in zip(ends, sets, strict=True)]
+    drawing = {
+        "draws": draws,
+        "generator": generator,
+        "classes": sets[0].classes,
+        "clusters": sets[0].clusters,
+    }
+    resampled = np.empty((len(systems), 0))
+    if intervals:
+        drawn = bootstrap(measure, predictions, gold, **drawing)  # type: ignore[arg-type]
+        resampled = np.stack([drawn[own].mean(axis=0) for own in rows])
+    pairs = [_pair_runs(own, rows[0]) for own in rows[1:]]
+    observed, exchanged = exchange(measure, predictions, gold, pairs, **drawing)  # type: ignore[arg-type]
+    scores = [_seed_scores(system, name) for system in systems]
+    samples = []
+    for index in range(1, len(systems)):
+        differences = 100 * (resampled[index] - resampled[0])
+        samples.append(
+            _Sample(
+                name,
+                (scores[0], scores[index]),
+                differences[np.isfinite(differences)],
+                100 * float(observed[index - 1]),
+                100 * exchanged[index - 1],
+                _p_williams(sets[0], sets[index], measure),
+                len(gold),
+            )
+        )
+    return samples
+
+
+def _pair_runs(
+    first: npt.NDArray[np.intp], second: npt.NDArray[np.intp]
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Pair run with run: surplus runs are skipped, and a single one stands against each of the other's."""
+    count = min(len(first), len(second))
+    if count == 1:
+        count = max(len(first), len(second))
+        return np.resize(first, count), np.resize(second, count)
+    return first[:count], second[:count]
+
+
+def _seed_scores(system: System, name: str) -> Double:
+    """Return the score of each seed x 100, as the mean of its runs; shape (seeds,)."""
+    one = system.sets[name]
+    scores = [100 * measure_of(system.measure, run, one.gold, classes=one.classes) for run in one.predictions]
+    own = np.array([[seed == each for seed in system.seeds] for each in dict.fromkeys(system.seeds)])
+    return np.asarray(own @ np.array(scores) / own.sum(axis=1))
+
+
+def _p_williams(one: SetRuns, other: SetRuns, measure: str) -> float | None:
+    if measure not in CORRELATIONS or len(one.predictions) > 1 or len(other.predictions) > 1:
+        return None
+    sides = [one.predictions[0], other.predictions[0], one.gold]
+    if measure == "spearman":
+        sides = [stats.rankdata(side) for side in sides]
+    table = np.clip(np.corrcoef(sides), -1, 1)
+    return williams(float(table[0, 2]), float(table[1, 2]), float(table[0, 1]), len(one.gold))
+
+
+def _comparison(first: System, second: System, samples: Sequence[_Sample], confidence: float) -> Comparison:
     seeds = tuple(dict.fromkeys(first.seeds)), tuple(dict.fromkeys(second.seeds))
-    own = [_difference(part, seeds, confidence) for part in parts]
+    own = [_difference(sample, seeds, confidence) for sample in samples]
     corrected = holm([one.p for one in own])
     return Comparison(
         first.name,
@@ -266,44 +379,53 @@ def _comparison(first: System, second: System, parts: Sequence[SampledSet], conf
         confidence,
         runs=(len(seeds[0]), len(seeds[1])),
         sets=tuple(replace(one, p=p) for one, p in zip(own, corrected, strict=True)),
-        average=_difference(average_of(parts), seeds, confidence) if len(parts) > 1 else None,
+        average=_difference(_average(samples), seeds, confidence) if len(samples) > 1 else None,
+    )
+
+
+def _average(samples: Sequence[_Sample]) -> _Sample:
+    """Return the mean over several sets, as a set by itself."""
+    shortest = min(len(one.resampled) for one in samples)
+    return _Sample(
+        "average",
+        (
+            np.mean([one.scores[0] for one in samples], axis=0),
+            np.mean([one.scores[1] for one in samples], axis=0),
+        ),
+        np.mean([one.resampled[:shortest] for one in samples], axis=0),
+        float(np.mean([one.observed for one in samples])),
+        np.mean([one.exchanged for one in samples], axis=0),
+        None,
+        sum(one.items for one in samples),
     )
 
 
 def _difference(
-    part: SampledSet, seeds: tuple[Sequence[Seed], Sequence[Seed]], confidence: float
+    sample: _Sample, seeds: tuple[Sequence[Seed], Sequence[Seed]], confidence: float
 ) -> Difference:
-    """One set by itself, without a correction."""
-    first, second = part.scores
+    """Return the difference on one set, without a correction."""
+    first, second = sample.scores
     interval = None
-    if len(part.resampled):
-        low, high = np.quantile(part.resampled, [(1 - confidence) / 2, (1 + confidence) / 2])
+    if len(sample.resampled):
+        low, high = np.quantile(sample.resampled, [(1 - confidence) / 2, (1 + confidence) / 2])
         interval = (float(low), float(high))
-    p_items, p_seeds = p_of_exchanges(part.observed, part.exchanged), p_of_runs(first, second, *seeds)
+    p_items, p_seeds = p_of_exchanges(sample.observed, sample.exchanged), p_of_runs(first, second, *seeds)
+    deviations = [float(np.std(scores, ddof=1)) if len(scores) > 1 else None for scores in sample.scores]
     return Difference(
-        name=part.name,
+        name=sample.name,
         scores=(float(first.mean()), float(second.mean())),
-        deviations=(_deviation(first), _deviation(second)),
+        deviations=(deviations[0], deviations[1]),
         interval=interval,
         p_items=p_items,
         p_seeds=p_seeds,
-        p_williams=part.p_williams,
+        p_williams=sample.p_williams,
         p=p_items if p_seeds is None else max(p_items, p_seeds),
-        items=part.items,
+        items=sample.items,
     )
 
 
-def _deviation(scores: npt.NDArray[np.float64]) -> float | None:
-    return float(np.std(scores, ddof=1)) if len(scores) > 1 else None
-
-
-def shown_p(p: float) -> str:
-    """Return a p-value as text."""
-    return f"p = {p:.2g}" if p >= 0.001 else "p < 0.001"
-
-
 def _key(first: System, second: System, names: Sequence[str], settings: tuple[object, ...]) -> str:
-    """A checksum of everything that decides a comparison but the systems' names."""
+    """Return a checksum of everything that decides a comparison but the systems' names."""
     digest = hashlib.sha256(repr((settings, first.measure, first.seeds, second.seeds)).encode())
     for name in names:
         one, other = first.sets[name], second.sets[name]
@@ -312,8 +434,3 @@ def _key(first: System, second: System, names: Sequence[str], settings: tuple[ob
             digest.update(one.clusters.of.tobytes())
         digest.update(one.predictions.tobytes() + other.predictions.tobytes())
     return digest.hexdigest()[:32]
-
-
-def _read(path: Path, first: System, second: System) -> Comparison:
-    comparison = TypeAdapter(Comparison).validate_json(path.read_bytes())
-    return replace(comparison, first=first.name, second=second.name)

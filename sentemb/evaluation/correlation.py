@@ -1,9 +1,8 @@
-"""Correlation of predicted similarities with gold scores, in float64, never NaN.
-
-A side counts as constant when its values differ by no more than `EQUAL_WITHIN` of the largest.
-"""
+"""Correlations of predictions with gold scores in float64, never NaN by accident."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +10,7 @@ from scipy import stats
 
 Floats = npt.NDArray[np.floating]
 
+CORRELATIONS = ("spearman", "pearson")
 # Cosines of one and the same vector differ in their last bits; ranking them would correlate rounding noise.
 EQUAL_WITHIN = 1e-12
 
@@ -19,41 +19,46 @@ class CorrelationError(ValueError):
     """A correlation does not exist; the text says why, without a name for the data."""
 
 
-def pearson(similarities: Floats, gold: Floats) -> float:
-    """Pearson's correlation."""
-    return correlation_of(*_checked(similarities, gold))
+def correlate(
+    metric: str, similarities: Floats, gold: Floats, *, noise: float = 0.0, default: float | None = None
+) -> float:
+    """Return Pearson's correlation, or Spearman's with mean ranks for ties.
 
+    Predictions that differ by no more than `noise` are equal; values that differ by `EQUAL_WITHIN` of the
+    largest always are. Where no correlation exists, the result is `default`.
 
-def spearman(similarities: Floats, gold: Floats) -> float:
-    """Spearman's rank correlation; equal values share the mean of their ranks."""
-    first, second = _checked(similarities, gold)
-    return correlation_of(stats.rankdata(first), stats.rankdata(second))
-
-
-def correlation_of(first: Floats, second: Floats) -> float:
-    """Return Pearson's correlation of two sides of numbers, each of which varies; NaN where one does not.
-
-    Sums, not dot products: the last bits of those depend on how many threads OpenBLAS has.
+    Raises:
+        CorrelationError: No correlation exists, and no default is given.
     """
-    sides = [side - side.mean() for side in (first, second)]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        left, right = (side / np.sqrt(np.sum(side * side)) for side in sides)
+    try:
+        sides = _check_sides(similarities, gold, noise)
+    except CorrelationError:
+        if default is None:
+            raise
+        return default
+    if metric == "spearman":
+        sides = [stats.rankdata(side) for side in sides]
+    # Sums, not dot products: the last bits of those depend on how many threads OpenBLAS has.
+    centered = [side - side.mean() for side in sides]
+    left, right = (side / np.sqrt(np.sum(side * side)) for side in centered)
     return float(np.clip(np.sum(left * right), -1.0, 1.0))
 
 
-def _checked(similarities: Floats, gold: Floats) -> tuple[Floats, Floats]:
-    first = np.asarray(similarities, dtype=np.float64)
-    second = np.asarray(gold, dtype=np.float64)
+pearson = partial(correlate, "pearson")
+spearman = partial(correlate, "spearman")
+
+
+def _check_sides(similarities: Floats, gold: Floats, noise: float) -> list[Floats]:
+    first, second = (np.asarray(side, dtype=np.float64) for side in (similarities, gold))
     if first.shape != second.shape or first.ndim != 1:
         raise CorrelationError(
             f"the numbers of similarities ({first.size}) and gold scores ({second.size}) differ"
         )
     if first.size < 2:
         raise CorrelationError(f"a correlation needs at least 2 pairs, not {first.size}")
-    for values, noun in ((first, "similarities"), (second, "gold scores")):
-        broken = int(np.count_nonzero(~np.isfinite(values)))
-        if broken:
+    for values, noun, least in ((first, "similarities", noise), (second, "gold scores", 0.0)):
+        if broken := int(np.count_nonzero(~np.isfinite(values))):
             raise CorrelationError(f"{broken} of {values.size} {noun} are NaN or infinite")
-        if np.ptp(values) <= EQUAL_WITHIN * np.abs(values).max():
+        if np.ptp(values) <= max(least, EQUAL_WITHIN * np.abs(values).max()):
             raise CorrelationError(f"all {values.size} {noun} are equal")
-    return first, second
+    return [first, second]

@@ -1,4 +1,4 @@
-"""What a number was measured with: library versions and hardware."""
+"""Environment of a measurement: library versions, hardware, command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from sentemb._files import shareable
 from sentemb._machine import cores, memory_gib, processor_name
 from sentemb._uris import without_listed_secrets
-from sentemb.evaluation.schema import Environment
+from sentemb.evaluation.schema import Environment, Record
 
 LIBRARIES = (
     "sentemb",
@@ -30,35 +30,49 @@ LIBRARIES = (
 
 
 def library_versions() -> dict[str, str]:
-    """Versions of Python and of the libraries that decide weights and scores."""
+    """Return versions of Python and of the libraries that decide weights and scores."""
     found = {"python": platform.python_version(), **{name: _version(name) for name in LIBRARIES}}
     return {name: version for name, version in found.items() if version is not None}
 
 
 def environment(seconds: Mapping[str, float], command: Sequence[str] | None = None) -> Environment:
-    """This machine and this moment, for a record."""
+    """Return this machine and this moment, for a record."""
     return Environment(
         versions=library_versions(),
         hardware=hardware(),
-        date=now(),
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
         seconds=dict(seconds),
         command=None if command is None else tuple(command),
     )
 
 
-def now() -> str:
-    """This moment, as records write it."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def new_record(
+    suite: str,
+    encoder: Any,
+    seconds: Mapping[str, float],
+    command: Sequence[str] | None = None,
+    **fields: Any,
+) -> Record:
+    """Return the record of an encoder or searcher on a suite; `fields` are the other fields of `Record`."""
+    return Record(
+        suite=suite,
+        model=encoder.name,
+        fingerprint=encoder.fingerprint,
+        dimension=encoder.dimension,
+        encoder=dict(encoder.describe()),
+        environment=environment(seconds, command),
+        **fields,
+    )
 
 
 def command_line() -> list[str]:
-    """The words of the command that runs, for records."""
+    """Return the words of the running command, for records."""
     words = map(without_listed_secrets, sys.argv)
     return [re.sub(r"[^,=]+", lambda part: shareable(part[0]), word) for word in words]
 
 
 def hardware() -> dict[str, Any]:
-    """The machine: processor, cores this process may use, memory, accelerators."""
+    """Return the machine: processor, cores this process may use, memory, accelerators."""
     import torch
 
     accelerators = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]

@@ -1,9 +1,11 @@
-"""STS as a sentence-transformers evaluator."""
+"""STS as a sentence-transformers evaluator, and what all evaluators share."""
 
 from __future__ import annotations
 
+import csv
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,33 +13,85 @@ from sentemb._compat import BaseEvaluator, get_rank
 from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
+from sentemb.evaluation.correlation import CORRELATIONS
 from sentemb.evaluation.geometry import measure_geometry
-from sentemb.evaluation.results_csv import append_row, csv_name
-from sentemb.evaluation.scoring import Similarities, UndefinedScoreError, check_gold, score_pairs
-from sentemb.evaluation.sts import EncodedSets, cosines_of, encode_sets, load_sets
+from sentemb.evaluation.sts import (
+    EncodedSets,
+    Similarities,
+    UndefinedScoreError,
+    check_gold,
+    encode_sets,
+    load_sets,
+    pair_cosines,
+    score_pairs,
+)
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 logger = logging.getLogger(__name__)
 
-_METRICS = ("spearman", "pearson")
+
+class SetsEvaluator(BaseEvaluator):
+    """Mean of metrics over data sets: metric names, results file and model card."""
+
+    def __init__(self, name: str, kind: str, primary_metric: str, *, write_csv: bool) -> None:
+        super().__init__()
+        self.name, self.write_csv = name, write_csv
+        self.csv_file = f"{re.sub(r'[^0-9A-Za-z._-]+', '_', name or kind)}_results.csv"
+        self.primary_metric = f"{name}_{primary_metric}" if name else primary_metric
+
+    @property
+    def best_metric_key(self) -> str:
+        """The exact value for `metric_for_best_model`."""
+        return f"eval_{self.primary_metric}"
+
+    def report(
+        self,
+        model: SentenceTransformer,
+        names: Sequence[str],
+        scores: Sequence[Mapping[str, float]],
+        output_path: str | None,
+        epoch: float,
+        steps: int,
+        *,
+        scale: float = 1.0,
+        more: Mapping[str, float] | None = None,
+    ) -> dict[str, float]:
+        """Return the mean of each score over the sets, those of each of several sets, and more metrics."""
+        metrics = {key: sum(one[key] for one in scores) / len(scores) / scale for key in scores[0]}
+        if len(scores) > 1:
+            for name, own in zip(names, scores, strict=True):
+                metrics |= {f"{name}_{key}": value / scale for key, value in own.items()}
+        metrics |= more or {}
+        # Trainers other than sentence-transformers' run an evaluator on every rank; one of them writes.
+        if output_path is not None and self.write_csv and get_rank() == 0:
+            path = Path(output_path) / self.csv_file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            is_new = not path.exists()
+            with path.open("a", newline="", encoding="utf-8") as file:
+                writer = csv.writer(file)
+                if is_new:
+                    writer.writerow(["epoch", "steps", *metrics])
+                writer.writerow([epoch, steps, *metrics.values()])
+        prefixed: dict[str, float] = self.prefix_name_to_metrics(metrics, self.name)
+        self.store_metrics_in_model_card_data(model, prefixed, epoch, steps)
+        return prefixed
 
 
-class STSEvaluator(BaseEvaluator):
+class STSEvaluator(SetsEvaluator):
     """Cosine similarity against gold scores, for any sentence-transformers trainer.
 
     Metrics are named and scaled as by sentence-transformers' own evaluator: `<name>_spearman_cosine` and
     `<name>_pearson_cosine` in [-1, 1], under the protocol `all` (subsets concatenated). With several sets
-    these are the mean over the sets, and each set has `<name>_<set>_spearman_cosine` and
-    `<name>_<set>_pearson_cosine` beside. With `geometry`, `<name>_alignment`, `<name>_uniformity`,
-    `<name>_anisotropy` and `<name>_effective_rank` of all sets together say how the vectors lie, from the
-    same encoding.
+    these are the mean over the sets, and each set also has `<name>_<set>_spearman_cosine` and
+    `<name>_<set>_pearson_cosine`. With `geometry`, `<name>_alignment`, `<name>_uniformity`,
+    `<name>_anisotropy` and `<name>_effective_rank` of all sets together are added, from the same encoding.
 
     The data is read and checked in the constructor, so that an error shows before training starts. An
     encoder that has collapsed or diverged has no correlation: it scores 0.0 with a warning, since NaN
     compares as neither better nor worse and would leave a run without a best checkpoint. Vectors that are not
-    finite have no geometry either, and it is left out.
+    finite do not have a geometry.
 
     Args:
         sets: Names of sets; by default STS-B, whose dev split the papers select on.
@@ -45,7 +99,7 @@ class STSEvaluator(BaseEvaluator):
         data_dir: The folder of data; `SENTEMB_DATA` by default.
         pairs: Sets of your own, in place of `sets`, `split` and `data_dir`.
         name: Prefix of every metric; `sts-<split>` by default.
-        geometry: Add how the vectors lie, see `sentemb.evaluation.geometry`.
+        geometry: Add the geometry of the vectors, see `sentemb.evaluation.geometry`.
         write_csv: Append each result to `<name>_results.csv` where the trainer gives an output folder.
 
     Raises:
@@ -68,61 +122,35 @@ class STSEvaluator(BaseEvaluator):
         geometry: bool = False,
         write_csv: bool = True,
     ) -> None:
-        super().__init__()
         self.pairs = load_sets(sets, split=split, data_dir=data_dir) if pairs is None else list(pairs)
         if not self.pairs:
             raise InputError("pairs is empty", "pass at least one ScoredPairs")
         for one in self.pairs:
             check_gold(one)
-        self.name = name if name is not None else f"sts-{self.pairs[0].split}"
+        name = name if name is not None else f"sts-{self.pairs[0].split}"
+        super().__init__(name, "sts", "spearman_cosine", write_csv=write_csv)
         self.geometry = geometry
-        self.write_csv = write_csv
-        self.csv_file = csv_name(self.name or "sts")
-        self.primary_metric = self._prefixed("spearman_cosine")
         self.similarities: list[Similarities] = []
 
-    @property
-    def best_metric_key(self) -> str:
-        """The exact value for `metric_for_best_model`."""
-        return f"eval_{self._prefixed('spearman_cosine')}"
-
     def __call__(
-        self,
-        model: SentenceTransformer,
-        output_path: str | None = None,
-        epoch: float = -1,
-        steps: int = -1,
+        self, model: SentenceTransformer, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
         """Evaluate, in the way every sentence-transformers trainer calls it."""
-        metrics = self._metrics(model)
-        # Trainers other than sentence-transformers' run an evaluator on every rank; one of them writes.
-        if output_path is not None and self.write_csv and get_rank() == 0:
-            append_row(Path(output_path) / self.csv_file, metrics, epoch, steps)
-        prefixed: dict[str, float] = self.prefix_name_to_metrics(metrics, self.name)
-        self.store_metrics_in_model_card_data(model, prefixed, epoch, steps)
-        return prefixed
-
-    def _metrics(self, model: SentenceTransformer) -> dict[str, float]:
         encoded: EncodedSets | None = None
         try:
             encoded = encode_sets(load_encoder(model), self.pairs)
-            self.similarities = list(cosines_of(encoded))
-            scores = [_headline(*each) for each in zip(self.pairs, self.similarities, strict=True)]
+            self.similarities = [pair_cosines(encoded.vectors, *rows) for rows in encoded.rows]
+            both = zip(self.pairs, self.similarities, strict=True)
+            scores = [
+                {f"{x.metric}_cosine": x.value for x in score_pairs(*one) if x.protocol == "all"}
+                for one in both
+            ]
         except UndefinedScoreError as error:
             logger.warning("%s: %s; all scores of this evaluation are set to 0.0", self.name, error.message)
-            scores = [dict.fromkeys(_METRICS, 0.0)] * len(self.pairs)
-        metrics = {
-            f"{metric}_cosine": sum(one[metric] for one in scores) / len(scores) / 100 for metric in _METRICS
-        }
-        if len(scores) > 1:
-            for one, score in zip(self.pairs, scores, strict=True):
-                metrics |= {f"{one.name}_{metric}_cosine": score[metric] / 100 for metric in _METRICS}
-        if self.geometry and encoded is not None:
-            metrics |= measure_geometry(encoded)._asdict()
-        return metrics
-
-    def _prefixed(self, metric: str) -> str:
-        return f"{self.name}_{metric}" if self.name else metric
+            scores = [{f"{metric}_cosine": 0.0 for metric in CORRELATIONS}] * len(self.pairs)
+        more = measure_geometry(encoded)._asdict() if self.geometry and encoded is not None else None
+        names = [one.name for one in self.pairs]
+        return self.report(model, names, scores, output_path, epoch, steps, scale=100, more=more)
 
     @property
     def description(self) -> str:
@@ -130,19 +158,10 @@ class STSEvaluator(BaseEvaluator):
         return "Semantic Textual Similarity"
 
     def get_config_dict(self) -> dict[str, Any]:
-        """What was evaluated, for the model card.
-
-        Returns:
-            Sets, split, protocol and number of pairs.
-        """
+        """Return sets, split, protocol and number of pairs, for the model card."""
         return {
             "sets": [one.name for one in self.pairs],
             "split": self.pairs[0].split,
             "protocol": "all",
             "pairs": sum(len(one.gold) for one in self.pairs),
         }
-
-
-def _headline(pairs: ScoredPairs, similarities: Similarities) -> dict[str, float]:
-    """Correlations x 100 under the protocol `all`."""
-    return {one.metric: one.value for one in score_pairs(pairs, similarities) if one.protocol == "all"}

@@ -8,43 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 from sentemb.evaluation.naming import without_seed
 from sentemb.evaluation.schema import Record
-from sentemb.evaluation.suites import GEOMETRY, get_suite
+from sentemb.evaluation.suites import get_suite
 
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS = (
-    "suite",
-    "model",
-    "method",
-    "base",
-    "seed",
-    "experiment",
-    "setting",
-    "dataset",
-    "split",
-    "metric",
-    "protocol",
-    "value",
-    "low",
-    "high",
-    "items",
-    "preset",
-    "fingerprint",
-)
+_SOURCE = ("suite", "model", "method", "base", "seed", "experiment", "setting", "dataset", "split")
+COLUMNS = (*_SOURCE, *"metric protocol value low high items preset fingerprint".split())
 
 
 def to_frame(records: Iterable[Record]) -> pd.DataFrame:
-    """Records as a long table, to pivot into whatever table or figure is wanted.
+    """Return records as a long table, to pivot into any table or figure.
 
     Args:
         records: The records.
 
-    Returns:
-        A row for each score, with `COLUMNS`: `method` is the model's name without `-seed-N`; `seed`, `items`
-        and `base` are missing values where there is none; `setting` is written as `name=value, …`; `value`,
-        `low` and `high` are x 100, but for geometry; `preset` is the record's protocol (of transfer tasks the
-        preset of the classifiers), `protocol` that of the score.
+    Returns: A row for each score, with `COLUMNS`: `method` is the model's name without `-seed-N`; `seed`,
+    `items` and `base` may be missing values; `setting` is written as `name=value, …`; `value`, `low` and
+    `high` are
+        x 100, except for geometry; `preset` is the record's protocol (of transfer tasks the preset of the
+        classifiers), `protocol` that of the score.
 
     Example:
         >>> frame = to_frame(load_records("records"))
@@ -58,13 +41,15 @@ def to_frame(records: Iterable[Record]) -> pd.DataFrame:
 
 
 def setting_text(setting: Mapping[str, Any]) -> str:
-    """A trial's setting as one cell of a table."""
-    return ", ".join(f"{key}={_plain(value)}" for key, value in setting.items())
+    """Return a trial's setting as one cell of a table."""
+    return ", ".join(
+        f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in setting.items()
+    )
 
 
 def _rows(record: Record) -> Iterable[dict[str, Any]]:
     trial, sets = record.trial, {one.name: one for one in record.datasets}
-    factor = 1.0 if record.suite == GEOMETRY.name else 100 / get_suite(record.suite).scale
+    factor = 100 / get_suite(record.suite).scale
     for score in record.scores:
         dataset = sets.get(score.dataset)
         yield {
@@ -86,7 +71,3 @@ def _rows(record: Record) -> Iterable[dict[str, Any]]:
             "preset": record.protocol,
             "fingerprint": record.fingerprint,
         }
-
-
-def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)

@@ -1,4 +1,4 @@
-"""How sentence vectors lie on the unit sphere: alignment and uniformity, anisotropy and spectrum.
+"""Geometry of sentence vectors on the unit sphere: alignment and uniformity, anisotropy and spectrum.
 
 Alignment says how near vectors of one meaning are, uniformity how evenly all vectors are spread; lower is
 better for both. An encoder whose vectors all point one way is perfectly aligned and not uniform at all, one
@@ -6,26 +6,47 @@ that scatters at random is the reverse: only both together mean something. Aniso
 share one direction, the spectrum over how many directions the rest is spread. Everything is computed in
 float64 on unit vectors; a zero vector, which has no direction, stays zero.
 
+Intervals say how far the figures would move with other sentences of the same kind. Sentences are not drawn
+one by one: the two of a pair are alike, and some stand in several pairs. The parts of the graph that pairs
+make of sentences are independent. They are dealt to twenty groups, each figure is measured again without each
+group, and the spread of the twenty values gives the error of the whole (the delete-a-group jackknife), with
+Student's t for its nineteen degrees of freedom. A bootstrap would fail here: sentences drawn twice are at
+distance 0 from each other and span fewer directions, so that its effective ranks lie far below the one they
+should scatter around. So do those of few sentences below those of many: figures of different numbers of
+sentences do not compare.
+
 References:
     Wang and Isola: Understanding Contrastive Representation Learning through Alignment and Uniformity on the
     Hypersphere. ICML 2020. https://proceedings.mlr.press/v119/wang20k.html
     Ethayarajh: How Contextual are Contextualized Word Representations? EMNLP 2019.
     https://aclanthology.org/D19-1006
     Roy and Vetterli: The effective rank: A measure of effective dimensionality. EUSIPCO 2007.
+    Wolter: Introduction to Variance Estimation, chapter 4. Springer, 2007.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.stats import t as student
 
 from sentemb._threads import one_blas_thread
-from sentemb.errors import InputError
-from sentemb.evaluation.sts import EncodedSets, Rows
+from sentemb.data.sts import ScoredPairs, load_scored_pairs
+from sentemb.encoding import TextEncoder
+from sentemb.errors import InputError, naming
+from sentemb.evaluation.environment import new_record
+from sentemb.evaluation.schema import Record, Score
+from sentemb.evaluation.sts import EncodedSets, Rows, checksum_of, dataset_of, encode_sets
+from sentemb.evaluation.suites import GEOMETRY, Loaded, LoadedSuite, Options, Suite, read_available
 
 Floats = npt.NDArray[np.floating]
 Double = npt.NDArray[np.float64]
@@ -37,7 +58,7 @@ _POSITIVES_FROM = 0.8
 
 
 class Geometry(NamedTuple):
-    """Where the vectors of scored pairs lie.
+    """Geometry of the vectors of scored pairs.
 
     Attributes:
         alignment: Mean squared distance of the positive pairs, in [0, 4]; 0 is best.
@@ -52,8 +73,15 @@ class Geometry(NamedTuple):
     effective_rank: float
 
 
+GROUPS = 20
+_T = 2.0  # of the kernel, as in measure_geometry
+_LEAST = 3  # parts, so that two sentences are left without one of them
+_LOWEST = Geometry(alignment=0.0, uniformity=-4 * _T, anisotropy=-1.0, effective_rank=0.0)
+_HIGHEST = Geometry(alignment=4.0, uniformity=0.0, anisotropy=1.0, effective_rank=math.inf)
+
+
 def measure_geometry(encoded: EncodedSets) -> Geometry:
-    """Alignment of the pairs that mean the same beside how all sentences are spread.
+    """Measure the alignment of the pairs that mean the same, and how all sentences are spread.
 
     SimCSE's figure 2 shows alignment and uniformity on STS-B. Positives are the pairs in the upper fifth of
     their set's range of scores: those above 4 where it goes from 0 to 5, as there, and another scale needs no
@@ -82,17 +110,18 @@ def measure_geometry(encoded: EncodedSets) -> Geometry:
 
 
 def positive_pairs(encoded: EncodedSets) -> tuple[Rows, Rows]:
-    """The pairs of one meaning, as `measure_geometry` chooses them."""
-    masks = [_positive(one.gold) for one in encoded.pairs]
-    first, second = (
-        np.concatenate([rows[side][mask] for rows, mask in zip(encoded.rows, masks, strict=True)])
-        for side in (0, 1)
-    )
-    return first, second
+    """Return the pairs of one meaning, as `measure_geometry` chooses them."""
+    parts: tuple[list[Rows], list[Rows]] = ([], [])
+    for one, rows in zip(encoded.pairs, encoded.rows, strict=True):
+        low, high = float(one.gold.min()), float(one.gold.max())
+        is_positive = one.gold > low + _POSITIVES_FROM * (high - low)
+        for part, side in zip(parts, rows, strict=True):
+            part.append(side[is_positive])
+    return np.concatenate(parts[0]), np.concatenate(parts[1])
 
 
 def alignment(first: Floats, second: Floats, *, alpha: float = 2.0) -> float:
-    """Mean distance of positive pairs to the power `alpha`.
+    """Return the mean distance of positive pairs to the power `alpha`.
 
     Args:
         first: Vectors of any length, shape (pairs, dim).
@@ -131,7 +160,7 @@ def alignment(first: Floats, second: Floats, *, alpha: float = 2.0) -> float:
 
 @one_blas_thread()
 def uniformity(vectors: Floats, *, t: float = 2.0) -> float:
-    """Logarithm of the mean Gaussian kernel over all unordered pairs of different rows.
+    """Return the logarithm of the mean Gaussian kernel over all unordered pairs of different rows.
 
     Squared distances come block by block from matrix products, and their exponentials are added in the log
     domain, so neither many sentences nor a large `t` is a problem.
@@ -158,7 +187,7 @@ def uniformity(vectors: Floats, *, t: float = 2.0) -> float:
 
 @one_blas_thread()
 def anisotropy(vectors: Floats) -> float:
-    """Mean cosine over all unordered pairs of different rows (Ethayarajh, 2019, section 3.3).
+    """Return the mean cosine over all unordered pairs of different rows (Ethayarajh, 2019, section 3.3).
 
     There it is estimated from a sample of pairs; the squared length of the sum of all unit vectors is the sum
     of all cosines, so that all pairs cost no more than one pass.
@@ -187,7 +216,7 @@ def anisotropy(vectors: Floats) -> float:
 
 @one_blas_thread()
 def spectrum(vectors: Floats) -> Double:
-    """Eigenvalues of the covariance of the unit vectors: the variance along each principal direction.
+    """Return the eigenvalues of the covariance of unit vectors: the variance along each direction.
 
     Args:
         vectors: Vectors of any length, shape (sentences, dim).
@@ -218,20 +247,20 @@ def spectrum(vectors: Floats) -> Double:
 
 
 def spectra_of(covariances: Iterable[Double]) -> list[Double]:
-    """Eigenvalues of covariances of unit vectors, each made when its turn comes."""
+    """Return the eigenvalues of covariances of unit vectors, each made when its turn comes."""
     found = [np.linalg.eigvalsh(covariance).astype(np.float64)[::-1] for covariance in covariances]
     # Of unit vectors, so that rounding has a known size.
     return [np.where(values > len(values) * np.finfo(np.float64).eps, values, 0.0) for values in found]
 
 
 def effective_rank(eigenvalues: Double) -> float:
-    """Number of directions that vectors are spread over: exp of the entropy of their singular values.
+    """Return the number of directions of vectors: exp of the entropy of their singular values.
 
     Roy and Vetterli's definition, of the centred vectors: singular values are the square roots of the
     covariance's eigenvalues, up to a factor that their normalisation to sum 1 takes out.
 
     Args:
-        eigenvalues: What `spectrum` gives, shape (dim,).
+        eigenvalues: The result of `spectrum`, shape (dim,).
 
     Returns:
         From 1, one direction, to the number of eigenvalues, all directions alike; 0 where all vectors are
@@ -254,7 +283,7 @@ def effective_rank(eigenvalues: Double) -> float:
 
 
 def unit_rows(vectors: Floats) -> Double:
-    """Vectors at length 1, in float64."""
+    """Return vectors of length 1, in float64."""
     double = np.asarray(vectors, dtype=np.float64)
     if not np.isfinite(double).all():
         raise InputError("a vector contains NaN or infinity", "check the encoder's weights")
@@ -264,7 +293,7 @@ def unit_rows(vectors: Floats) -> Double:
 
 
 def log_gaussian_sum(rows: Double, columns: Double, t: float, *, same: bool) -> float:
-    """Log of the summed Gaussian kernel of all pairs of rows and columns."""
+    """Return the log of the summed Gaussian kernel of all pairs of rows and columns."""
     parts = [
         _log_gaussian_sum(
             rows[start : start + BLOCK], columns[other : other + BLOCK], t, same=same and start == other
@@ -288,11 +317,6 @@ def _log_gaussian_sum(rows: Double, columns: Double, t: float, *, same: bool) ->
     return highest + math.log(float(np.exp(logits - highest).sum()))
 
 
-def _positive(gold: Double) -> npt.NDArray[np.bool_]:
-    low, high = float(gold.min()), float(gold.max())
-    return np.asarray(gold > low + _POSITIVES_FROM * (high - low))
-
-
 def _unit_blocks(vectors: Floats) -> Iterator[Double]:
     return (unit_rows(vectors[start : start + BLOCK]) for start in range(0, len(vectors), BLOCK))
 
@@ -306,3 +330,213 @@ def _check_several(what: str, vectors: Floats) -> int:
 def _check_positive(name: str, value: float) -> None:
     if not (math.isfinite(value) and value > 0):
         raise InputError(f"{name} is {value!r}", "use a positive number")
+
+
+@dataclass(frozen=True)
+class GeometryEstimate:
+    """Figures of geometry with intervals.
+
+    Attributes:
+        geometry: The figures, as `measure_geometry` returns them.
+        low: Lower ends of the intervals.
+        high: Upper ends.
+        confidence: Of each interval alone.
+        positives: Pairs that alignment is measured on.
+        sentences: Unique sentences.
+        independent: Parts that no pair connects, which the intervals treat as independent draws.
+    """
+
+    geometry: Geometry
+    low: Geometry
+    high: Geometry
+    confidence: float
+    positives: int
+    sentences: int
+    independent: int
+
+
+@one_blas_thread()
+def estimate_geometry(encoded: EncodedSets, *, confidence: float = 0.95) -> GeometryEstimate:
+    """Measure alignment, uniformity, anisotropy and effective rank with an interval each.
+
+    Compared with `measure_geometry` this costs another pass over all pairs of sentences and twenty
+    eigendecompositions.
+
+    Args:
+        encoded: Sets, whose scores differ, and the vectors of their sentences.
+        confidence: Of each interval.
+
+    Returns:
+        Figures and intervals.
+
+    Raises:
+        InputError: Too few sentences or positives, a vector that is not finite, or no confidence.
+
+    Example:
+        >>> estimate = estimate_geometry(encoded)  # doctest: +SKIP
+    """
+    if not 0 < confidence < 1:
+        raise InputError(f"confidence is {confidence!r}", "use a number between 0 and 1, such as 0.95")
+    parts = independent_parts(encoded)
+    groups = _deal(parts)
+    first, second = positive_pairs(encoded)
+    unit = unit_rows(encoded.vectors)  # (sentences, dim)
+    # Of a set of pairs a group is a slice, once the sentences are in the order of their groups.
+    order = np.argsort(groups, kind="stable")
+    bounds = np.searchsorted(groups[order], np.arange(groups.max() + 2))
+    slices = [unit[order[start:stop]] for start, stop in pairwise(bounds)]
+    sizes = np.array([len(rows) for rows in slices], dtype=np.float64)
+    left = sizes.sum() - sizes  # sentences without each group
+    pairs = left * (left - 1)  # ordered pairs of different ones
+    figures = (
+        _alignments(unit[first] - unit[second], groups[first], len(slices)),
+        _uniformities(slices, pairs),
+        _anisotropies(slices, pairs),
+        _effective_ranks(slices, left),
+    )
+    geometry = measure_geometry(encoded)
+    reach = _reach(np.stack(figures), confidence)
+    return GeometryEstimate(
+        geometry,
+        Geometry(*(max(*ends) for ends in zip(np.subtract(geometry, reach).tolist(), _LOWEST, strict=True))),
+        Geometry(*(min(*ends) for ends in zip(np.add(geometry, reach).tolist(), _HIGHEST, strict=True))),
+        confidence,
+        positives=len(first),
+        sentences=len(unit),
+        independent=int(parts.max()) + 1,
+    )
+
+
+def evaluate_geometry(encoder: TextEncoder, pairs: ScoredPairs, *, confidence: float = 0.95) -> Record:
+    """Measure the geometry of the sentences of scored pairs under an encoder, with intervals."""
+    began = time.perf_counter()
+    encoded = encode_sets(encoder, [pairs])
+    estimate = estimate_geometry(encoded, confidence=confidence)
+    figures = zip(Geometry._fields, estimate.geometry, estimate.low, estimate.high, strict=True)
+    return new_record(
+        GEOMETRY.name,
+        encoder,
+        {"geometry": time.perf_counter() - began},
+        protocol=f"{pairs.name}-{pairs.split}",
+        datasets=(dataset_of(pairs),),
+        scores=tuple(
+            Score(dataset=pairs.name, metric=metric, value=value, low=low, high=high)
+            for metric, value, low, high in figures
+        ),
+        details={
+            "confidence": confidence,
+            "positives": estimate.positives,
+            "sentences": estimate.sentences,
+            "independent": estimate.independent,
+            "spectrum": spectrum(encoded.vectors).tolist(),
+        },
+    )
+
+
+def independent_parts(encoded: EncodedSets) -> Rows:
+    """Return the part of each sentence: sentences are in one part where pairs lead from one to the other."""
+    first, second = (np.concatenate([rows[side] for rows in encoded.rows]) for side in (0, 1))
+    size = len(encoded.vectors)
+    graph = coo_array((np.ones(len(first), dtype=np.int8), (first, second)), shape=(size, size))
+    _, parts = connected_components(graph, directed=False)
+    return np.asarray(parts, dtype=np.intp)
+
+
+def _deal(parts: Rows) -> Rows:
+    """Deal parts to groups of like sizes: the largest first, those of one size at random."""
+    sizes = np.bincount(parts)
+    if len(sizes) < _LEAST:
+        raise InputError(
+            f"intervals need at least {_LEAST} pairs that do not share a sentence, but there are "
+            f"{len(sizes)}",
+            "provide more pairs",
+        )
+    shuffled = np.random.default_rng(0).permutation(len(sizes))
+    order = shuffled[np.argsort(-sizes[shuffled], kind="stable")]
+    group = np.empty(len(sizes), dtype=np.intp)
+    group[order] = np.arange(len(sizes)) % GROUPS
+    dealt: Rows = group[parts]
+    return dealt
+
+
+def _reach(without: Double, confidence: float) -> Double:
+    """Return half the width of each interval, from values (figures, groups) without each group."""
+    count = without.shape[1]
+    deviations = without - without.mean(axis=1, keepdims=True)
+    errors = np.sqrt((count - 1) / count * np.sum(deviations**2, axis=1))
+    reach: Double = student.ppf((1 + confidence) / 2, count - 1) * errors
+    return reach
+
+
+def _alignments(differences: Double, groups: Rows, count: int) -> Double:
+    squares = np.einsum("pd,pd->p", differences, differences)  # (positives,)
+    pairs = np.bincount(groups, minlength=count)
+    if np.count_nonzero(pairs) < _LEAST:
+        raise InputError(
+            f"the interval of alignment needs at least {_LEAST} positive pairs that do not share a sentence",
+            "provide more pairs that have the same meaning",
+        )
+    sums = np.bincount(groups, weights=squares, minlength=count)
+    return np.asarray((sums.sum() - sums) / (pairs.sum() - pairs))
+
+
+def _uniformities(slices: list[Double], pairs: Double) -> Double:
+    count = len(slices)
+    sums = np.zeros((count, count))  # kernels of all pairs between two groups, or within one
+    for one in range(count):
+        for other in range(one, count):
+            kernel = math.exp(log_gaussian_sum(slices[one], slices[other], _T, same=one == other))
+            sums[one, other] = sums[other, one] = kernel
+    left = (sums.sum() + np.diag(sums).sum()) / 2 - sums.sum(axis=1)
+    return np.asarray(np.log(left / (pairs / 2)))
+
+
+def _anisotropies(slices: list[Double], pairs: Double) -> Double:
+    sums = np.stack([rows.sum(axis=0) for rows in slices])  # (groups, dim)
+    own = np.array([float(np.einsum("sd,sd->", rows, rows)) for rows in slices])  # (groups,)
+    rest = sums.sum(axis=0) - sums
+    return np.asarray((np.einsum("gd,gd->g", rest, rest) - (own.sum() - own)) / pairs)
+
+
+def _effective_ranks(slices: list[Double], left: Double) -> Double:
+    # Near the mean of all, the mean of the rest can be subtracted afterwards without loss of digits.
+    mean = np.sum([rows.sum(axis=0) for rows in slices], axis=0) / sum(map(len, slices))
+    centred = [rows - mean for rows in slices]
+    products = np.sum([rows.T @ rows for rows in centred], axis=0)  # (dim, dim)
+
+    def covariances() -> Iterator[Double]:
+        for rows, count in zip(centred, left, strict=True):
+            rest = -rows.sum(axis=0) / count
+            yield (products - rows.T @ rows) / count - np.outer(rest, rest)
+
+    return np.array([effective_rank(spectrum) for spectrum in spectra_of(covariances())])
+
+
+def load(suite: Suite, options: Options) -> Loaded:
+    """Read the scored pairs whose sentences are measured."""
+
+    def read(name: str) -> ScoredPairs:
+        return load_scored_pairs(
+            name, split=options.split, data_dir=options.data_dir, check_rows=options.check_rows
+        )
+
+    found, missing = read_available([options.pairs], read)
+    return Loaded(tuple(map(geometry_suite, found.values())), missing)
+
+
+def geometry_suite(pairs: ScoredPairs) -> LoadedSuite:
+    """Return the suite of the geometry of one set of pairs."""
+
+    def evaluate(encoder: TextEncoder, names: Sequence[str]) -> Iterator[tuple[Record, str]]:
+        with naming(pairs.source or pairs.name):
+            record = evaluate_geometry(encoder, pairs)
+        figures = (f"{metric} {record.score(names[0], metric):.3f}" for metric in ("alignment", "uniformity"))
+        yield record, ", ".join(figures)
+
+    return LoadedSuite(
+        name=GEOMETRY.name,
+        protocol=f"{pairs.name}-{pairs.split}",
+        checksums={pairs.name: checksum_of(pairs)},
+        texts={pairs.name: [*pairs.first, *pairs.second]},
+        evaluate=evaluate,
+    )

@@ -1,4 +1,4 @@
-"""The layer map: how well every layer of an encoder, under every pooling, tells which sentences are alike."""
+"""Layer map: STS scores of every layer of a transformer under every pooling."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ from sentemb.evaluation.environment import environment
 from sentemb.evaluation.naming import record_name
 from sentemb.evaluation.record import check_free, write_record
 from sentemb.evaluation.schema import Record, Score
-from sentemb.evaluation.scoring import (
+from sentemb.evaluation.sts import (
+    Rows,
     Similarities,
     UndefinedScoreError,
     dataset_of,
+    load_sets,
     pair_cosines,
     score_pairs,
 )
-from sentemb.evaluation.sts import load_sets
 from sentemb.evaluation.suites import LAYERS
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
-
-Rows = npt.NDArray[np.intp]
 
 # Bytes of vectors that one step adds; STS-B's 2,500 sentences in all layers of BERT-base would be 300 MB.
 _BYTES_AT_ONCE = 2**26
@@ -51,30 +50,16 @@ def evaluate_layers(
     overwrite: bool = False,
     command: Sequence[str] | None = None,
 ) -> Record:
-    """Score every layer of a model under every pooling (SG-BERT, figure 1).
+    """Score every layer of a transformer under every pooling (SG-BERT, figure 1).
 
-    Each unique sentence goes through the model once, whatever the number of layers, poolings and sets.
-
-    Args:
-        model: A transformer: a folder, a hub id, a bundled or a loaded model.
-        sets: Sets of scored pairs, or files of them.
-        split: Their split; that of a file is what its name mentions.
-        poolings: How the vectors of a layer become one.
-        data_dir: The folder of data; `SENTEMB_DATA` by default.
-        device: Such as `cpu`; the best there is by default.
-        max_length: Longest input in tokens; the model's own by default.
-        check_rows: Refuse a set whose number of rows is not the published one.
-        folder: Write the record here, once it is sure before encoding that it has a place.
-        overwrite: Replace an earlier record of the same model.
-        command: The command line, for the record.
-
-    Returns:
-        The record: Spearman x 100 of the cosines, a score's protocol being `POOLING, layer N` with layer 0
-        the embedding output. A layer whose cosines are all equal has no score.
+    Each unique sentence goes through the model once. The record has Spearman x 100 of the cosines; a score's
+    protocol is `POOLING, layer N` with layer 0 the embedding output, and a layer whose cosines are all equal
+    has no score. With `folder`, the record is written there; whether it has a place is checked before
+    encoding.
 
     Raises:
-        InputError: The model, a pooling or the data cannot be used, or the record has no place.
-        UndefinedScoreError: No layer tells any two pairs of a set apart.
+        InputError: The model, a pooling or the data cannot be used, or the record does not have a place.
+        UndefinedScoreError: All similarities of a set are equal in every layer.
     """
     pairs = load_sets(sets, split=split, data_dir=data_dir, check_rows=check_rows)
     encoder = LayerEncoder(model, poolings=poolings, device=device, max_length=max_length)
@@ -108,12 +93,9 @@ def _score(pairs: ScoredPairs, cosines: Similarities, encoder: LayerEncoder) -> 
     scores = []
     for number, pooling in enumerate(encoder.poolings):
         for layer, values in enumerate(cosines[:, number]):
-            value = _spearman(pairs, values)
-            if value is not None:
-                protocol = f"{pooling}, layer {layer}"
-                scores.append(
-                    Score(dataset=pairs.name, metric=LAYERS.measure, protocol=protocol, value=value)
-                )
+            if np.ptp(values) >= _ROUNDING:
+                score = next(one for one in score_pairs(pairs, values) if one.metric == LAYERS.measure)
+                scores.append(score.model_copy(update={"protocol": f"{pooling}, layer {layer}"}))
     if not scores:
         raise UndefinedScoreError(
             f"{pairs.name}: all similarities are equal in every layer of {encoder.name}",
@@ -122,14 +104,8 @@ def _score(pairs: ScoredPairs, cosines: Similarities, encoder: LayerEncoder) -> 
     return scores
 
 
-def _spearman(pairs: ScoredPairs, cosines: Similarities) -> float | None:
-    if np.ptp(cosines) < _ROUNDING:
-        return None
-    return next(one.value for one in score_pairs(pairs, cosines) if one.metric == "spearman")
-
-
 def _cosines(encoder: LayerEncoder, sets: Sequence[ScoredPairs]) -> tuple[int, list[Similarities]]:
-    """Cosines of all pairs, (layers, poolings, pairs) for each set, and the number of unique texts."""
+    """Return the number of unique texts, and cosines of all pairs (layers, poolings, pairs) for each set."""
     known: dict[str, int] = {}
     sides = ((text for one in sets for text in one.first), (text for one in sets for text in one.second))
     rows = np.array([[known.setdefault(text, len(known)) for text in side] for side in sides], dtype=np.intp)
@@ -148,7 +124,7 @@ def _steps(
 ) -> Iterator[tuple[Rows, npt.NDArray[np.float32], Rows]]:
     """Encode some pairs at a time, keeping only vectors that a later pair needs."""
     lengths = np.array([len(text) for text in texts])
-    order = np.argsort(-lengths[rows].max(0), kind="stable")  # alike in length, so that little is padding
+    order = np.argsort(-lengths[rows].max(0), kind="stable")  # similar lengths together: little padding
     last = np.zeros(len(texts), dtype=np.intp)
     for side in rows:
         np.maximum.at(last, side[order], np.arange(len(order)))  # where a text is needed for the last time

@@ -1,4 +1,4 @@
-"""How scores follow from predictions: correlations over subsets, and metrics of classes.
+"""Scores that follow from predictions: correlations over subsets, and metrics of classes.
 
 A year of STS is several subsets. `all` concatenates them and takes one correlation (SBERT, SimCSE, SG-BERT),
 `mean` averages the subsets' correlations (SentEval), `wmean` weighs that average by their sizes (BERT-flow).
@@ -6,26 +6,27 @@ A year of STS is several subsets. `all` concatenates them and takes one correlat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from sentemb.data.sts import Subset
-from sentemb.evaluation.correlation import correlation_of
+from sentemb.evaluation.correlation import CORRELATIONS, correlate
 from sentemb.evaluation.retrieval.metrics import METRICS as RETRIEVAL_METRICS
+from sentemb.evaluation.retrieval.metrics import divide
 
 Protocol = Literal["all", "mean", "wmean"]
 PROTOCOLS: tuple[Protocol, ...] = ("all", "mean", "wmean")
+METRICS = (*CORRELATIONS, "mse", "accuracy", "f1", "macro_f1", "matthews", *RETRIEVAL_METRICS)
 
 Array = npt.NDArray[Any]
 Double = npt.NDArray[np.float64]
 
 
 def combine(parts: Sequence[float], sizes: Sequence[int], protocol: Protocol) -> float:
-    """The score of a set from those of its subsets, under `mean` or `wmean`."""
+    """Return the score of a set from those of its subsets, under `mean` or `wmean`."""
     return float(np.mean(parts) if protocol == "mean" else np.average(parts, weights=sizes))
 
 
@@ -38,17 +39,25 @@ def measure(
     subsets: Sequence[Subset] = (),
     classes: int = 0,
 ) -> float:
-    """The score that predictions give, as a fraction."""
-    function = METRICS[metric]
-    if protocol == "all" or len(subsets) < 2:
-        return function(predictions, gold, classes)
-    parts = [slice(subset.start, subset.stop) for subset in subsets]
-    scores = [function(predictions[part], gold[part], classes) for part in parts]
-    return combine(scores, [part.stop - part.start for part in parts], protocol)
+    """Return the score of predictions as a fraction; NaN for a correlation that does not exist.
+
+    For metrics of retrieval, the predictions are the scores of queries.
+    """
+    if protocol != "all" and len(subsets) > 1:
+        rows = [slice(one.start, one.stop) for one in subsets]
+        parts = [measure(metric, predictions[part], gold[part], classes=classes) for part in rows]
+        return combine(parts, [part.stop - part.start for part in rows], protocol)
+    if metric in CORRELATIONS:
+        return correlate(metric, predictions, gold, default=float("nan"))
+    if metric == "mse":
+        return float(np.mean((predictions - gold) ** 2))
+    if metric in RETRIEVAL_METRICS:
+        return float(np.mean(predictions))
+    return float(scores_of_counts(metric, confusion(predictions, gold, classes)))
 
 
 def scores_of_counts(metric: str, counts: npt.NDArray[np.floating]) -> Double:
-    """Metrics of many confusion matrices (..., gold classes, predicted classes) at once, as fractions."""
+    """Return a metric of many confusion matrices (..., gold classes, predicted classes), as fractions."""
     hits = np.diagonal(counts, axis1=-2, axis2=-1).astype(np.float64)  # (..., classes)
     labels, predicted = counts.sum(axis=-1), counts.sum(axis=-2)  # (..., classes)
     total = labels.sum(axis=-1)  # (...)
@@ -57,57 +66,20 @@ def scores_of_counts(metric: str, counts: npt.NDArray[np.floating]) -> Double:
     if metric == "matthews":
         covariance = hits.sum(axis=-1) * total - (labels * predicted).sum(axis=-1)
         spread = (total**2 - (labels**2).sum(axis=-1)) * (total**2 - (predicted**2).sum(axis=-1))
-        return _ratio(covariance, np.sqrt(spread))
+        return divide(covariance, np.sqrt(spread))
     each = f1_of_classes(counts)
     return np.asarray(each[..., 1] if metric == "f1" else each.mean(axis=-1))
 
 
 def f1_of_classes(counts: npt.NDArray[np.floating]) -> Double:
-    """The F1 of each class (..., classes) of confusion matrices; 0 of a class that neither side has."""
+    """Return the F1 of each class (..., classes) of confusion matrices; 0 of a class without rows."""
     hits = np.diagonal(counts, axis1=-2, axis2=-1).astype(np.float64)  # (..., classes)
-    return _ratio(2 * hits, counts.sum(axis=-1) + counts.sum(axis=-2))
+    return divide(2 * hits, counts.sum(axis=-1) + counts.sum(axis=-2))
 
 
 def confusion(predictions: Array, gold: Array, classes: int = 0) -> Double:
-    """How often each class (rows) was called each (columns); at least as many classes as there are."""
+    """Count how often each class (rows) was predicted as each (columns), shape (classes, classes)."""
     first, second = predictions.astype(np.intp), gold.astype(np.intp)
     count = max(classes, int(first.max()) + 1, int(second.max()) + 1, 2)
     counts = np.bincount(second * count + first, minlength=count * count).reshape(count, count)
     return counts.astype(np.float64)
-
-
-def _pearson(predictions: Array, gold: Array, classes: int = 0) -> float:
-    return correlation_of(predictions.astype(np.float64), gold)
-
-
-def _spearman(predictions: Array, gold: Array, classes: int = 0) -> float:
-    return _pearson(stats.rankdata(predictions), stats.rankdata(gold))
-
-
-def _mean(predictions: Array, gold: Array, classes: int = 0) -> float:
-    return float(np.mean(predictions))
-
-
-def _mse(predictions: Array, gold: Array, classes: int = 0) -> float:
-    return float(np.mean((predictions - gold) ** 2))
-
-
-def _of_classes(metric: str) -> Callable[[Array, Array, int], float]:
-    def score(predictions: Array, gold: Array, classes: int = 0) -> float:
-        return float(scores_of_counts(metric, confusion(predictions, gold, classes)))
-
-    return score
-
-
-METRICS: Mapping[str, Callable[[Array, Array, int], float]] = {
-    "pearson": _pearson,
-    "spearman": _spearman,
-    "mse": _mse,
-    **{metric: _of_classes(metric) for metric in ("accuracy", "f1", "macro_f1", "matthews")},
-    **dict.fromkeys(RETRIEVAL_METRICS, _mean),
-}
-"""Of predictions, gold and the number of classes; of retrieval the predictions are the scores of queries."""
-
-
-def _ratio(part: Double, whole: Double) -> Double:
-    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)

@@ -1,16 +1,17 @@
 """Scores of many resamples, and of many exchanges, of the same items, for many runs at once.
 
 The draws depend on the number of items and the generator alone, so all systems of a comparison share them.
-Where items are about something that other sets ask about too, this is drawn, and its items come with it. A
-resample is written as how often each item is drawn. Then no resample needs sorting: with the items in the
-order of a run's predictions, the rank of an item follows from the number of draws below it, and Spearman's
-correlation from sums over the groups of equal gold values. All these sums are of whole numbers, and exact.
+Clusters of items are drawn as a whole. A resample is written as how often each item is drawn. Then no
+resample needs sorting: with the items in the order of a run's predictions, the rank of an item follows from
+the number of draws below it, and Spearman's correlation from sums over the groups of equal gold values. All
+these sums are of whole numbers, and exact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from scipy import stats
 from scipy.sparse import csr_array
 
 from sentemb._threads import one_blas_thread
+from sentemb.evaluation.correlation import CORRELATIONS
 from sentemb.evaluation.measures import scores_of_counts
 from sentemb.evaluation.retrieval.metrics import METRICS as RETRIEVAL_METRICS
 
@@ -26,20 +28,15 @@ Integers = npt.NDArray[np.integer]
 Pairs = Sequence[tuple[Integers, Integers]]
 """For each comparison the rows of the runs that stand against each other."""
 
-CORRELATIONS = ("spearman", "pearson")
-
 
 class Clusters(NamedTuple):
-    """What the items of several sets are about, such as the documents that queries were cut from.
+    """Subjects of the items of several sets, such as the documents that queries were generated from."""
 
-    Attributes:
-        of: The number of each item's, shape (n,).
-        total: How many there are in all of the sets.
-    """
+    of: Integers  # the number of each item's, shape (n,)
+    total: int  # in all sets
 
-    of: Integers
-    total: int
 
+Score = Callable[[npt.NDArray[Any]], Double]
 
 # Numbers of a block of draws: 16 MiB of float64. The draws depend on it.
 _BLOCK = 1 << 21
@@ -58,15 +55,21 @@ def bootstrap(
     classes: int = 0,
     clusters: Clusters | None = None,
 ) -> Double:
-    """The score of every run on resamples of the items, or of their clusters."""
+    """Return the score of every run on resamples of the items, or of their clusters; (runs, draws)."""
+    score: Score
     if (items := _item_scores(metric, predictions, gold)) is not None:
-        score = _Means(items).scores
+        score = partial(_weighted_means, items)
     elif metric == "spearman":
         score = _RankedRuns(predictions, gold).scores
     elif metric == "pearson":
-        score = _Moments(predictions, gold).scores
+        score = _weighted_pearson(predictions, gold)
     else:
-        score = _Confusions(metric, predictions, gold, classes).resampled
+        cells, score_cells = _cells(metric, predictions, gold, classes)
+
+        def score(counts: npt.NDArray[Any]) -> Double:
+            drawn = counts.astype(np.float64)
+            return np.stack([score_cells((one @ drawn).T) for one in cells])
+
     drawn = resamples(len(gold) if clusters is None else clusters.total, draws, generator)
     blocks = drawn if clusters is None else (counts[clusters.of] for counts in drawn)
     return np.concatenate([score(counts) for counts in blocks], axis=1)
@@ -84,30 +87,34 @@ def exchange(
     classes: int = 0,
     clusters: Clusters | None = None,
 ) -> tuple[Double, Double]:
-    """Differences of mean scores, and what they become when items are exchanged between two systems.
+    """Return differences of mean scores, and what they become when items are exchanged between two systems.
 
     Under the null hypothesis it is chance which of the systems gave which answer to an item. The runs of a
     system are wrong on the same items, so an item is exchanged in all of them at once. Similarities of
     different encoders have different scales: their ranks are exchanged.
     """
-    differences: _ExchangedMeans | _ExchangedCorrelations | _ExchangedClasses
+    # Of exchanges (draws, n), -1 for an exchange, each returns differences (comparisons, draws).
     if (items := _item_scores(metric, predictions, gold)) is not None:
-        differences = _ExchangedMeans(items, pairs)
+        count = items.shape[1]
+        gains = np.stack([(items[one] - items[other]).mean(axis=0) / count for one, other in pairs])
+        exchanged: Score = partial(_exchanged_means, gains)
+        observed = exchanged(np.ones((1, count)))[:, 0]
     elif metric in CORRELATIONS:
-        differences = _ExchangedCorrelations(metric, predictions, gold, pairs)
+        observed, exchanged = _exchanged_correlations(metric, predictions, gold, pairs)
     else:
-        differences = _ExchangedClasses(_Confusions(metric, predictions, gold, classes), pairs)
+        exchanged = _exchanged_classes(*_cells(metric, predictions, gold, classes), pairs)
+        observed = exchanged(np.ones((1, len(gold))))[:, 0]
     found = []
     count = len(gold) if clusters is None else clusters.total
     for size in _sizes(count, draws):
         drawn = generator.integers(0, 2, size=(size, count), dtype=np.int8)
         signs = 2 * drawn.astype(np.float64) - 1
-        found.append(differences.exchanged(signs if clusters is None else signs[:, clusters.of]))
-    return differences.observed, np.concatenate(found, axis=1)
+        found.append(exchanged(signs if clusters is None else signs[:, clusters.of]))
+    return observed, np.concatenate(found, axis=1)
 
 
 def resamples(count: int, draws: int, generator: np.random.Generator) -> Iterator[Integers]:
-    """How often each item is drawn: blocks of shape (n, some draws)."""
+    """Yield how often each item is drawn: blocks of shape (n, some draws)."""
     for size in _sizes(count, draws):
         drawn = generator.integers(0, count, size=(count, size)) * size + np.arange(size)
         yield np.bincount(drawn.ravel(), minlength=size * count).reshape(count, size)
@@ -119,6 +126,22 @@ def _sizes(count: int, draws: int) -> Iterator[int]:
         yield min(size, draws - start)
 
 
+def _item_scores(metric: str, predictions: Double, gold: Double) -> Double | None:
+    """Return what each item scores, for a metric that is the mean of this; None for others."""
+    if metric == "accuracy":
+        return np.asarray(predictions == gold, dtype=np.float64)
+    return predictions if metric in RETRIEVAL_METRICS else None
+
+
+def _weighted_means(items: Double, counts: npt.NDArray[Any]) -> Double:
+    drawn = counts.astype(np.float64)
+    return np.asarray(items @ drawn / drawn.sum(axis=0))  # a cluster may have no item in this set
+
+
+def _exchanged_means(gains: Double, signs: Double) -> Double:
+    return np.asarray(gains @ signs.T)
+
+
 class _RankedRuns:
     """Spearman's correlation of every run on resamples.
 
@@ -128,18 +151,17 @@ class _RankedRuns:
     """
 
     def __init__(self, predictions: Double, gold: Double) -> None:
-        groups = _groups(gold)
+        groups = _group_numbers(gold)
         self.gold = _one_hot(groups)  # (groups, n)
         self.runs = [_Order(one, groups) for one in predictions]
 
     def scores(self, counts: Integers) -> Double:
         small = counts.astype(np.min_scalar_type(int(counts.max())))
-        found = []
-        for start in range(0, counts.shape[1], _RANKED):
-            found.append(self._ranked(np.ascontiguousarray(small[:, start : start + _RANKED])))
-        return np.concatenate(found, axis=1)
+        starts = range(0, counts.shape[1], _RANKED)
+        blocks = (np.ascontiguousarray(small[:, start : start + _RANKED]) for start in starts)
+        return np.concatenate([self._score_block(block) for block in blocks], axis=1)
 
-    def _ranked(self, counts: Integers) -> Double:
+    def _score_block(self, counts: Integers) -> Double:
         n = len(counts)
         drawn = counts.astype(np.float64)
         sizes = self.gold @ drawn  # (groups, draws)
@@ -166,7 +188,7 @@ class _Order:
     """The order of the items by the predictions of one run."""
 
     def __init__(self, predictions: Double, gold: Integers) -> None:
-        groups = _groups(predictions)
+        groups = _group_numbers(predictions)
         self.order = np.argsort(groups, kind="stable")
         sizes = np.bincount(groups)
         starts = np.cumsum(sizes) - sizes
@@ -182,7 +204,7 @@ class _Order:
         self.growth = here - before  # (groups, n)
 
     def tied(self, ordered: Integers, cumulated: Integers) -> tuple[Double | float, Double | float]:
-        """What equal predictions add to the doubled sums of ranks, and to the cubes of tie sizes."""
+        """Return what equal predictions add to the doubled sums of ranks, and to the cubes of tie sizes."""
         if not len(self.place):
             return 0.0, 0.0
         counts, upto = ordered[self.place].astype(np.float64), cumulated[self.place].astype(np.float64)
@@ -193,16 +215,14 @@ class _Order:
         return self.gold @ (together - apart), _cubes(high - low) - _cubes(counts)
 
 
-class _Moments:
-    """Pearson's correlation of every run on resamples, from weighted sums."""
+def _weighted_pearson(predictions: Double, gold: Double) -> Score:
+    """Return Pearson's correlation of every run on resamples, from weighted sums."""
+    first, *runs = _standardise(np.stack([gold, *predictions])) * np.sqrt(len(gold))
+    products = [part for one in runs for part in (one, one**2, one * first)]
+    columns = np.stack([first, first**2, *products])  # (2 + 3 runs, n)
 
-    def __init__(self, predictions: Double, gold: Double) -> None:
-        first, *runs = _standardised(np.stack([gold, *predictions])) * np.sqrt(len(gold))
-        products = [part for one in runs for part in (one, one**2, one * first)]
-        self.columns = np.stack([first, first**2, *products])  # (2 + 3 runs, n)
-
-    def scores(self, counts: Integers) -> Double:
-        means = self.columns @ counts.astype(np.float64) / len(counts)  # (2 + 3 runs, draws)
+    def score(counts: npt.NDArray[Any]) -> Double:
+        means = columns @ counts.astype(np.float64) / len(counts)  # (2 + 3 runs, draws)
         gold, gold_squares = means[:2]
         runs, squares, products = (means[2 + place :: 3] for place in range(3))
         spread = np.maximum(squares - runs**2, 0) * np.maximum(gold_squares - gold**2, 0)
@@ -210,130 +230,87 @@ class _Moments:
             # Weighted variances of values that are all equal are 0 but for rounding.
             return np.where(spread > 1e-24, (products - runs * gold) / np.sqrt(spread), np.nan)
 
-
-class _Means:
-    """Metrics that are means over items, on resamples."""
-
-    def __init__(self, items: Double) -> None:
-        self.items = items  # what each item scores in each run, shape (runs, n)
-
-    def scores(self, counts: Integers) -> Double:
-        drawn = counts.astype(np.float64)
-        return np.asarray(self.items @ drawn / drawn.sum(axis=0))  # a cluster may have no item in this set
+    return score
 
 
-class _Confusions:
-    """Metrics of classes on resamples, from confusion matrices."""
+def _cells(
+    metric: str, predictions: Double, gold: Double, classes: int
+) -> tuple[list[csr_array], Callable[[Double], Double]]:
+    """Return each run's items by cell of the confusion matrix, and the score of matrices in one line each."""
+    classes = max(classes, int(predictions.max()) + 1, int(gold.max()) + 1, 2)
+    cells = (gold.astype(np.intp) * classes + predictions.astype(np.intp)).astype(np.intp)
 
-    def __init__(self, metric: str, predictions: Double, gold: Double, classes: int) -> None:
-        self.metric = metric
-        self.classes = max(classes, int(predictions.max()) + 1, int(gold.max()) + 1, 2)
-        self.cells = (gold.astype(np.intp) * self.classes + predictions.astype(np.intp)).astype(np.intp)
+    def score(matrices: Double) -> Double:
+        return scores_of_counts(metric, matrices.reshape(*matrices.shape[:-1], classes, classes))
 
-    def resampled(self, counts: Integers) -> Double:
-        drawn = counts.astype(np.float64)
-        return np.stack([self.score((_one_hot(one, self.classes**2) @ drawn).T) for one in self.cells])
-
-    def score(self, matrices: Double) -> Double:
-        """Of confusion matrices, each written as one line."""
-        return scores_of_counts(
-            self.metric, matrices.reshape(*matrices.shape[:-1], self.classes, self.classes)
-        )
+    return [_one_hot(one, classes**2) for one in cells], score
 
 
-class _ExchangedMeans:
-    """Differences of means over items under exchanges."""
+def _exchanged_correlations(
+    metric: str, predictions: Double, gold: Double, pairs: Pairs
+) -> tuple[Double, Score]:
+    """Return differences of correlations, and those under exchanges, from sums over the exchanged items."""
+    if metric == "spearman":
+        predictions, gold = stats.rankdata(predictions, axis=1), stats.rankdata(gold)
+    runs, gold = _standardise(predictions), _standardise(gold[None])[0]
+    columns = np.stack([gold * runs, runs, runs**2])  # (3, runs, n)
+    whole = columns.sum(axis=2)
 
-    def __init__(self, items: Double, pairs: Pairs) -> None:
-        count = items.shape[1]
-        self.gains = np.stack([(items[one] - items[other]).mean(axis=0) / count for one, other in pairs])
-        self.observed = self.exchanged(np.ones((1, count)))[:, 0]
-
-    def exchanged(self, signs: Double) -> Double:
-        """Of exchanges (draws, n), -1 for an exchange: shape (comparisons, draws)."""
-        return np.asarray(self.gains @ signs.T)
-
-
-class _ExchangedCorrelations:
-    """Differences of correlations under exchanges, from sums over the exchanged items."""
-
-    def __init__(self, metric: str, predictions: Double, gold: Double, pairs: Pairs) -> None:
-        if metric == "spearman":
-            predictions, gold = stats.rankdata(predictions, axis=1), stats.rankdata(gold)
-        runs, gold = _standardised(predictions), _standardised(gold[None])[0]
-        self.pairs, self.count = pairs, len(gold)
-        self.observed = np.array([np.mean(runs[one] @ gold - runs[other] @ gold) for one, other in pairs])
-        self.columns = np.concatenate([gold * runs, runs, runs**2])  # (3 runs, n)
-        self.whole = self.columns.sum(axis=1)
-
-    def exchanged(self, signs: Double) -> Double:
-        """Of exchanges (draws, n), -1 for an exchange: shape (comparisons, draws)."""
-        moved = self.columns @ signs.T  # (3 runs, draws)
-        found = []
-        for one, other in self.pairs:
-            halves = [
-                ((self.whole[a] + self.whole[b])[:, None] / 2, (moved[a] - moved[b]) / 2)
-                for a, b in zip(self._rows(one), self._rows(other), strict=True)
-            ]
-            found.append((self._correlation(halves, 1) - self._correlation(halves, -1)).mean(axis=0))
-        return np.stack(found)
-
-    def _rows(self, runs: Integers) -> list[Integers]:
-        return [runs + place * (len(self.columns) // 3) for place in range(3)]
-
-    def _correlation(self, halves: Sequence[tuple[Double, Double]], sign: int) -> Double:
+    def correlation(halves: Sequence[tuple[Double, Double]], sign: int) -> Double:
         product, total, square = (middle + sign * half for middle, half in halves)
-        spread = square - total**2 / self.count
+        spread = square - total**2 / len(gold)
         return product / np.sqrt(np.maximum(spread, np.finfo(np.float64).tiny))
 
+    def exchanged(signs: Double) -> Double:
+        moved = (columns.reshape(-1, len(gold)) @ signs.T).reshape(3, len(runs), -1)  # (3, runs, draws)
+        found = []
+        for one, other in pairs:
+            halves = [
+                ((sums[one] + sums[other])[:, None] / 2, (part[one] - part[other]) / 2)
+                for sums, part in zip(whole, moved, strict=True)
+            ]
+            found.append((correlation(halves, 1) - correlation(halves, -1)).mean(axis=0))
+        return np.stack(found)
 
-class _ExchangedClasses:
-    """Differences of metrics of classes under exchanges."""
+    observed = np.array([np.mean(runs[one] @ gold - runs[other] @ gold) for one, other in pairs])
+    return observed, exchanged
 
-    def __init__(self, tables: _Confusions, pairs: Pairs) -> None:
-        self.tables, self.pairs = tables, pairs
-        count = tables.cells.shape[1]
-        self.cells = [_one_hot(one, tables.classes**2).T for one in tables.cells]  # (n, cells) each
-        self.observed = self.exchanged(np.ones((1, count)))[:, 0]
 
-    def exchanged(self, signs: Double) -> Double:
-        """Of exchanges (draws, n), -1 for an exchange: shape (comparisons, draws)."""
+def _exchanged_classes(cells: list[csr_array], score: Callable[[Double], Double], pairs: Pairs) -> Score:
+    """Return differences of metrics of classes under exchanges."""
+    by_item = [one.T for one in cells]  # (n, cells) each
+
+    def exchanged(signs: Double) -> Double:
         moved = (signs < 0).astype(np.float64)
         found = []
-        for pair in self.pairs:
+        for pair in pairs:
             differences = []
             for one, other in zip(*pair, strict=True):
-                first, second = self.cells[one], self.cells[other]
+                first, second = by_item[one], by_item[other]
                 change = moved @ (second - first)  # (draws, cells)
-                sides = first.sum(axis=0) + change, second.sum(axis=0) - change
-                differences.append(self.tables.score(sides[0]) - self.tables.score(sides[1]))
+                differences.append(score(first.sum(axis=0) + change) - score(second.sum(axis=0) - change))
             found.append(np.mean(differences, axis=0))
         return np.stack(found)
 
-
-def _item_scores(metric: str, predictions: Double, gold: Double) -> Double | None:
-    """What each item scores, of a metric that is the mean of this; None of others."""
-    if metric == "accuracy":
-        return np.asarray(predictions == gold, dtype=np.float64)
-    return predictions if metric in RETRIEVAL_METRICS else None
+    return exchanged
 
 
-def _groups(values: Double) -> Integers:
-    """Of each item the number of its value, in ascending order."""
+def _group_numbers(values: Double) -> Integers:
+    """Return the number of each item's value, in ascending order."""
     return np.unique(values, return_inverse=True)[1]
 
 
 def _cubes(sizes: Double) -> Double:
-    """What groups of equal values take from a variance of ranks."""
+    """Return what groups of equal values take from a variance of ranks."""
     return np.asarray((sizes * (sizes * sizes - 1)).sum(axis=0))
 
 
 def _one_hot(groups: Integers, count: int = 0) -> csr_array:
-    """Which items are of which group, shape (groups, n)."""
+    """Return which items are of which group, shape (groups, n)."""
     rows = count or int(groups.max()) + 1
     return csr_array((np.ones(len(groups)), (groups, np.arange(len(groups)))), shape=(rows, len(groups)))
 
 
-def _standardised(runs: Double) -> Double:
+def _standardise(runs: Double) -> Double:
     centred = runs - runs.mean(axis=1, keepdims=True)
     return np.asarray(centred / np.sqrt((centred**2).sum(axis=1, keepdims=True)))

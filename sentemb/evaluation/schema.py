@@ -1,8 +1,9 @@
-"""The fields of a record: one typed model for every suite, checked when it is read."""
+"""The fields of a record: one typed model for every suite, validated when it is read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -23,6 +24,17 @@ Checksum = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Array = npt.NDArray[Any]
 
 
+def checksum_of_parts(parts: Iterable[str | bytes]) -> str:
+    """Return the checksum of texts, each with its length, and of bytes."""
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, str):
+            encoded = part.encode("utf-8", "surrogatepass")
+            part = len(encoded).to_bytes(8, "little") + encoded
+        digest.update(part)
+    return digest.hexdigest()
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -32,8 +44,7 @@ class Score(_Part):
 
     dataset: str  # name of a data set of the record, or `overall`
     metric: str  # such as `spearman` or `accuracy`
-    # `all`, `mean` or `wmean` of STS subsets; what another name has, such as `dev` or `best`, is no score of
-    # the kept predictions
+    # `all`, `mean` or `wmean` of STS subsets; others, such as `dev`, are not scores of the kept predictions
     protocol: str = "all"
     value: float  # the score, in the scale of its suite
     low: float | None = None  # of its interval
@@ -41,7 +52,7 @@ class Score(_Part):
 
 
 class DataSet(_Part):
-    """What was evaluated on."""
+    """A data set of a record."""
 
     name: str
     split: str  # such as `test`
@@ -53,16 +64,16 @@ class DataSet(_Part):
 
 
 class Trial(_Part):
-    """The place of a run in an experiment."""
+    """Place of a run in an experiment."""
 
     experiment: str  # the experiment or protocol
     method: str  # what was trained
-    setting: dict[str, Any] = {}  # what the experiment varies beside method, data and seed
+    setting: dict[str, Any] = {}  # what the experiment varies in addition to method, data and seed
     options: dict[str, Any] = {}  # options of the method
 
 
 class Environment(_Part):
-    """What a number was measured with."""
+    """Environment of a measurement."""
 
     versions: dict[str, str]  # of Python and the libraries
     hardware: dict[str, Any]
@@ -72,7 +83,7 @@ class Environment(_Part):
 
 
 class PredictionsFile(_Part):
-    """Where the packed predictions are."""
+    """Place of the packed predictions."""
 
     sha256: Checksum  # checksum of the packed predictions
     file: str | None = Field(default=None, pattern=r"^[^/\\]+\.safetensors$")
@@ -80,14 +91,14 @@ class PredictionsFile(_Part):
 
 
 class Predictions(NamedTuple):
-    """What was predicted and what was right, by data set."""
+    """Predictions and gold values, by data set."""
 
     values: Mapping[str, Array]  # also under `<dataset>:<kind>`, where a set has more than one array
     gold: Mapping[str, Array]  # scores or class numbers
 
 
 class Record(_Part):
-    """One model on one suite, with everything that decided the numbers.
+    """The scores of one model on one suite, with everything that decided them.
 
     Attributes:
         suite: Name of the suite.
@@ -151,13 +162,7 @@ class Record(_Part):
         return record_name(self.model, self.suite, protocol=self.protocol, seed=self.seed)
 
     def dataset(self, name: str) -> DataSet:
-        """One of the data sets.
-
-        Args:
-            name: Its name.
-
-        Returns:
-            The data set.
+        """Return one of the data sets.
 
         Raises:
             InputError: The record has none of this name.
@@ -171,15 +176,12 @@ class Record(_Part):
         )
 
     def find(self, dataset: str, metric: str | None = None, protocol: str = "all") -> Score | None:
-        """One of the scores.
+        """Return one of the scores, or None if the record does not have it.
 
         Args:
             dataset: The data set.
             metric: The metric; the suite's headline by default.
             protocol: The protocol.
-
-        Returns:
-            The score, None where the record has none such.
         """
         wanted = (dataset, metric or get_suite(self.suite).measure, protocol)
         for one in self.scores:
@@ -188,18 +190,15 @@ class Record(_Part):
         return None
 
     def score(self, dataset: str, metric: str | None = None, protocol: str = "all") -> float:
-        """The value of one of the scores.
+        """Return the value of one of the scores.
 
         Args:
             dataset: The data set.
             metric: The metric; the suite's headline by default.
             protocol: The protocol.
 
-        Returns:
-            The value.
-
         Raises:
-            InputError: The record has no such score.
+            InputError: The record does not have this score.
         """
         found = self.find(dataset, metric, protocol)
         if found is None:
@@ -212,29 +211,21 @@ class Record(_Part):
         return found.value
 
     def average(self, metric: str | None = None, protocol: str = "all") -> float | None:
-        """The mean over the data sets of the suite: the papers' "Avg.".
+        """Return the mean over the data sets of the suite: the papers' "Avg.".
 
         Args:
             metric: The metric; the suite's headline by default.
             protocol: The protocol.
 
         Returns:
-            The mean, None where a set is missing: over fewer sets it is another number.
+            The mean; None where a set is missing, because over fewer sets it is another number.
         """
         found = [self.find(name, metric, protocol) for name in get_suite(self.suite).sets]
         values = [one.value for one in found if one is not None]
         return float(np.mean(values)) if values and len(values) == len(found) else None
 
     def with_predictions(self, values: Mapping[str, Array], gold: Mapping[str, Array]) -> Record:
-        """The record with predictions that `load_predictions` gives without a file.
-
-        Args:
-            values: Predictions by data set.
-            gold: Gold values by data set.
-
-        Returns:
-            A copy of the record.
-        """
+        """Return a copy with predictions and gold values by data set, as `load_predictions` returns them."""
         copy = self.model_copy()
         copy._predictions = Predictions(values, gold)
         return copy

@@ -1,4 +1,4 @@
-"""Systems as a comparison needs them: for every data set the predictions of every run."""
+"""Systems for comparisons: the predictions of every run on every data set."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from sentemb.errors import InputError
 from sentemb.evaluation.naming import check_once, seed_of, slug, without_seed
 from sentemb.evaluation.record import load_predictions, load_records
 from sentemb.evaluation.resampling import Clusters
+from sentemb.evaluation.retrieval.metrics import METRICS as RETRIEVAL_METRICS
 from sentemb.evaluation.retrieval.metrics import query_scores
 from sentemb.evaluation.schema import Record
 from sentemb.evaluation.significance import Seed
-from sentemb.evaluation.suites import RETRIEVAL, SUITES, TRANSFER, get_suite
+from sentemb.evaluation.suites import SUITES, TRANSFER, get_suite
 
 
 @dataclass(frozen=True, eq=False)
 class SetRuns:
-    """One data set."""
+    """The runs of a system on one data set."""
 
     gold: npt.NDArray[np.float64]  # gold scores, or classes, shape (n,)
-    # similarities, classes, or scores of queries, of each run, shape (runs, n)
-    predictions: npt.NDArray[np.float64]
-    content: str  # what must agree for two systems to be comparable: a checksum of the items
+    predictions: npt.NDArray[np.float64]  # similarities, classes, or scores of queries, shape (runs, n)
+    content: str  # checksum of the items, which must agree for two systems to be comparable
     classes: int = 0  # number of classes, where it is known
-    clusters: Clusters | None = None  # of queries, where those of other sets are about the same
+    clusters: Clusters | None = None  # of queries that share documents with those of other sets
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,10 +38,10 @@ class System:
     """One encoder, or the encoders or classifiers that differ in their seed alone.
 
     Attributes:
-        name: What tables call it.
-        measure: The metric that it is evaluated by.
-        seeds: Of each run. Runs of equal seeds are one where it is asked what another seed would give: the
-            classifiers of one encoder.
+        name: Name in tables.
+        measure: The metric.
+        seeds: Of each run. Runs of equal seeds, the classifiers of one encoder, count as one in tests over
+            seeds.
         sets: Predictions by data set.
 
     Example:
@@ -57,7 +57,7 @@ class System:
 
 
 def system_of(records: Sequence[Record], name: str, *, measure: str | None = None) -> System:
-    """The runs of a system.
+    """Return the runs of a system.
 
     Args:
         records: Records of one suite, and of one preset where they are of transfer tasks.
@@ -66,11 +66,11 @@ def system_of(records: Sequence[Record], name: str, *, measure: str | None = Non
         measure: The metric; that of the suite by default.
 
     Returns:
-        The runs on the data sets that all of them have this metric of.
+        The runs on the data sets for which all of them have this metric.
 
     Raises:
-        InputError: There is no such system, a run of it is there twice, its encoders have other numbers of
-            classifiers, or its runs share no data set.
+        InputError: The system does not exist, has a run twice, its encoders have different numbers of
+            classifiers, or its runs do not share a data set.
 
     Example:
         >>> system_of(load_records("records"), "static-mini").name
@@ -97,41 +97,44 @@ def system_of(records: Sequence[Record], name: str, *, measure: str | None = Non
             f"the records of {system} do not share a data set with {metric}",
             "evaluate all its seeds on the same data sets",
         )
-    return System(system, metric, tuple(map(_seed_of, chosen)), sets)
+    seeds: list[Seed] = [record.seed for record in chosen]
+    if suite is TRANSFER:
+        trained = map(seed_of, (record.model for record in chosen))
+        seeds = [
+            f"classifiers {seed}" if own is None else own for seed, own in zip(seeds, trained, strict=True)
+        ]
+    return System(system, metric, tuple(seeds), sets)
 
 
 def with_clusters(system: System, sets: Sequence[RetrievalSet]) -> System:
-    """A system whose sets of queries are about the same documents: queries of one id in several of them.
+    """Return a system whose sets have queries about the same documents: queries of one id in several sets.
 
-    Then these documents are what is drawn, not the queries of each set as if they had nothing to do with each
-    other, which would make the average look surer than it is.
+    Then these documents are drawn, not the queries of each set as if they were unrelated, which would make
+    the average look surer than it is.
     """
-    numbers: dict[str, int] = {}
-    for data in sets:
-        for one in data.query_ids:
-            numbers.setdefault(one, len(numbers))
+    names = dict.fromkeys(name for data in sets for name in data.query_ids)
+    numbers = {name: number for number, name in enumerate(names)}
     clusters = {
         data.name: Clusters(np.array([numbers[one] for one in data.query_ids]), len(numbers)) for data in sets
     }
-    return replace(
-        system, sets={name: replace(one, clusters=clusters.get(name)) for name, one in system.sets.items()}
-    )
+    runs = {name: replace(one, clusters=clusters.get(name)) for name, one in system.sets.items()}
+    return replace(system, sets=runs)
 
 
 def select_records(
     paths: Sequence[Path], names: Sequence[str], *, suite: str | None = None, preset: str | None = None
 ) -> list[Record]:
-    """The records that systems can be compared by: of one suite, and of one preset of transfer tasks.
+    """Return records that compare systems: of one suite, and of one preset of transfer tasks.
 
-    Of retrieval the protocol takes the place of the preset.
+    For retrieval, the preset is the protocol.
     """
     records = load_records(paths, suite=None if suite is None else get_suite(suite).name)
     chosen = [resolve_system(name, records) for name in names]
-    for name in SUITES:
-        of_suite = [record for record in records if record.suite == name and record.predictions]
+    for kind in SUITES.values():
+        of_suite = [record for record in records if record.suite == kind.name and record.predictions]
         if not {*chosen} <= {method_of(record) for record in of_suite}:
             continue
-        if name not in (TRANSFER.name, RETRIEVAL.name):
+        if not kind.presets:
             return of_suite
         presets = list(dict.fromkeys(record.protocol for record in of_suite))
         if preset is None and len(presets) > 1:
@@ -142,19 +145,19 @@ def select_records(
         if not found:
             raise InputError(f"no record of the preset {preset} found", f"choose among {', '.join(presets)}")
         return found
-    bare = [one for one in records if one.predictions is None and method_of(one) in chosen]
-    if bare:
-        raise InputError(
-            f"the {bare[0].suite} record of {bare[0].model} does not contain predictions to compare",
-            "evaluate the model again",
-        )
+    for one in records:
+        if one.predictions is None and method_of(one) in chosen:
+            raise InputError(
+                f"the {one.suite} record of {one.model} does not contain predictions to compare",
+                "evaluate the model again",
+            )
     raise InputError(
         f"{', '.join(chosen)} do not share a suite with predictions", "evaluate all of them on the same suite"
     )
 
 
 def resolve_system(name: str | Path, records: Sequence[Record]) -> str:
-    """The system that a name, a path or a fingerprint means among some records.
+    """Return the name of the system that a name, a path or a fingerprint means among some records.
 
     Args:
         name: A system's or model's name, the path or hub id that it was evaluated under, or the beginning of
@@ -165,7 +168,7 @@ def resolve_system(name: str | Path, records: Sequence[Record]) -> str:
         The system's name.
 
     Raises:
-        InputError: No record, or those of several systems, are meant.
+        InputError: The name matches no record, or several systems.
 
     Example:
         >>> resolve_system("static-mini", load_records("records"))
@@ -193,7 +196,7 @@ def resolve_system(name: str | Path, records: Sequence[Record]) -> str:
 
 
 def method_of(record: Record) -> str:
-    """What the runs of a system have in common: the model's name without `-seed-N`."""
+    """Return the name that the runs of a system have in common: the model's without `-seed-N`."""
     return without_seed(record.model)
 
 
@@ -203,19 +206,8 @@ def _runs(records: Sequence[Record], name: str, metric: str) -> SetRuns:
         raise InputError(f"the seeds of {records[0].model} were evaluated on different items of {name}")
     predictions = [load_predictions(record) for record in records]
     gold, values = predictions[0].gold[name], [one.values[name] for one in predictions]
-    if records[0].suite == RETRIEVAL.name:
+    if metric in RETRIEVAL_METRICS:
         values = [query_scores(metric, ranks, gold) for ranks in values]
-        gold = np.zeros(len(values[0]))  # all that is to be known of a query is in its score
-    return SetRuns(
-        gold=gold.astype(np.float64),
-        predictions=np.stack(values).astype(np.float64),
-        content=content.pop(),
-        classes=len(records[0].dataset(name).classes),
-    )
-
-
-def _seed_of(record: Record) -> Seed:
-    if record.suite != TRANSFER.name:
-        return record.seed
-    trained = seed_of(record.model)
-    return f"classifiers {record.seed}" if trained is None else trained
+        gold = np.zeros(len(values[0]))  # a query's score says everything
+    classes = len(records[0].dataset(name).classes)
+    return SetRuns(gold.astype(np.float64), np.stack(values).astype(np.float64), content.pop(), classes)

@@ -1,4 +1,4 @@
-"""How long several ways take, measured in turns, so that what else the machine does falls on all of them."""
+"""Timing of several actions in turns, so that other work of the machine falls on all of them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Times(NamedTuple):
 def time_in_turns(
     actions: Mapping[str, Callable[[], object]], *, rounds: int, warm_up: int = 0
 ) -> dict[str, list[float]]:
-    """Run every action once in each round, and say what each took.
+    """Run every action once in each round and return the seconds of each.
 
-    The order turns by one place from round to round: none always runs behind the same other one.
+    The order turns by one place from round to round, so that no action always follows the same other one.
     """
     if rounds < 1 or warm_up < 0:
         raise InputError(f"rounds is {rounds} and warm_up is {warm_up}", "use 1 round or more")

@@ -4,7 +4,7 @@ from .experiment import Setting as Setting
 from .experiment import experiment_names as experiment_names
 from .experiment import load_experiment as load_experiment
 from .labelled_sets import LabelledSets as LabelledSets
-from .run import run_experiment as run_experiment
+from .runner import run_experiment as run_experiment
 from .summary import Summary as Summary
 from .summary import curves as curves
 from .summary import summarize as summarize

@@ -1,31 +1,54 @@
-"""An experiment as data: methods × data sets × settings × seeds, read from TOML."""
+"""Experiments as data: methods × data sets × settings × seeds, read from TOML."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sentemb.errors import InputError, unknown
-from sentemb.experiments.validation import Written, checked_model
-from sentemb.training.config import CheckedModel, ClassifierConfig, FlowConfig, MultiTaskConfig, TrainConfig
+from sentemb.training.config import ClassifierConfig, FlowConfig, MultiTaskConfig, TrainConfig
 from sentemb.training.config.checks import plain
 from sentemb.training.values import read_toml
 
-Kind = Literal["sts", "frozen", "classification", "multitask"]
+Model = TypeVar("Model", bound=BaseModel)
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
-# What an experiment decides: its metric, its seeds and where it writes.
+# Options of a method that the experiment sets.
 _RESERVED = {
     "metric": "choose the paper whose metric is used with --data paper=...",
     "seeds": "use --seeds",
     "output": "use --output",
+    "recipe": "remove it",
 }
+
+
+class Written(BaseModel):
+    """Values that a user wrote: immutable, without unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def checked_model(kind: type[Model], values: Mapping[str, Any], place: str) -> Model:
+    """Make a model of values that a user wrote. Errors name the place and the field."""
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        if isinstance(cause := first.get("ctx", {}).get("error"), InputError):
+            raise cause from None
+        where = ".".join(map(str, first["loc"]))
+        if first["type"] == "extra_forbidden":
+            wrong = unknown("field", where, list(kind.model_fields))
+            raise InputError(f"{place}: {wrong.message}", wrong.hint) from None
+        known = kind.model_fields.get(where.partition(".")[0])
+        hint = None if known is None else f"expected: {known.description}"
+        raise InputError(f"{place}, field {where}: {first['msg']}", hint) from None
 
 
 @dataclass(frozen=True)
@@ -33,10 +56,10 @@ class Method:
     """A way to train: a row of a table.
 
     Attributes:
-        name: What tables and records call it.
-        recipe: What it is trained with, such as `ce` or `sg-opt`; of frozen encoders a pooling or transform.
-        options: The settings that are not the recipe's own.
-        published: What its paper reports, printed beside our numbers.
+        name: Name in tables and records.
+        recipe: Recipe, such as `ce` or `sg-opt`; for frozen encoders a pooling or transform.
+        options: Settings that differ from the recipe.
+        published: Result of the paper, printed next to ours.
 
     Example:
         >>> Method("mine", "simcse", {"learning_rate": 1e-4}).recipe
@@ -50,11 +73,11 @@ class Method:
 
 
 class Setting(NamedTuple):
-    """What an experiment varies beside method, data set and seed.
+    """A value that an experiment varies besides method, data set and seed.
 
     Attributes:
         name: Such as `full`, `shots` or `rho`.
-        value: How many examples, how many times as many; None where nothing is varied.
+        value: The value, such as a number of examples; None if nothing is varied.
 
     Example:
         >>> Setting("shots", 20).value
@@ -68,13 +91,13 @@ class Setting(NamedTuple):
         return self.name if self.value is None else f"{self.name}-{self.value:g}"
 
     def as_dict(self) -> dict[str, Any]:
-        """The setting as records have it."""
+        """Return the setting as in records."""
         return {} if self.value is None else {self.name: self.value}
 
 
 @dataclass(frozen=True)
-class PlannedTrial:
-    """One run that an experiment needs."""
+class Trial:
+    """One run of an experiment."""
 
     method: Method
     datasets: tuple[str, ...]
@@ -87,7 +110,7 @@ class PlannedTrial:
 
 
 class PublishedDifference(Written):
-    """What the paper says that one method is better than another, by data set or `average`."""
+    """Published advantage of one method over another, by data set or `average`."""
 
     of: str
     to: str
@@ -101,7 +124,7 @@ class Experiment(Written):
     holds `recipe` (the name by default), `published`, and the settings that differ from the recipe.
 
     Raises:
-        InputError: A field is wrong, something is named twice, or there are fewer seeds than are reported.
+        InputError: A field is wrong, a value is listed twice, or there are fewer seeds than are reported.
 
     Example:
         >>> load_experiment("few-shot").setting
@@ -110,7 +133,9 @@ class Experiment(Written):
 
     name: str = Field(description="name of the experiment in records, tables and files")
     title: str = Field(description="title of the table")
-    kind: Kind = Field(description="kind of a trial: sts, frozen, classification or multitask")
+    kind: Literal["sts", "frozen", "classification", "multitask"] = Field(
+        description="kind of a trial: sts, frozen, classification or multitask"
+    )
     source: str = Field("", description="table or figure of the paper")
     rows: tuple[str, ...] = Field((), description="methods to run: names, groups or recipes; all by default")
     methods: dict[str, dict[str, Any]] = Field({}, description="methods that change settings of a recipe")
@@ -134,67 +159,54 @@ class Experiment(Written):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.best is not None and len(self.seeds) < self.best:
-            raise InputError(
-                f"best is {self.best}, but there are only {len(self.seeds)} seeds", "add more --seeds"
-            )
-        for noun, values in (
-            ("seed", self.seeds),
-            ("data set", self.datasets),
-            ("value", self.values),
-            ("method", self.rows),
-        ):
-            if twice := [value for value in values if values.count(value) > 1]:
-                raise InputError(
-                    f"{self.name}: the {noun} {twice[0]} is listed twice", "list each value once"
-                )
-        for name in self.bases:
-            if name not in self.datasets:
-                raise InputError(
-                    f"bases lists {name}, which is not a data set of {self.name}", "add it to --sets"
-                )
+            problem = f"best is {self.best}, but there are only {len(self.seeds)} seeds"
+            raise InputError(problem, "add more --seeds")
+        listed = {"seed": self.seeds, "data set": self.datasets, "value": self.values, "method": self.rows}
+        for noun, values in listed.items():
+            for value in values:
+                if values.count(value) > 1:
+                    problem = f"{self.name}: the {noun} {value} is listed twice"
+                    raise InputError(problem, "list each value once")
+        for name in [one for one in self.bases if one not in self.datasets]:
+            problem = f"bases lists {name}, which is not a data set of {self.name}"
+            raise InputError(problem, "add it to --sets")
         for owner, options in [(self.name, self.options), *((one.name, one.options) for one in self.chosen)]:
-            for taken in (*_RESERVED, "recipe"):
-                if taken in options:
-                    hint = _RESERVED.get(taken, "remove it")
-                    raise InputError(
-                        f"{owner}: {taken} cannot be set here because the experiment sets it", hint
-                    )
+            for taken in [name for name in _RESERVED if name in options]:
+                problem = f"{owner}: {taken} cannot be set here because the experiment sets it"
+                raise InputError(problem, _RESERVED[taken])
         return self
 
     @property
     def chosen(self) -> tuple[Method, ...]:
-        """The methods to run, in order; a name that is no method here is a recipe."""
+        """Methods to run, in order. A name that is not a method of the experiment is a recipe."""
         names = [one for name in self.rows or self.methods for one in self.groups.get(name, (name,))]
         return tuple(self._method(name) for name in dict.fromkeys(names))
 
     @property
     def settings(self) -> tuple[Setting, ...]:
-        """The points of the grid's third side."""
+        """Settings of the grid."""
         return tuple(Setting(self.setting, value) for value in self.values) or (Setting("full"),)
 
     def replace(self, **changes: Any) -> Experiment:
-        """A copy with some fields changed, checked like a new one; None leaves a field as it is."""
+        """Return a copy with some fields changed and checked. None leaves a field unchanged."""
         given = {name: value for name, value in changes.items() if value is not None}
         return checked_model(Experiment, {**self.model_dump(), **given}, self.name)
 
     def with_methods(self, file: Path) -> Experiment:
-        """A copy with the methods of a TOML file, a table of options for each."""
+        """Return a copy with the methods of a TOML file, a table of options for each."""
         methods = read_toml(file)
         for name, options in methods.items():
             if not isinstance(options, dict):
-                raise InputError(
-                    f"{file}, field {name}: {options!r} is not a table",
-                    f"write its options below a [{name}] header",
-                )
+                problem = f"{file}, field {name}: {options!r} is not a table"
+                raise InputError(problem, f"write its options below a [{name}] header")
         return self.replace(methods={**self.methods, **methods})
 
     def _method(self, name: str) -> Method:
         options = dict(self.methods.get(name, {}))
         recipe, published = options.pop("recipe", name), options.pop("published", None)
         if not isinstance(recipe, str):
-            raise InputError(
-                f"{self.name}: the recipe of {name} is {recipe}", "set it to the name of a recipe"
-            )
+            problem = f"{self.name}: the recipe of {name} is {recipe}"
+            raise InputError(problem, "set it to the name of a recipe")
         return Method(name, recipe, options, published)
 
 
@@ -208,7 +220,7 @@ def load_experiment(name: str | Path) -> Experiment:
         The experiment.
 
     Raises:
-        InputError: There is no such experiment or file, or a field of it is unknown or wrong.
+        InputError: The experiment or file does not exist, or a field is unknown or wrong.
 
     Example:
         >>> load_experiment("few-shot").kind
@@ -219,13 +231,12 @@ def load_experiment(name: str | Path) -> Experiment:
         if str(name) not in experiment_names():
             raise unknown("experiment", name, experiment_names())
         path = _definitions() / f"{name}.toml"
-    return checked_model(
-        Experiment, {"name": path.stem, **read_toml(path, hint="see `sentemb experiment --list`")}, str(name)
-    )
+    values = read_toml(path, hint="see `sentemb experiment --list`")
+    return checked_model(Experiment, {"name": path.stem, **values}, str(name))
 
 
 def experiment_names() -> list[str]:
-    """The names of the bundled experiments, those of the papers.
+    """Return the names of the bundled experiments, those of the papers.
 
     Example:
         >>> experiment_names()[:3]
@@ -235,7 +246,7 @@ def experiment_names() -> list[str]:
 
 
 def joined(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay options over others, table by table."""
+    """Override options by others, table by table."""
     both = dict(below)
     for key, value in above.items():
         tables = isinstance(value, Mapping) and isinstance(both.get(key), Mapping)
@@ -243,13 +254,8 @@ def joined(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return both
 
 
-def portable(base: str) -> str:
-    """A path of a base relative to this folder: a record names no machine's folders."""
-    return os.path.relpath(base) if Path(base).is_absolute() else base
-
-
 def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Options whose names say in which table they are: `loss_options.temperature`."""
+    """Return options whose names contain their table, such as `loss_options.temperature`, as tables."""
     options: dict[str, Any] = {}
     for name, value in settings.items():
         *tables, key = name.split(".")
@@ -260,39 +266,30 @@ def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
+def portable(base: str) -> str:
+    """Return the path of a base relative to this folder, because records do not name folders of a machine."""
+    return os.path.relpath(base) if Path(base).is_absolute() else base
+
+
+@cache
+def published(name: str) -> dict[str, Any]:
+    """Read a file of numbers that the papers report."""
+    return read_toml(Path(str(resources.files("sentemb.experiments"))) / "published" / f"{name}.toml")
+
+
 @cache
 def default_options(suite: str) -> Mapping[str, Any]:
-    """The defaults of trainings, as the records of a suite have them."""
-    kinds: dict[str, list[type[CheckedModel]]] = {
+    """Return the defaults of trainings, as in the records of a suite."""
+    kinds: Mapping[str, list[type[BaseModel]]] = {
         "classification": [ClassifierConfig],
         "multitask": [MultiTaskConfig],
     }
-    fields = {
-        name: field
-        for config in kinds.get(suite, [FlowConfig, TrainConfig])
-        for name, field in config.model_fields.items()
-    }
     return {
         name: plain(field.get_default(call_default_factory=True))
-        for name, field in fields.items()
+        for config in kinds.get(suite, [FlowConfig, TrainConfig])
+        for name, field in config.model_fields.items()
         if not field.is_required()
     }
-
-
-def grid(
-    seeds: Sequence[int], datasets: Iterable[tuple[str, ...]], settings: Sequence[Setting], methods: Any
-) -> list[PlannedTrial]:
-    """All combinations, a whole seed before the next, so that an interrupted experiment can be compared.
-
-    Trials of the same data stand side by side. `methods(datasets)` gives the methods with their options.
-    """
-    return [
-        PlannedTrial(method, names, setting, seed)
-        for seed in seeds
-        for names in datasets
-        for setting in settings
-        for method in methods(names)
-    ]
 
 
 def _definitions() -> Path:

@@ -1,61 +1,145 @@
-"""Labelled sets that are read once, and the training, validation and test rows of each trial."""
+"""Training, validation and test rows of trials, drawn by the protocols of the papers."""
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
-from sentemb.data.augmented import Copy
 from sentemb.data.catalogue import get
 from sentemb.data.labelled import LabelledTexts, load_labelled
-from sentemb.data.sampling import Rows, scl_dev_split, sg_bert_dev_split, stratified_sample
+from sentemb.data.sampling import (
+    LACON_WHOLE,
+    Copy,
+    Rows,
+    add_copies,
+    cap_per_class,
+    few_shot_per_class,
+    imbalanced,
+    lacon_train_split,
+    scl_dev_split,
+    sg_bert_dev_split,
+    stratified_sample,
+)
 from sentemb.errors import InputError
 from sentemb.experiments.experiment import Setting
-from sentemb.experiments.samplers import Pool, Rule, Splits, draw
 
+Rule = Literal["scl", "lacon", "sg-bert", "published"]
+"""Source of validation and test rows, see `LabelledSets`."""
+NOISE_ROWS = 100
+"""Number of labelled rows that have noisy copies (SCL, section 5.3)."""
 _TEST_SHARE, _TEST_SEED = 0.2, 2
+_RESERVED, _LARGEST = 0.05, 500  # LaCon's share, SCL's number
+# Each use of a seed is another stream, so that a draw does not depend on other draws.
+_SUBSET, _HELD_OUT = 0, 1
+
+
+class ImpossibleDraw(InputError):
+    """A set does not have the rows that a setting needs. An experiment announces it and skips the trial."""
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """Training, validation and test rows of a trial."""
+
+    train: LabelledTexts
+    validation: LabelledTexts
+    test: LabelledTexts
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    minority: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.train.label_names == self.validation.label_names == self.test.label_names:
+            raise InputError(f"{self.train.name}: training, validation and test have different classes")
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number of rows of each part."""
+        return {"train": len(self.train), "validation": len(self.validation), "test": len(self.test)}
+
+    @cached_property
+    def checksums(self) -> dict[str, str]:
+        """SHA-256 of each part's texts and labels, independent of their files."""
+        parts = {"train": self.train, "validation": self.validation, "test": self.test}
+        return {name: _checksum(part) for name, part in parts.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """A set from which the rows of trials are drawn."""
+
+    name: str
+    rule: Rule
+    train: LabelledTexts
+    usable: Rows
+    validation: LabelledTexts | None
+    test: LabelledTexts
+    left_out: Mapping[str, int]
+    copies: Sequence[Copy] = ()
+
+    @property
+    def labels(self) -> Rows:
+        """Class numbers of the usable rows."""
+        return self.train.labels[self.usable].astype(np.int64)
+
+    def reserved(self) -> Pool:
+        """Return the pool with validation rows, taken from the training rows if there are none."""
+        if self.validation is not None:
+            return self
+        size = min(_LARGEST, max(1, round(_RESERVED * len(self.usable))))
+        chosen = self.usable[stratified_sample(self.labels, size, seed=_HELD_OUT)]
+        validation = self.train.select(chosen, split="validation")
+        return replace(self, usable=np.setdiff1d(self.usable, chosen), validation=validation)
+
+    def splits(self, train: Rows | LabelledTexts, validation: Rows | None = None) -> Splits:
+        """Return the data of a trial."""
+        chosen = self.validation if validation is None else self.train.select(validation, split="validation")
+        assert chosen is not None, f"{self.name}: no validation rows were drawn"
+        drawn = train if isinstance(train, LabelledTexts) else self.train.select(train)
+        return Splits(drawn, chosen, self.test, self.left_out)
 
 
 class LabelledSets:
-    """Makes the rows of trials, the same at each call and for every method.
+    """Draws the rows of trials, the same at each call and for every method.
 
-    A test split with published labels is tested on. For validation rows, and where there is none, the rules:
+    If the labels of a test split are published, it is the test set. Rules for the other cases:
 
     - `scl`: half of the dev split is tested on, about 500 rows of the rest are validation (SCL, section 4.1).
     - `sg-bert`: the first tenth of dev is validation, the rest is tested on (SG-BERT, table 10).
     - `lacon`: dev is tested on; validation is part of the training rows (LaCon, section 3.1). Training rows
       are at most 5,000 of a class, 1,000 with more than two, drawn again for each seed.
-    - `published`: validation is dev or, where there is none, 5 % of train and at most 500 rows, the same for
-      every seed; so it is with the first two where test labels are published.
+    - `published`: validation is dev or, if there is no dev, 5 % of train and at most 500 rows, the same for
+      every seed. The first two rules do the same if test labels are published.
 
-    Without a rule it is `scl` for a set that has dev but no test labels, else `published`. A set of one
-    split, such as MR, is tested on a fifth of it.
+    The default rule is `scl` for a set that has dev but no test labels, else `published`. A set of one split,
+    such as MR, is tested on a fifth of it.
 
     Training rows are drawn from the training split without repeated texts, of which the first counts, and
-    without the texts that are validation or test rows too. Of two parts of dev with a common text, it belongs
-    to the test rows.
+    without the texts of validation and test rows. A text in both parts of dev belongs to the test rows.
 
     Settings, by name:
 
-    - `full`: all training rows. `train`: so many in all and no more to choose by, the same ones for every
+    - `full`: all training rows. `train`: N rows in all, and at most N validation rows, the same for every
       seed.
-    - `shots`: so many in all, drawn again for each seed (SCL, table 4).
-    - `per-class`: so many of each class, and others for validation where the rule has none (LaCon, section
+    - `shots`: N rows in all, drawn again for each seed (SCL, table 4).
+    - `per-class`: N rows of each class, and N others for validation if the rule has none (LaCon, section
       4.1); `transfer`: the same (SCL, section 5.4).
-    - `rho`: 32 rows of the rarest class, rho times as many of the others; drawn in the same way from the
-      rest, validation rows (LaCon, section 4.2, which does not name them).
+    - `rho`: 32 rows of the rarest class, rho times as many of the others; validation rows are drawn in the
+      same way from the rest (LaCon, section 4.2, which does not name them).
     - `noise`: 100 rows with three noisy copies each at that temperature, 0 for the rows alone (SCL, table 5).
-    - `classes`: the first so many classes, 1,000 rows each (LaCon, section 4.5).
+    - `classes`: the first N classes, 1,000 rows each (LaCon, section 4.5).
 
     Args:
         data_dir: Folder with data sets; `SENTEMB_DATA` or the hub by default.
-        rule: Where validation and test rows come from.
+        rule: Source of validation and test rows.
         own: The user's own sets, by name and split.
         copies: Noisy copies by set, for `noise`.
-        test_rows: Test on a stratified subset of so many rows, the same for every seed; on all by default.
+        test_rows: Test on a stratified subset of this size, the same for every seed; on all rows by default.
         check_rows: Refuse copies of sets with missing or extra rows.
 
     Example:
@@ -81,47 +165,52 @@ class LabelledSets:
         self._pools: dict[str, Pool] = {}
 
     def splits(self, data: str, setting: Setting, seed: int) -> Splits:
-        """The rows of one trial."""
+        """Return the rows of one trial."""
         pool = self.pool(data)
         if setting.name == "noise" and setting.value:
-            pool = replace(pool, copies=self._copies_of(data))
+            if data not in self._copies:
+                hint = f"provide a file of back-translations: --data copies.{data}=FILE"
+                raise InputError(f"noisy copies of {data} are missing", hint)
+            pool = replace(pool, copies=self._copies[data])
         return draw(pool, setting, seed)
 
     def pool(self, data: str) -> Pool:
-        """Read a set and hold its validation and test rows out.
+        """Read a set and hold out its validation and test rows.
 
         Args:
-            data: The set, or the set and the split to train on.
+            data: The set, or SET/SPLIT with the split to train on.
 
         Returns:
-            What trials' rows are drawn from.
+            The pool of the trials' rows.
 
         Raises:
-            InputError: The set or a split is not there, or has too few rows to be divided.
+            InputError: The set or a split does not exist, or has too few rows to be divided.
         """
         if data not in self._pools:
-            self._pools[data] = self._pool(data)
+            self._pools[data] = self._read_pool(data)
         return self._pools[data]
 
-    def _pool(self, data: str) -> Pool:
+    def _read_pool(self, data: str) -> Pool:
         name, _, chosen = data.partition("/")
         splits = self._splits(name)
         split = chosen or _training_split(name, splits)
         train = self._load(name, split)
         others = [other for other in splits if other != split]
         rule = self._rule or ("scl" if "dev" in others and "test" not in others else "published")
-        rows = _first_of_each_text(train)
+        first: dict[tuple[str, ...], int] = {}
+        for row, key in enumerate(train.text_keys()):
+            first.setdefault(key, row)
+        rows = np.array(list(first.values()), dtype=np.int64)
         left_out = {"repeated": len(train) - len(rows)}
-        if "dev" not in others and "test" not in others:
-            test_rows = rows[
-                stratified_sample(train.labels[rows], round(_TEST_SHARE * len(rows)), seed=_TEST_SEED)
-            ]
-            rows, validation = np.setdiff1d(rows, test_rows), None
-            test = train.select(test_rows, split=f"{split}: test")
-        else:
+        validation: LabelledTexts | None = None
+        if {"dev", "test"} & {*others}:
             validation, test = self._held_out(name, rule, split, others)
             apart = _without(train, rows, [part for part in (validation, test) if part is not None])
             left_out["in validation or test"], rows = len(rows) - len(apart), apart
+        else:
+            size = round(_TEST_SHARE * len(rows))
+            held_out = rows[stratified_sample(train.labels[rows], size, seed=_TEST_SEED)]
+            rows, test = np.setdiff1d(rows, held_out), train.select(held_out, split=f"{split}: test")
         if self._test_rows is not None and self._test_rows < len(test):
             test = test.select(stratified_sample(test.labels, self._test_rows, seed=_TEST_SEED))
         pool = Pool(name, rule, train, rows, validation, test, left_out)
@@ -130,11 +219,11 @@ class LabelledSets:
     def _held_out(
         self, name: str, rule: Rule, split: str, others: Sequence[str]
     ) -> tuple[LabelledTexts | None, LabelledTexts]:
-        """Validation rows, None where they come from the training rows, and test rows."""
+        """Return validation rows, None if they come from the training rows, and test rows."""
         if rule == "lacon":
             return None, self._load(name, "test" if "test" in others else "dev")
-        # A fold of FewCLUE has its own dev split.
-        dev = split.replace("train-", "dev-") if split.replace("train-", "dev-") in others else "dev"
+        fold = split.replace("train-", "dev-")  # a fold of FewCLUE has its own dev split
+        dev = fold if fold in others else "dev"
         if rule == "published" or "test" in others:
             return self._load(name, dev) if dev in others else None, self._load(name, "test")
         whole = self._load(name, dev)
@@ -146,24 +235,112 @@ class LabelledSets:
         if name not in self._own:
             return load_labelled(name, split=split, data_dir=self._data_dir, check_rows=self._check_rows)
         if split not in self._own[name]:
-            raise InputError(
-                f"{name} does not have a {split} split", f"choose among {', '.join(self._own[name])}"
-            )
+            known = ", ".join(self._own[name])
+            raise InputError(f"{name} does not have a {split} split", f"choose among {known}")
         return self._own[name][split]
-
-    def _copies_of(self, data: str) -> Sequence[Copy]:
-        if data not in self._copies:
-            raise InputError(
-                f"noisy copies of {data} are missing",
-                f"provide a file of back-translations: --data copies.{data}=FILE",
-            )
-        return self._copies[data]
 
     def _splits(self, name: str) -> Sequence[str]:
         if name in self._own:
             return list(self._own[name])
         entry = get(name)
         return [split for split in entry.splits if split not in entry.unlabelled]
+
+
+def draw(pool: Pool, setting: Setting, seed: int) -> Splits:
+    """Draw the data of a trial."""
+    if setting.name not in _DRAWS:
+        raise InputError(f"unknown setting {setting.name!r}", f"choose among {', '.join(_DRAWS)}")
+    value = setting.value or 0
+    if setting.name not in ("full", "noise") and (value < 1 or value != int(value)):
+        raise InputError(f"{setting.name} must be an integer, not {setting.value}")
+    try:
+        splits = _DRAWS[setting.name](pool, value if setting.name == "noise" else int(value), seed)
+    except InputError as error:
+        raise ImpossibleDraw(f"{pool.name} at {setting}: {error.message}", error.hint) from error
+    if np.count_nonzero(list(splits.train.class_counts.values())) < 2:
+        raise ImpossibleDraw(f"{pool.name} at {setting}: all rows have the same class", "request more rows")
+    return splits
+
+
+def noise_rows(pool: Pool, seeds: Iterable[int]) -> Rows:
+    """Return the rows of `noise`, which are the only ones that need noisy copies."""
+    pool = pool.reserved()
+    return np.unique(np.concatenate([_training_set(pool, NOISE_ROWS, seed) for seed in seeds]))
+
+
+def _full(pool: Pool, value: float, seed: int) -> Splits:
+    if pool.rule != "lacon":
+        return pool.splits(pool.usable)
+    rows = pool.usable if pool.name in LACON_WHOLE else pool.usable[cap_per_class(pool.labels, seed=seed)]
+    parts = lacon_train_split(pool.train.labels[rows], seed=seed)
+    return pool.splits(rows[parts.train], rows[parts.validation])
+
+
+def _train(pool: Pool, value: float, seed: int) -> Splits:
+    pool = pool.reserved()
+    size = min(int(value), len(pool.usable))
+    whole = pool.splits(pool.usable[stratified_sample(pool.labels, size, seed=_SUBSET)])
+    if size >= len(whole.validation):
+        return whole
+    # Validation would take most of the time if it had more rows than training.
+    fewer = whole.validation.select(stratified_sample(whole.validation.labels, size, seed=_SUBSET))
+    return replace(whole, validation=fewer)
+
+
+def _shots(pool: Pool, value: float, seed: int) -> Splits:
+    pool = pool.reserved()
+    return pool.splits(_training_set(pool, int(value), seed))
+
+
+def _per_class(pool: Pool, value: float, seed: int) -> Splits:
+    parts = few_shot_per_class(pool.labels, seed=seed, shots=int(value))
+    others = pool.usable[parts.validation] if pool.validation is None else None
+    return pool.splits(pool.usable[parts.train], others)
+
+
+def _rho(pool: Pool, value: float, seed: int) -> Splits:
+    ratio = int(value)
+    counts = np.bincount(pool.labels, minlength=len(pool.train.label_names))
+    rarest = int(np.argmin(np.where(counts > 0, counts, len(pool.train))))
+    drawn = imbalanced(pool.labels, ratio=ratio, seed=seed, minority=rarest)
+    rest = np.delete(pool.usable, drawn)
+    others = imbalanced(pool.train.labels[rest], ratio=ratio, seed=(seed, _HELD_OUT), minority=rarest)
+    return replace(pool.splits(pool.usable[drawn], rest[others]), minority=rarest)
+
+
+def _noise(pool: Pool, value: float, seed: int) -> Splits:
+    pool = pool.reserved()
+    rows = _training_set(pool, NOISE_ROWS, seed)
+    if not value:
+        return pool.splits(rows)
+    return pool.splits(add_copies(pool.train, rows, pool.copies, seed=seed, temperature=value))
+
+
+def _classes(pool: Pool, value: float, seed: int) -> Splits:
+    count, pool = int(value), pool.reserved()
+    pool = replace(pool, usable=pool.usable[pool.labels < count])
+    whole = pool.splits(pool.usable[cap_per_class(pool.labels, seed=seed, limit=1000)])
+    train, validation, test = (
+        part.first_classes(count) for part in (whole.train, whole.validation, whole.test)
+    )
+    return Splits(train, validation, test, pool.left_out)
+
+
+_DRAWS: Mapping[str, Callable[[Pool, float, int], Splits]] = {
+    "full": _full,
+    "train": _train,
+    "shots": _shots,
+    "per-class": _per_class,
+    "transfer": _per_class,
+    "rho": _rho,
+    "noise": _noise,
+    "classes": _classes,
+}
+
+
+def _training_set(pool: Pool, size: int, seed: int) -> Rows:
+    """Draw the training set of a seed as a stratified sample (SCL, section 4.1)."""
+    return pool.usable[stratified_sample(pool.labels, size, seed=(0, seed))]
 
 
 def _training_split(name: str, splits: Sequence[str]) -> str:
@@ -176,15 +353,18 @@ def _training_split(name: str, splits: Sequence[str]) -> str:
     raise InputError(f"{name} does not have a training split", f"choose one of its splits as {name}/SPLIT")
 
 
-def _first_of_each_text(data: LabelledTexts) -> Rows:
-    first: dict[tuple[str, ...], int] = {}
-    for row, key in enumerate(data.text_keys()):
-        first.setdefault(key, row)
-    return np.array(list(first.values()), dtype=np.int64)
-
-
 def _without(data: LabelledTexts, rows: Rows, parts: Sequence[LabelledTexts]) -> Rows:
-    """The rows whose text is in none of the parts."""
+    """Return the rows whose text is in none of the parts."""
     taken = {key for part in parts for key in part.text_keys()}
     keys = data.text_keys()
     return np.array([row for row in rows.tolist() if keys[row] not in taken], dtype=np.int64)
+
+
+def _checksum(data: LabelledTexts) -> str:
+    digest = hashlib.sha256(repr(data.label_names).encode())
+    for column in (data.texts, data.pairs or []):
+        for text in column:
+            encoded = text.encode("utf-8", "surrogatepass")
+            digest.update(len(encoded).to_bytes(8, "little") + encoded)
+    digest.update(data.labels.astype(data.labels.dtype.newbyteorder("<")).tobytes())
+    return digest.hexdigest()

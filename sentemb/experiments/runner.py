@@ -1,29 +1,42 @@
-"""Running the trials of an experiment, each once, whatever interrupts it."""
+"""Run the trials of an experiment, each once, regardless of interruptions."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import logging
+import os
+import signal
+import tempfile
+import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy.typing as npt
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from sentemb._files import check_writable
+from sentemb._machine import cores
 from sentemb.errors import InputError
+from sentemb.evaluation import schema
+from sentemb.evaluation.naming import slug
 from sentemb.evaluation.record import load_records, read_record, write_record
-from sentemb.evaluation.schema import Record, Trial
-from sentemb.experiments.eta import Eta, duration
-from sentemb.experiments.experiment import Experiment, PlannedTrial, default_options
-from sentemb.experiments.samplers import ImpossibleDraw
-from sentemb.experiments.workers import run_here, run_in_processes
+from sentemb.evaluation.schema import Record
+from sentemb.evaluation.suites import get_suite
+from sentemb.experiments.experiment import Experiment, Method, Trial, checked_model, default_options
+from sentemb.experiments.labelled_sets import ImpossibleDraw
+from sentemb.experiments.summary import metric_of, score_of
 from sentemb.training.recipes import RECIPES, recipes_of
 
 if TYPE_CHECKING:
@@ -35,23 +48,30 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 class Outcome(NamedTuple):
-    """What running a trial gave: a record that does not know its trial yet, and what it was computed from."""
+    """Result of a trial: a record without its trial, with predictions and gold values."""
 
     record: Record
     predictions: Arrays
     gold: Arrays
 
 
-class Prepared(NamedTuple):
-    """A trial that can be run, in this process or another, and the checksums of its data."""
+class Inputs(NamedTuple):
+    """A function that runs a trial, in this process or another, and the checksums of its data."""
 
     run: Callable[[], Outcome]
     checksums: Mapping[str, str]
 
 
+class Planned(NamedTuple):
+    """Settings and checksums of a trial, which decide its result together with its seed."""
+
+    settings: Mapping[str, Any]
+    checksums: Mapping[str, str]
+
+
 @dataclass(frozen=True)
 class Place:
-    """Where trials find their data and train their models, and who hears of it."""
+    """Folders of a study, and the function that takes its messages."""
 
     work: Path
     data_dir: str | Path | None = None
@@ -61,12 +81,12 @@ class Place:
 
 
 class TrialKind(ABC):
-    """What differs between kinds of experiments: which trials there are, and how one is run."""
+    """A kind of experiment: its trials, and how to run one."""
 
     suite: str
     parallel: ClassVar[bool] = True
     data_model: ClassVar[type[BaseModel]]  # of the experiment's table `data`
-    recipes: ClassVar[tuple[str, ...]]  # kinds of the recipes that its methods may have; none: no recipes
+    recipes: ClassVar[tuple[str, ...]]  # kinds of recipes that methods may have; empty if they have none
 
     def __init__(self, experiment: Experiment, data: Any, place: Place) -> None:
         for method in experiment.chosen if self.recipes else ():
@@ -77,53 +97,59 @@ class TrialKind(ABC):
                 )
         self.experiment, self.place = experiment, place
 
-    @abstractmethod
-    def trials(self) -> list[PlannedTrial]:
-        """The trials, those of the same data side by side."""
+    def trials(self) -> list[Trial]:
+        """Return all combinations, a whole seed before the next, and trials of the same data side by side."""
+        return [
+            Trial(method, names, setting, seed)
+            for seed in self.experiment.seeds
+            for names in self.groups()
+            for setting in self.experiment.settings
+            for method in self.methods(names)
+        ]
 
     @abstractmethod
-    def settings(self, trial: PlannedTrial) -> dict[str, Any]:
-        """All that a trial is trained with but seed and data, as JSON values; refuses what is wrong."""
+    def groups(self) -> Iterable[tuple[str, ...]]:
+        """Return the data sets of the trials. Each group is evaluated in one trial."""
+
+    def methods(self, names: tuple[str, ...]) -> Sequence[Method]:
+        """Return the methods with all options for some data sets."""
+        return self.experiment.chosen
 
     @abstractmethod
-    def prepare(self, trial: PlannedTrial) -> Prepared:
-        """Read or draw the data of a trial, the same at each call."""
+    def settings(self, trial: Trial) -> dict[str, Any]:
+        """Return all settings of a trial except seed and data, as JSON values. Refuse wrong ones."""
 
     @abstractmethod
-    def headline(self, record: Record) -> str:
-        """The number of a finished trial that a line of progress shows."""
+    def prepare(self, trial: Trial) -> Inputs:
+        """Read or draw the data of a trial. Every call returns the same data."""
 
-    def file_name(self, trial: PlannedTrial, planned: Planned) -> str | None:
-        """Name of the record; by default that of any record of the model."""
-        return None
+    def file_name(self, trial: Trial, planned: Planned) -> str | None:
+        """Return a file name that depends on all settings except the name of the base, and on the data."""
+        settings = {name: value for name, value in planned.settings.items() if name != "base"}
+        sets = [slug(name) for name in trial.datasets] if len(trial.datasets) == 1 else []
+        key = short_key([trial.method.recipe, settings, *sets, str(trial.setting), planned.checksums])
+        parts = [slug(trial.method.name), *sets, str(trial.setting), key, f"seed-{trial.seed}"]
+        return f"{'.'.join(parts)}.json"
 
-    def check(self, plan: Mapping[PlannedTrial, Planned], records: Sequence[Record]) -> None:  # noqa: B027
-        """Refuse a folder whose records cannot share a table with the trials."""
+    def check(self, plan: Mapping[Trial, Planned], records: Sequence[Record]) -> None:  # noqa: B027
+        """Raise InputError if records of the folder cannot share a table with the trials."""
 
-    def begin(self, trials: Sequence[PlannedTrial]) -> None:  # noqa: B027
-        """Do once what several of the trials need that are about to be run."""
+    def begin(self, trials: Sequence[Trial]) -> None:  # noqa: B027
+        """Do the work that several of the next trials share."""
 
-    def end(self, trial: PlannedTrial) -> None:  # noqa: B027
-        """Remove what a trial with a record no longer needs."""
-
-
-@dataclass(frozen=True, eq=False)
-class Planned:
-    """What decides a trial beside its seed."""
-
-    settings: Mapping[str, Any]
-    checksums: Mapping[str, str]
+    def end(self, trial: Trial) -> None:  # noqa: B027
+        """Remove files that a trial with a record does not need."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Task:
-    trial: PlannedTrial
-    prepared: Prepared
+class _Task(NamedTuple):
+    trial: Trial
+    inputs: Inputs
 
-    def run(self) -> Outcome:
-        """Run the trial; a failure names it."""
+    def run(self) -> tuple[Outcome, float]:
+        """Run the trial and return its outcome and seconds. Errors name it."""
+        started = time.perf_counter()
         try:
-            return self.prepared.run()
+            return self.inputs.run(), time.perf_counter() - started
         except InputError as error:
             raise InputError(f"{self.trial}: {error.message}", error.hint) from error
         except Exception as error:
@@ -131,83 +157,182 @@ class _Task:
             raise
 
 
+def run_experiment(
+    experiment: Experiment,
+    folder: Path,
+    *,
+    jobs: int = 1,
+    data_dir: str | Path | None = None,
+    work: Path | None = None,
+    keep_models: bool = False,
+    progress: ConsoleProgress | None = None,
+    announce: Callable[[str], None] | None = None,
+) -> list[Record]:
+    """Run the trials of an experiment that do not have a record yet.
+
+    A trial is identified by its method with all settings, the content of its base, its data and its seed. If
+    one of them changes, it is another trial. An interrupted training resumes from its checkpoint. A killed
+    trial has its whole record or none.
+
+    Args:
+        experiment: The experiment.
+        folder: Folder of the records. Several experiments may share it.
+        jobs: Number of processes that run trials. They share the cores.
+        data_dir: Folder of local data sets; `SENTEMB_DATA` by default.
+        work: Folder in which models are trained; `FOLDER/models` by default. A model is removed once it has
+            its record.
+        keep_models: Keep trained encoders.
+        progress: Progress display of trainings in this process.
+        announce: Called with a line for each finished trial, with the time left; the log by default.
+
+    Returns:
+        The record of every trial that its data allow, in the order of the grid. The others are announced and
+        skipped.
+
+    Raises:
+        InputError: A method refuses its settings or its data, and the error names the trial; the folder has
+            records of other rows; a record is damaged; or no trial is possible.
+
+    Example:
+        >>> run_experiment(load_experiment("ablations"), Path("runs/ablations"))  # doctest: +SKIP
+    """
+    say = announce or (progress.announce if progress is not None else logger.info)
+    kind = _kind_of(experiment)
+    data = checked_model(kind.data_model, experiment.data, f"{experiment.name}, data")
+    shown = progress if jobs == 1 else None
+    place = Place(work or folder / "models", data_dir, keep_models, shown, say)
+    return run_trials(kind(experiment, data, place), folder, jobs=jobs, announce=say)
+
+
+def data_fields(experiment: Experiment) -> Mapping[str, FieldInfo]:
+    """Return the fields of an experiment's table `data`."""
+    return _kind_of(experiment).data_model.model_fields
+
+
 def run_trials(
     kind: TrialKind, folder: Path, *, jobs: int = 1, announce: Callable[[str], None] = logger.info
 ) -> list[Record]:
-    """Run the trials that have no record yet; see `run_experiment`."""
+    """Run the trials of a kind that do not have a record yet; see `run_experiment`."""
     if jobs < 1:
         raise InputError(f"--jobs is {jobs}", "use --jobs 1 or more")
     check_writable(folder)
     plan = _plan(kind, announce)
     there = load_records([folder], suite=kind.suite) if any(folder.glob("*.json")) else []
     kind.check(plan, there)
+    name = kind.experiment.name
     records = {
-        trial: record
-        for trial, one in plan.items()
-        for record in there
-        if _is_of(record, kind.experiment.name, trial, one)
+        trial: record for trial, one in plan.items() for record in there if _is_of(record, name, trial, one)
     }
-    eta = Eta(jobs)
-    for trial, record in records.items():
-        kind.end(trial)  # what a kill left of it
-        if (seconds := record.environment.seconds.get("total")) is not None:
-            eta.note(trial, seconds)
+    seconds = {
+        trial: taken
+        for trial, record in records.items()
+        if (taken := record.environment.seconds.get("total")) is not None
+    }
+    for trial in records:
+        kind.end(trial)  # files that a kill left
     left = [trial for trial in plan if trial not in records]
-    announce(f"{len(plan)} trials, {len(records)} already finished{eta.remaining(left)}")
+    announce(f"{len(plan)} trials, {len(records)} already finished{_remaining(left, seconds, jobs)}")
     kind.begin(left)
     tasks = (_Task(trial, kind.prepare(trial)) for trial in list(left))
     processes = min(jobs, max(len(left), 1)) if kind.parallel else 1
-    run = run_here if processes == 1 else partial(run_in_processes, jobs=processes)
-    with closing(run(_Task.run, tasks)) as ended:
-        for task, outcome, seconds in ended:
-            trial = task.trial
-            record = _complete(outcome.record, kind.experiment.name, trial, plan[trial], seconds)
-            name = kind.file_name(trial, plan[trial])
-            path = write_record(record, outcome.predictions, outcome.gold, folder, name=name)
+    with closing(_run_tasks(tasks, processes)) as ended:
+        for trial, outcome, taken in ended:
+            record = _complete(outcome.record, name, trial, plan[trial], taken)
+            file = kind.file_name(trial, plan[trial])
+            path = write_record(record, outcome.predictions, outcome.gold, folder, name=file)
             records[trial] = read_record(path)
             kind.end(trial)
             left.remove(trial)
-            eta.note(trial, seconds)
+            seconds[trial] = taken
             announce(
-                f"[{len(plan) - len(left)}/{len(plan)}] {trial}: {kind.headline(record)}, "
-                f"{duration(seconds)}{eta.remaining(left)}"
+                f"[{len(plan) - len(left)}/{len(plan)}] {trial}: {_headline(record)}, "
+                f"{_duration(taken)}{_remaining(left, seconds, jobs)}"
             )
     return [records[trial] for trial in plan]
 
 
-def _is_of(record: Record, experiment: str, trial: PlannedTrial, planned: Planned) -> bool:
-    """Whether a record is that of a trial."""
-    made = record.trial
-    if made is None or (made.experiment, made.method, record.seed) != (
-        experiment,
-        trial.method.name,
-        trial.seed,
-    ):
-        return False
-    checksums = record.details.get("checksums") or {one.name: one.sha256 for one in record.datasets}
-    # What the base is called does not decide the weights where its content is known.
-    other = {*differing(record, planned.settings)}
-    other -= {"base"} if "start_fingerprint" in planned.settings else set()
-    return not other and made.setting == trial.setting.as_dict() and checksums == planned.checksums
+def differing(record: Record, planned: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of settings that differ. A setting that a record lacks has its default."""
+    defaults, recorded = default_options(record.suite), record.trial.options if record.trial else {}
+    for name in sorted(recorded.keys() | planned.keys()):
+        first, second = (side.get(name, defaults.get(name)) for side in (recorded, planned))
+        if _json(first) != _json(second):
+            yield name
 
 
-def short_key(values: Any) -> str:
-    """Eight hexadecimal digits that tell JSON values from others."""
-    return hashlib.sha256(_written(values).encode()).hexdigest()[:8]
+def _run_tasks(tasks: Iterable[_Task], jobs: int) -> Generator[tuple[Trial, Outcome, float], None, None]:
+    """Run tasks in this process, or in several that share the cores, and yield results with seconds.
+
+    Two processes of one thread take less time than one of two threads if batches are small. The processes are
+    spawned, because torch does not survive a fork. Each holds one end of a pipe, and ends when the other end
+    is closed: by this function, or by the system when this process dies.
+    """
+    if jobs == 1:
+        yield from ((task.trial, *task.run()) for task in tasks)
+        return
+    context = get_context("spawn")
+    theirs, ours = context.Pipe(duplex=False)
+    # Temporary files of a killed process are removed with the folder.
+    scratch = tempfile.TemporaryDirectory(prefix="sentemb-study-", ignore_cleanup_errors=True)
+    arguments = (theirs, max(1, cores() // jobs), scratch.name)
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start, initargs=arguments)
+    waiting = iter(tasks)
+    running: dict[Future[tuple[Outcome, float]], Trial] = {}
+    try:
+        while True:
+            while len(running) < jobs and (task := next(waiting, None)) is not None:
+                running[pool.submit(task.run)] = task.trial
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                yield running.pop(future), *future.result()
+    except BrokenProcessPool:
+        raise InputError(
+            "a worker process was killed, probably because the machine ran out of memory",
+            "run the same command with fewer --jobs; finished trials are kept",
+        ) from None
+    finally:
+        ours.close()
+        pool.shutdown(cancel_futures=True)
+        scratch.cleanup()
 
 
-def _written(values: Any) -> str:
-    return json.dumps(values, sort_keys=True, allow_nan=False)
+def _start(pipe: Connection, threads: int, scratch: str) -> None:
+    import torch
+
+    tempfile.tempdir = scratch
+    torch.set_num_threads(threads)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process decides what Ctrl-C does
+    threading.Thread(target=_end_with, args=(pipe,), daemon=True).start()
 
 
-def _plan(kind: TrialKind, announce: Callable[[str], None]) -> dict[PlannedTrial, Planned]:
+def _end_with(pipe: Connection) -> None:
+    pipe.poll(None)  # returns when the other end is closed, because nothing is ever sent
+    os._exit(1)
+
+
+def _kind_of(experiment: Experiment) -> type[TrialKind]:
+    if experiment.kind == "classification":
+        from sentemb.experiments.classification import ClassificationTrials
+
+        return ClassificationTrials
+    if experiment.kind == "multitask":
+        from sentemb.experiments.multitask import MultiTaskTrials
+
+        return MultiTaskTrials
+    from sentemb.experiments.sts import FrozenTrials, StsTrials
+
+    return FrozenTrials if experiment.kind == "frozen" else StsTrials
+
+
+def _plan(kind: TrialKind, announce: Callable[[str], None]) -> dict[Trial, Planned]:
     trials = kind.trials()
     if not trials:
         raise InputError("an experiment needs at least one method, data set, setting and seed")
     if len(set(trials)) < len(trials):
         raise InputError("two trials of the experiment are identical", "list each method, set and seed once")
     settings = {trial: _settings_of(kind, trial) for trial in trials}  # all errors, before any data is read
-    plan: dict[PlannedTrial, Planned] = {}
+    plan: dict[Trial, Planned] = {}
     impossible: dict[str, ImpossibleDraw] = {}
     for trial in trials:
         try:
@@ -217,16 +342,15 @@ def _plan(kind: TrialKind, announce: Callable[[str], None]) -> dict[PlannedTrial
     for place, reason in impossible.items():
         announce(f"skipped: {place}: {reason.message}")
     if not plan:
-        raise InputError(
-            "the experiment does not have a trial that can run", next(iter(impossible.values())).message
-        )
+        reason = next(iter(impossible.values()))
+        raise InputError("the experiment does not have a trial that can run", reason.message)
     return plan
 
 
-def _settings_of(kind: TrialKind, trial: PlannedTrial) -> Mapping[str, Any]:
+def _settings_of(kind: TrialKind, trial: Trial) -> Mapping[str, Any]:
     try:
         settings = kind.settings(trial)
-        _written(settings)
+        _json(settings)
     except InputError as error:
         raise InputError(f"{trial.method.name}: {error.message}", error.hint) from error
     except (TypeError, ValueError) as error:
@@ -234,24 +358,62 @@ def _settings_of(kind: TrialKind, trial: PlannedTrial) -> Mapping[str, Any]:
     return settings
 
 
-def _complete(record: Record, experiment: str, trial: PlannedTrial, one: Planned, seconds: float) -> Record:
-    recorded = Trial(
-        experiment=experiment,
-        method=trial.method.name,
-        setting=trial.setting.as_dict(),
-        options=json.loads(_written(one.settings)),
-    )
-    details = {**record.details, "checksums": dict(one.checksums)}
+def _is_of(record: Record, experiment: str, trial: Trial, planned: Planned) -> bool:
+    """Return whether a record is that of a trial."""
+    made, wanted = record.trial, (experiment, trial.method.name, trial.setting.as_dict(), trial.seed)
+    if made is None or (made.experiment, made.method, made.setting, record.seed) != wanted:
+        return False
+    checksums = record.details.get("checksums") or {one.name: one.sha256 for one in record.datasets}
+    # The name of the base does not decide the weights if its content is known.
+    ignored = {"base"} if "start_fingerprint" in planned.settings else set()
+    return checksums == planned.checksums and not {*differing(record, planned.settings)} - ignored
+
+
+def _complete(record: Record, experiment: str, trial: Trial, one: Planned, seconds: float) -> Record:
+    options = json.loads(_json(one.settings))
+    method, setting = trial.method.name, trial.setting.as_dict()
     taken = {**record.environment.seconds, "total": seconds}
-    environment = record.environment.model_copy(update={"seconds": taken})
-    changes = {"trial": recorded, "details": details, "environment": environment}
-    return record.model_copy(update={**changes, "base": recorded.options.get("base", record.base)})
+    return record.model_copy(
+        update={
+            "trial": schema.Trial(experiment=experiment, method=method, setting=setting, options=options),
+            "details": {**record.details, "checksums": dict(one.checksums)},
+            "environment": record.environment.model_copy(update={"seconds": taken}),
+            "base": options.get("base", record.base),
+        }
+    )
 
 
-def differing(record: Record, planned: Mapping[str, Any]) -> Iterator[str]:
-    """The names whose values differ, as JSON has them; what a record does not know yet is at its default."""
-    defaults, recorded = default_options(record.suite), record.trial.options if record.trial else {}
-    for name in sorted(recorded.keys() | planned.keys()):
-        values = [side.get(name, defaults.get(name)) for side in (recorded, planned)]
-        if _written(values[0]) != _written(values[1]):
-            yield name
+def _headline(record: Record) -> str:
+    """Return the mean score of the data sets, or the score of all of them together."""
+    overall = score_of(record, schema.OVERALL)
+    scores = [score_of(record, one.name) for one in record.datasets] if overall is None else [overall]
+    scale = get_suite(record.suite).scale
+    mean = 100 / scale * fmean(score for score in scores if score is not None)
+    return f"{metric_of(record)} {mean:.{1 if scale == 1 else 2}f}"
+
+
+def _remaining(left: Iterable[Trial], seconds: Mapping[Trial, float], jobs: int) -> str:
+    """Return the expected time of trials as the end of a line, from finished trials."""
+    taken: dict[object, list[float]] = {}
+    for trial, value in seconds.items():
+        for group in ((trial.method.name, trial.datasets, trial.setting), None):
+            taken.setdefault(group, []).append(value)
+    groups = [(trial.method.name, trial.datasets, trial.setting) for trial in left if seconds]
+    expected = sum(fmean(taken.get(group, taken[None])) for group in groups)
+    return f", about {_duration(expected / jobs)} left" if groups else ""
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def short_key(values: Any) -> str:
+    """Return eight hexadecimal digits that identify JSON values."""
+    return hashlib.sha256(_json(values).encode()).hexdigest()[:8]
+
+
+def _json(values: Any) -> str:
+    return json.dumps(values, sort_keys=True, allow_nan=False)

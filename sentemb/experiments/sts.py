@@ -1,4 +1,4 @@
-"""Trials that train or adapt an encoder and evaluate it on sets of scored pairs; and encoders as they are."""
+"""Trials that train or adapt an encoder, or take it frozen, and evaluate it on scored pairs."""
 
 from __future__ import annotations
 
@@ -22,12 +22,10 @@ from sentemb.errors import InputError
 from sentemb.evaluation.environment import command_line
 from sentemb.evaluation.record import load_predictions
 from sentemb.evaluation.schema import Record
-from sentemb.evaluation.scoring import checksum_of
-from sentemb.evaluation.sts import evaluate_pairs, load_sets
+from sentemb.evaluation.sts import checksum_of, evaluate_pairs, load_sets
 from sentemb.evaluation.suites import get_suite
-from sentemb.experiments.experiment import Experiment, Method, PlannedTrial, Setting, grid, joined, portable
-from sentemb.experiments.runner import Outcome, Place, Planned, Prepared, TrialKind, differing
-from sentemb.experiments.validation import Written
+from sentemb.experiments.experiment import Experiment, Method, Trial, Written, joined, portable
+from sentemb.experiments.runner import Inputs, Outcome, Place, Planned, TrialKind, differing
 from sentemb.losses import ViewCache
 from sentemb.modules import load
 from sentemb.training import resolve, train
@@ -39,15 +37,14 @@ from sentemb.transforms import add_flow, add_whitening
 from sentemb.transforms.sentences import Sentences, load_sentences
 
 TRANSFORMS: tuple[str, ...] = ("whitening", "flow")
-# Where things lie does not decide the weights, and the seed has a record of its own.
+# Folders do not decide the weights, and the seed has a field of its own.
 _NO_SETTING = ("output", "data_dir", "seeds")
 _NO_SETTING_OF_TRANSFORMS = (*_NO_SETTING, "cache_dir", "recipe", "preset", "columns", "seed")
-# The trials of a process share one computation of the frozen encoder's views.
-_VIEWS = ViewCache()
+_VIEWS = ViewCache()  # the trials of a process compute the views of a frozen encoder once
 
 
 class StsData(Written):
-    """What an experiment evaluated on scored pairs wants to know: its table `data`."""
+    """Data options of an experiment on scored pairs: its table `data`."""
 
     suite: Literal["sts", "multilingual"] = Field(
         "sts", description="aggregation of subsets and correlation measure"
@@ -59,7 +56,7 @@ class StsData(Written):
 
 
 class StsTrials(TrialKind):
-    """Each method trained once for every seed, and evaluated on all sets together.
+    """Methods by seeds, each trained once and evaluated on all sets together.
 
     A method's recipe is one of `sentemb train`, or `flow` or `whitening`, which is fitted on a frozen
     encoder. A loss of your own is the option `loss = "FILE.py:CLASS"` of a recipe.
@@ -69,63 +66,65 @@ class StsTrials(TrialKind):
     recipes = ("contrastive", *TRANSFORMS)
 
     def __init__(self, experiment: Experiment, data: StsData, place: Place) -> None:
-        super().__init__(experiment, data, place)
+        super().__init__(experiment.replace(values=()), data, place)
         self.suite = data.suite
         self._data = data
         names = experiment.datasets or get_suite(data.suite).sets
         self._pairs = load_sets(names, data_dir=place.data_dir, check_rows=data.check_rows)
         self._sample: Sentences | None = None
 
-    def trials(self) -> list[PlannedTrial]:
-        """A whole seed before the next."""
-        names = tuple(one.name for one in self._pairs)
-        return grid(self.experiment.seeds, [names], [Setting("full")], lambda _: self._methods())
+    def groups(self) -> list[tuple[str, ...]]:
+        """Return all sets as one group."""
+        return [tuple(one.name for one in self._pairs)]
 
-    def settings(self, trial: PlannedTrial) -> dict[str, Any]:
-        """All that decides the weights beside the seed."""
-        options = trial.method.options
-        fitted = trial.method.recipe in TRANSFORMS
-        config = _transform_config(trial.method) if fitted else self._config(trial.method, 1)
-        left_out = _NO_SETTING_OF_TRANSFORMS if fitted else _NO_SETTING
-        described = {name: value for name, value in config.values().items() if name not in left_out}
+    def methods(self, names: tuple[str, ...]) -> list[Method]:
+        """Return the methods with the settings of the experiment."""
+        base = {} if self.experiment.base is None else {"base": self.experiment.base}
+        below = {**self.experiment.options, **base}
+        return [
+            dataclasses.replace(one, options=joined(below, one.options)) for one in self.experiment.chosen
+        ]
+
+    def settings(self, trial: Trial) -> dict[str, Any]:
+        """Return all settings that decide the weights, except the seed."""
+        method, fitted = trial.method, trial.method.recipe in TRANSFORMS
+        values = (_transform_config(method) if fitted else self._config(method, 1)).values()
+        ignored = _NO_SETTING_OF_TRANSFORMS if fitted else _NO_SETTING
+        described = {name: value for name, value in values.items() if name not in ignored}
         described["base"] = portable(described["base"])
-        return {**described, **self._sample_source()} if options.get("data") == "sample" else described
+        if method.options.get("data") == "sample":
+            columns = None if self._data.columns is None else ",".join(self._data.columns)
+            source = {"nli": self._data.sample, "columns": columns, "pairs": self._data.pairs}
+            described |= {**source, "data": "sample"}
+        return described
 
-    def prepare(self, trial: PlannedTrial) -> Prepared:
-        """Find the sentences; the recipes read their data themselves."""
+    def prepare(self, trial: Trial) -> Inputs:
+        """Find the sentences. Recipes read their data themselves."""
         method, folder = trial.method, self._folder(trial)
         if method.recipe in TRANSFORMS:
-            return self._prepared(
+            return self._inputs(
                 trial, partial(_fit_transform, folder, method, trial.seed, self._sentences(method))
             )
         config = self._config(method, trial.seed or 0, folder)
-        return self._prepared(trial, partial(_train, config, self.place.progress))
+        return self._inputs(trial, partial(_train, config, self.place.progress))
 
-    def _prepared(self, trial: PlannedTrial, make: Callable[[], TextEncoder]) -> Prepared:
-        return Prepared(
-            partial(_evaluate, make, self._pairs, self.suite, trial.seed),
-            {one.name: checksum_of(one) for one in self._pairs},
-        )
+    def _inputs(self, trial: Trial, make: Callable[[], TextEncoder]) -> Inputs:
+        checksums = {one.name: checksum_of(one) for one in self._pairs}
+        return Inputs(partial(_evaluate, make, self._pairs, self.suite, trial.seed), checksums)
 
-    def headline(self, record: Record) -> str:
-        """The average, or the mean of whatever sets there are."""
-        measure = get_suite(self.suite).measure
-        scores = [
-            one.value for one in record.scores if one.metric == measure and one.protocol == record.protocol
-        ]
-        return f"{measure} {sum(scores) / len(scores):.2f}"
+    def file_name(self, trial: Trial, planned: Planned) -> None:
+        """Name the record like any record of the model."""
 
-    def check(self, plan: Mapping[PlannedTrial, Planned], records: Sequence[Record]) -> None:
-        """Refuse a record of a trial's model that was trained otherwise, or evaluated on other sets."""
+    def check(self, plan: Mapping[Trial, Planned], records: Sequence[Record]) -> None:
+        """Refuse a record of a trial's model with other settings or other sets."""
         there = {(one.model, one.seed): one for one in records}
         for trial, planned in plan.items():
             record = there.get((self._folder(trial).name, trial.seed))
             if record is None:
                 continue
             if record.trial is None or record.trial.experiment != self.experiment.name:
-                raise InputError(
-                    f"a record of {record.model} already exists", "choose another --output folder"
-                )
+                hint = "choose another --output folder"
+                raise InputError(f"a record of {record.model} already exists", hint)
             other = list(differing(record, planned.settings))
             if {one.name: one.sha256 for one in record.datasets} != planned.checksums:
                 other.append("sets")
@@ -135,21 +134,13 @@ class StsTrials(TrialKind):
                     "use the same values, or another --output folder",
                 )
 
-    def end(self, trial: PlannedTrial) -> None:
+    def end(self, trial: Trial) -> None:
         """Remove the model."""
         if not self.place.keep_models:
             remove_folder(self._folder(trial))
 
-    def _methods(self) -> list[Method]:
-        below: dict[str, Any] = dict(self.experiment.options)
-        if self.experiment.base is not None:
-            below["base"] = self.experiment.base
-        return [
-            dataclasses.replace(one, options=joined(below, one.options)) for one in self.experiment.chosen
-        ]
-
-    def _folder(self, trial: PlannedTrial) -> Path:
-        """Where the model is trained; the name of the folder is that of the model."""
+    def _folder(self, trial: Trial) -> Path:
+        """Return the folder in which the model is trained, whose name is that of the model."""
         base = name_of(self._base(trial.method))
         name = self.experiment.model.format(base=base, method=trial.method.name)
         return self.place.work / (name if trial.seed is None else f"{name}-seed-{trial.seed}")
@@ -157,15 +148,12 @@ class StsTrials(TrialKind):
     def _base(self, method: Method) -> str:
         return str(method.options["base"]) if "base" in method.options else self._config(method, 1).base
 
-    def _config(self, method: Method, seed: int, output: Path = Path("unused")) -> TrainConfig:
-        options = {
-            **method.options,
-            "data_dir": None if self.place.data_dir is None else str(self.place.data_dir),
-        }
-        if options.get("data") == "sample":
-            options["data"] = str(self._sample_file(write=output != Path("unused")))
-        overrides = {**options, "output": str(output), "seeds": (seed,)}
-        config: TrainConfig = resolve(method.recipe, overrides=overrides)
+    def _config(self, method: Method, seed: int, output: Path | None = None) -> TrainConfig:
+        data_dir = None if self.place.data_dir is None else str(self.place.data_dir)
+        overrides = {**method.options, "data_dir": data_dir, "output": str(output or "unused")}
+        if method.options.get("data") == "sample":
+            overrides["data"] = str(self._sample_file(write=output is not None))
+        config: TrainConfig = resolve(method.recipe, overrides={**overrides, "seeds": (seed,)})
         return config
 
     def _sentences(self, method: Method) -> Sentences:
@@ -173,29 +161,24 @@ class StsTrials(TrialKind):
         return self._sampled() if source == "sample" else load_sentences(source, data_dir=self.place.data_dir)
 
     def _sampled(self) -> Sentences:
-        """As many pairs as asked for, always the same."""
+        """Draw the pairs of the sample, the same at each call."""
         if self._sample is None:
-            pairs = draw_pairs(
-                self._data.sample, self._data.columns, count=self._data.pairs, data_dir=self.place.data_dir
-            )
+            data = self._data
+            pairs = draw_pairs(data.sample, data.columns, count=data.pairs, data_dir=self.place.data_dir)
             self._sample = Sentences(*pairs)
         return self._sample
 
     def _sample_file(self, *, write: bool) -> Path:
-        """The sample's sentences one by one, for recipes that train on sentences."""
+        """Return a file with the sentences of the sample, for recipes that train on single sentences."""
         path = self.place.work.parent / "sample-sentences.jsonl"
         if write and not path.exists():
             texts = [text for pair in zip(*self._sampled(), strict=True) for text in pair]  # type: ignore[arg-type]
             write_text(path, "".join(json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in texts))
         return path
 
-    def _sample_source(self) -> dict[str, Any]:
-        columns = None if self._data.columns is None else ",".join(self._data.columns)
-        return {"nli": self._data.sample, "columns": columns, "pairs": self._data.pairs, "data": "sample"}
-
 
 class FrozenTrials(StsTrials):
-    """Encoders that nothing trains: poolings, and transforms fitted on their vectors.
+    """Frozen encoders: poolings, and transforms fitted on their vectors.
 
     The sentences are encoded once for all of them. A method's recipe is a pooling, `whitening` or `flow`.
     """
@@ -203,33 +186,33 @@ class FrozenTrials(StsTrials):
     parallel = False
     recipes = ()
 
-    def begin(self, trials: Sequence[PlannedTrial]) -> None:
-        """Make all encoders at once; what is fitted on is encoded once for all seeds."""
+    def begin(self, trials: Sequence[Trial]) -> None:
+        """Make all encoders. Sentences to fit transforms are encoded once for all seeds."""
         if not trials:
             return
         with tempfile.TemporaryDirectory() as vectors:
             models = {self._folder(trial).name: self._model(trial, vectors) for trial in trials}
         self._encoders = dict(zip(models, encode_together(models), strict=True))
 
-    def trials(self) -> list[PlannedTrial]:
-        """Only the flow is drawn: the others have one trial, without a seed."""
+    def trials(self) -> list[Trial]:
+        """Return a trial per seed for the flow, and one without a seed for the other methods."""
         planned = [
             trial if trial.method.recipe == "flow" else dataclasses.replace(trial, seed=None)
             for trial in super().trials()
         ]
         return list(dict.fromkeys(planned))
 
-    def settings(self, trial: PlannedTrial) -> dict[str, Any]:
-        """Base and pooling, and what is fitted."""
+    def settings(self, trial: Trial) -> dict[str, Any]:
+        """Return base and pooling, or the settings of the transform."""
         if trial.method.recipe in TRANSFORMS:
             return super().settings(trial)
         return {"base": portable(self._base(trial.method)), "pooling": trial.method.recipe}
 
-    def prepare(self, trial: PlannedTrial) -> Prepared:
+    def prepare(self, trial: Trial) -> Inputs:
         """Take the encoder that `begin` made."""
-        return self._prepared(trial, lambda: self._encoders[self._folder(trial).name])
+        return self._inputs(trial, lambda: self._encoders[self._folder(trial).name])
 
-    def _model(self, trial: PlannedTrial, vectors: str) -> SentenceTransformer:
+    def _model(self, trial: Trial, vectors: str) -> SentenceTransformer:
         method = trial.method
         if method.recipe not in TRANSFORMS:
             return load(self._base(method), pooling=method.recipe)  # type: ignore[arg-type]
@@ -240,15 +223,15 @@ class FrozenTrials(StsTrials):
 
 
 def _train(config: TrainConfig, progress: ConsoleProgress | None) -> TextEncoder:
-    """Train, or find the finished model of a killed run."""
+    """Train, or load the finished model of a killed run."""
     if RunFolder(Path(config.output)).status() != "finished":
         train(config, resume=True, progress=progress, view_cache=_VIEWS)
     return load_encoder(config.output)
 
 
 def _fit_transform(folder: Path, method: Method, seed: int | None, sentences: Sentences) -> TextEncoder:
-    """Fit a transform, or find the model of a killed run."""
-    if not folder.exists():  # made as a whole
+    """Fit a transform, or load the model of a killed run."""
+    if not folder.exists():
         with tempfile.TemporaryDirectory() as vectors, new_folder(folder) as partial_folder:
             model = _transformed(method, seed, sentences, vectors)
             model.save(str(partial_folder), create_model_card=False)
@@ -263,7 +246,7 @@ def _evaluate(
 
 
 def _transform_config(method: Method) -> FlowRunConfig | WhiteningRunConfig:
-    """The recipe of a transform; an experiment's other options are for its trainings."""
+    """Return the recipe of a transform. Other options of an experiment are for its trainings."""
     own = {name: method.options[name] for name in ("base", "pooling", "data") if name in method.options}
     config: FlowRunConfig | WhiteningRunConfig = resolve(method.recipe, overrides={**own, "output": "unused"})
     return config

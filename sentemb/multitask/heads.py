@@ -1,4 +1,4 @@
-"""The heads of the three tasks on one sentence vector."""
+"""The heads and losses of the three tasks on one sentence vector."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from sentemb._vectors import full_precision, unit_vectors
 from sentemb.errors import InputError
 from sentemb.modules.heads import check_count, check_probability, check_width
-from sentemb.multitask.tasks import TASKS
-from sentemb.training.config.multitask import Sharing, Task
+from sentemb.multitask.tasks import HIGHEST_SCORE, TASKS
+from sentemb.training.config.multitask import Sharing, SimilarityTarget, Task
 
 
 class TaskHeads(nn.Module):
@@ -55,22 +56,26 @@ class TaskHeads(nn.Module):
             )
         self.width, self.classes, self.dropout = width, classes, dropout
         self.sharing: Sharing = sharing
-        last = nn.Sequential(nn.Dropout(dropout), nn.Linear(width, classes))
-        self.sentiment = last if sharing == "none" else nn.Sequential(*self._first(), *last)
-        self.first = nn.ModuleDict()
-        self.second = nn.ModuleDict()
+
+        def layer(outputs: int) -> list[nn.Module]:
+            return [nn.Dropout(dropout), nn.Linear(width, outputs)]
+
+        last = layer(classes)
+        self.sentiment = nn.Sequential(*(last if sharing == "none" else [*layer(width), nn.ReLU(), *last]))
+        self.first, self.second = nn.ModuleDict(), nn.ModuleDict()
         self.bilinear: nn.Bilinear | None = None
-        if sharing != "none":
-            for task in TASKS[1:]:
-                first, second = self._names(task)
-                if first not in self.first:
-                    self.first[first] = self._first()
-                if second not in self.second:
-                    self.second[second] = nn.Sequential(nn.Dropout(dropout), nn.Linear(width, width))
-            self.bilinear = nn.Bilinear(width, width, 1)
+        if sharing == "none":
+            return
+        for task in TASKS[1:]:
+            first, second = self._names(task)
+            if first not in self.first:
+                self.first[first] = nn.Sequential(*layer(width), nn.ReLU())
+            if second not in self.second:
+                self.second[second] = nn.Sequential(*layer(width))
+        self.bilinear = nn.Bilinear(width, width, 1)
 
     def forward(self, task: Task, *vectors: Tensor) -> Tensor:
-        """What a task predicts.
+        """Return what a task predicts.
 
         Args:
             task: The task.
@@ -84,7 +89,10 @@ class TaskHeads(nn.Module):
         if task == "sentiment":
             logits: Tensor = self.sentiment(*vectors)  # (n, classes)
             return logits
-        first, second = (self._transform(task, one) for one in vectors)  # each (n, d)
+        if self.sharing != "none":
+            first_layer, second_layer = self._names(task)
+            vectors = tuple(self.second[second_layer](self.first[first_layer](one)) for one in vectors)
+        first, second = vectors  # each (n, d)
         if task == "paraphrase" and self.bilinear is not None:
             # Autocast has no bilinear form: the vectors take the type of its weight here.
             kind = self.bilinear.weight.dtype
@@ -93,26 +101,47 @@ class TaskHeads(nn.Module):
         return pair_cosines(first, second)
 
     def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as JSON values."""
+        """Return the constructor's arguments, as JSON values."""
         return {name: getattr(self, name) for name in ("width", "classes", "sharing", "dropout")}
 
-    def _first(self) -> nn.Sequential:
-        return nn.Sequential(nn.Dropout(self.dropout), nn.Linear(self.width, self.width), nn.ReLU())
-
     def _names(self, task: Task) -> tuple[str, str]:
-        """The first and second layer of a pair task. A shared one has one name, so it is saved once."""
+        """Return the layers of a pair task. A shared one has one name, so it is saved once."""
         first = task if self.sharing == "separate" else "pair"
         return first, "pair" if self.sharing == "full" else task
 
-    def _transform(self, task: Task, vectors: Tensor) -> Tensor:
-        if self.sharing == "none":
-            return vectors
-        first, second = self._names(task)
-        transformed: Tensor = self.second[second](self.first[first](vectors))  # (n, d)
-        return transformed
-
 
 def pair_cosines(first: Tensor, second: Tensor) -> Tensor:
-    """Cosine of every vector with its counterpart."""
+    """Return the cosine of every vector with its counterpart, `(n,)`."""
     with torch.autocast(first.device.type, enabled=False):
         return (unit_vectors(first) * unit_vectors(full_precision(second))).sum(dim=1)
+
+
+def task_loss(
+    task: Task,
+    predicted: Tensor,
+    labels: Tensor,
+    *,
+    similarity_target: SimilarityTarget = "fraction",
+    nominal_rows: int | None = None,
+) -> Tensor:
+    """Return the loss of a batch: cross-entropy, binary cross-entropy or squared error.
+
+    The paper does not name the loss of similarity. With `nominal_rows` the sum of sentiment's losses is
+    divided by that number.
+    """
+    with torch.autocast(predicted.device.type, enabled=False):
+        predicted = full_precision(predicted)
+        if task == "sentiment":
+            rows = len(labels) if nominal_rows is None else nominal_rows
+            return functional.cross_entropy(predicted, labels.long(), reduction="sum") / rows
+        labels = labels.to(predicted.dtype)
+        if task == "paraphrase":
+            return functional.binary_cross_entropy_with_logits(predicted, labels)
+        if similarity_target == "fraction":
+            return functional.mse_loss(predicted, labels / HIGHEST_SCORE)
+        return functional.mse_loss(scores_of(predicted, shifted=similarity_target == "shifted"), labels)
+
+
+def scores_of(cosines: Tensor, *, shifted: bool) -> Tensor:
+    """Return the scores that cosines stand for."""
+    return HIGHEST_SCORE * ((cosines + 1) / 2 if shifted else cosines)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import add
 from typing import get_args
 
 import torch
@@ -63,20 +65,31 @@ def project_conflicts(
     Reference:
         Yu, Kumar, Gupta, Levine, Hausman and Finn: Gradient Surgery for Multi-Task Learning. NeurIPS 2020.
     """
-    _check(gradients, reduction, preset)
-    released = preset == "released"
-    tasks = len(gradients)
+    for option, value, choices in (("reduction", reduction, Reduction), ("preset", preset, Preset)):
+        if value not in get_args(choices):
+            raise InputError(
+                f"gradient surgery does not support {option} {value!r}",
+                f"choose {' or '.join(get_args(choices))}",
+            )
+    if not gradients or len({len(one) for one in gradients}) != 1:
+        raise InputError(
+            "gradient surgery needs the gradient of every parameter from each task",
+            "pass one entry per parameter, and None if a task does not use it",
+        )
+    released, tasks = preset == "released", len(gradients)
     columns = list(zip(*gradients, strict=True))
     shared = [all(entry is not None for entry in column) for column in columns]
     compared = [column for column, common in zip(columns, shared, strict=True) if common or released]
-    orders = released_orders(tasks, generator) if released else visiting_orders(tasks, generator)
+    orders = visiting_orders(tasks, generator, preset)
     weights = projection_weights(_products(compared, tasks), orders).sum(dim=0)  # (tasks,)
     combined: list[Tensor | None] = []
     for column, common in zip(columns, shared, strict=True):
-        projected = common or released
-        divided = common if released else reduction == "mean"
-        factors = weights if projected else torch.ones_like(weights)
-        combined.append(_combined(column, (factors / tasks if divided else factors).tolist()))
+        factors = weights if common or released else torch.ones_like(weights)
+        if common if released else reduction == "mean":
+            factors = factors / tasks
+        pairs = zip(factors.tolist(), column, strict=True)
+        terms = [factor * gradient for factor, gradient in pairs if gradient is not None]
+        combined.append(reduce(add, terms) if terms else None)
     return combined
 
 
@@ -92,19 +105,30 @@ def projection_weights(products: Tensor, orders: Sequence[Sequence[int]]) -> Ten
     return weights
 
 
-def visiting_orders(tasks: int, generator: random.Random) -> list[list[int]]:
-    """Draw for each task the order in which it visits the others."""
-    return [generator.sample([j for j in range(tasks) if j != i], tasks - 1) for i in range(tasks)]
+def visiting_orders(tasks: int, generator: random.Random, preset: Preset) -> list[list[int]]:
+    """Draw for each task the order in which it visits the others.
 
-
-def released_orders(tasks: int, generator: random.Random) -> list[list[int]]:
-    """Draw the orders of the released code: one list of all tasks, itself too, shuffled again for each."""
-    visited = list(range(tasks))
-    orders = []
-    for _ in range(tasks):
-        generator.shuffle(visited)
-        orders.append(list(visited))
+    Those of the released code have all tasks, itself too, in one list that is shuffled again for each.
+    """
+    visited, orders = list(range(tasks)), []
+    for task in range(tasks):
+        if preset == "released":
+            generator.shuffle(visited)
+            orders.append(list(visited))
+        else:
+            orders.append(generator.sample([other for other in visited if other != task], tasks - 1))
     return orders
+
+
+def _products(columns: Sequence[Gradients], tasks: int) -> Tensor:
+    """Return the inner products of the tasks' gradients, float64 on the CPU, `(tasks, tasks)`."""
+    total = torch.zeros(tasks, tasks, dtype=torch.float64)
+    for column in columns:
+        if present := [entry for entry in column if entry is not None]:
+            zero = torch.zeros_like(present[0])
+            rows = torch.stack([zero if entry is None else entry for entry in column]).reshape(tasks, -1)
+            total = total.to(rows.device) + (rows @ rows.T).double()  # (tasks, tasks)
+    return total.cpu()
 
 
 class GradientSurgery:
@@ -122,11 +146,7 @@ class GradientSurgery:
     """
 
     def __init__(
-        self,
-        parameters: Iterable[nn.Parameter],
-        *,
-        reduction: Reduction = "mean",
-        preset: Preset = "paper",
+        self, parameters: Iterable[nn.Parameter], *, reduction: Reduction = "mean", preset: Preset = "paper"
     ) -> None:
         self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
         self.reduction: Reduction = reduction
@@ -139,8 +159,8 @@ class GradientSurgery:
         """
         gradients = [
             # The tasks may have computed something in common.
-            torch.autograd.grad(loss, self.parameters, retain_graph=later > 0, allow_unused=True)
-            for later, loss in zip(reversed(range(len(losses))), losses, strict=True)
+            torch.autograd.grad(loss, self.parameters, retain_graph=loss is not losses[-1], allow_unused=True)
+            for loss in losses
         ]
         for own in (entry for one in gradients for entry in one):
             average(own)
@@ -149,42 +169,3 @@ class GradientSurgery:
         )
         for parameter, gradient in zip(self.parameters, combined, strict=True):
             parameter.grad = gradient
-
-
-def _products(columns: Sequence[Gradients], tasks: int) -> Tensor:
-    """Inner products of the tasks' gradients over some parameters, float64 on the CPU, `(tasks, tasks)`."""
-    total: Tensor | None = None
-    for column in columns:
-        present = [entry for entry in column if entry is not None]
-        if not present:
-            continue
-        zero = torch.zeros_like(present[0])
-        rows = torch.stack([zero if entry is None else entry for entry in column]).reshape(tasks, -1)
-        product = (rows @ rows.T).double()  # (tasks, tasks)
-        total = product if total is None else total + product
-    return torch.zeros(tasks, tasks, dtype=torch.float64) if total is None else total.cpu()
-
-
-def _combined(column: Gradients, factors: Sequence[float]) -> Tensor | None:
-    combined: Tensor | None = None
-    for gradient, factor in zip(column, factors, strict=True):
-        if gradient is not None:
-            term = factor * gradient
-            combined = term if combined is None else combined + term
-    return combined
-
-
-def _check(gradients: Sequence[Gradients], reduction: str, preset: str) -> None:
-    for option, value, choices in (
-        ("reduction", reduction, get_args(Reduction)),
-        ("preset", preset, get_args(Preset)),
-    ):
-        if value not in choices:
-            raise InputError(
-                f"gradient surgery does not support {option} {value!r}", f"choose {' or '.join(choices)}"
-            )
-    if not gradients or len({len(one) for one in gradients}) != 1:
-        raise InputError(
-            "gradient surgery needs the gradient of every parameter from each task",
-            "pass one entry per parameter, and None if a task does not use it",
-        )

@@ -2,25 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
-from sentemb.multitask.schedule import Step
-from sentemb.multitask.stages import Stage
+from sentemb.data.sampling import stratified_sample
+from sentemb.multitask.tasks import TASKS, TaskSets
 from sentemb.training.config import MultiTaskConfig
+from sentemb.training.config.multitask import Task
+
+Rows = NDArray[np.int64]
+ContrastSet = Literal["nli", "sentiment", "paraphrase", "similarity"]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Rows of a set, and what is done with them."""
+
+    objective: Literal["task", "contrast"]
+    data: ContrastSet
+    rows: Rows
+
+    @property
+    def name(self) -> str:
+        """The name of its loss in logs."""
+        return self.data if self.objective == "task" else f"contrast_{self.data}"
+
+
+Step = tuple[Part, ...]
+"""The batches of one optimizer step."""
+
+
+def uses_nli(config: MultiTaskConfig) -> bool:
+    """Return whether a configuration trains on NLI triples."""
+    return config.contrast != "none" and "nli" in config.contrast_data
 
 
 class StepPlan(Dataset[Step]):
-    """The steps of all stages, laid out epoch by epoch; a resumed run reads on where it was interrupted."""
+    """The steps of all stages, laid out epoch by epoch, so that a resumed run reads on where it stopped.
 
-    def __init__(self, stages: Sequence[Stage], config: MultiTaskConfig) -> None:
-        self.stages, self.config = stages, config
+    A stage is the part of a run with an optimizer of its own: `tasks`, `fused`, or contrast on a source.
+    """
+
+    def __init__(self, config: MultiTaskConfig, sets: TaskSets, *, nli_rows: int = 0) -> None:
+        self.config, self.sets, self.nli_rows = config, sets, nli_rows
+        contrast = [f"contrast on {source}" for source in config.contrast_data]
+        orders = {"none": ["tasks"], "before": [*contrast, "tasks"], "after": ["tasks", *contrast]}
+        self.stages = orders.get(config.contrast, ["fused"])
         # Every epoch of a stage has as many steps as the first.
-        self._epochs = [len(stage.layout(np.random.default_rng(0))) for stage in stages]
-        sizes = [stage.epochs * epoch for stage, epoch in zip(stages, self._epochs, strict=True)]
+        self._epochs = [len(self.layout(stage, np.random.default_rng(0))) for stage in self.stages]
+        counts = {"tasks": config.epochs, "fused": config.epochs, "contrast on nli": config.nli_epochs}
+        sizes = [
+            counts.get(stage, config.contrast_epochs) * epoch
+            for stage, epoch in zip(self.stages, self._epochs, strict=True)
+        ]
         self._ends = list(accumulate(min(size, config.max_steps or size) for size in sizes))
         self._laid_out: tuple[tuple[int, int], list[Step]] | None = None
 
@@ -30,36 +69,102 @@ class StepPlan(Dataset[Step]):
     def __getitem__(self, number: int) -> Step:
         if not 0 <= number < len(self):
             raise IndexError(number)
-        stage, place = self._locate(number)
+        stage, place = self.locate(number)
         epoch, place = divmod(place, self._epochs[stage])
         if self._laid_out is None or self._laid_out[0] != (stage, epoch):
             generator = np.random.default_rng((self.config.seeds[0], stage, epoch))
-            self._laid_out = (stage, epoch), self.stages[stage].layout(generator)
+            self._laid_out = (stage, epoch), self.layout(self.stages[stage], generator)
         return self._laid_out[1][place]
 
-    def stage_of(self, number: int) -> Stage:
-        """The stage of a step."""
-        return self.stages[self._locate(number)[0]]
-
-    def begins_stage(self, number: int) -> bool:
-        """Whether a step is the first one of its stage."""
-        return self._locate(number)[1] == 0
+    def locate(self, number: int) -> tuple[int, int]:
+        """Return a step's stage, and its number within it."""
+        stage = next(index for index, end in enumerate(self._ends) if number < end)
+        return stage, number - (self._ends[stage - 1] if stage else 0)
 
     def ends_epoch(self, number: int) -> bool:
-        """Whether a step is the last one of an epoch."""
-        stage, place = self._locate(number)
+        """Return whether a step is the last one of an epoch."""
+        stage, place = self.locate(number)
         return number + 1 == self._ends[stage] or (place + 1) % self._epochs[stage] == 0
 
     def learning_rate(self, number: int) -> float:
-        """A linear rise over the warm-up of the stage, then constant or linear to 0."""
-        stage, step = self._locate(min(number, len(self) - 1))
-        steps = self._ends[stage] - (self._ends[stage - 1] if stage else 0)
-        peak, warm = self.stages[stage].learning_rate, round(self.config.warmup * steps)
+        """Return a linear rise over the warm-up of the stage, then a constant or a linear fall to 0."""
+        number, config = min(number, len(self) - 1), self.config
+        stage, step = self.locate(number)
+        steps = self._ends[stage] - (number - step)
+        contrast = self.stages[stage].startswith("contrast")
+        peak = config.contrast_learning_rate if contrast else config.learning_rate
+        warm = round(config.warmup * steps)
         if step < warm:
             return peak * step / warm
-        return peak * (steps - step) / max(1, steps - warm) if self.config.schedule == "linear" else peak
+        return peak * (steps - step) / max(1, steps - warm) if config.schedule == "linear" else peak
 
-    def _locate(self, number: int) -> tuple[int, int]:
-        """A step's stage, and its number within it."""
-        stage = next(index for index, end in enumerate(self._ends) if number < end)
-        return stage, number - (self._ends[stage - 1] if stage else 0)
+    def layout(self, stage: str, generator: np.random.Generator) -> list[Step]:
+        """Return the steps of an epoch of a stage."""
+        if stage == "tasks":
+            return self._of_tasks(generator)
+        rows = self._given_rows()
+        if stage == "fused":
+            (task,) = self.config.tasks
+            del rows[task]  # it has its contrast in the fused steps
+            return [*self._fused(task, generator), *self._of_contrast(rows, generator)]
+        if stage == "contrast on nli":
+            rows = {"nli": np.arange(self.nli_rows)}
+        elif stage == "contrast on quora":
+            rows = {"paraphrase": rows["paraphrase"]}
+        return self._of_contrast(rows, generator)
+
+    def _of_tasks(self, generator: np.random.Generator) -> list[Step]:
+        """Lay out supervised training.
+
+        With `average` and `batch-round-robin` all sets are brought down to the size of the smallest among the
+        trained tasks, without replacement (Chen, section 4.2). `epoch-round-robin` takes each set whole.
+        """
+        config = self.config
+        smallest = min(len(self.sets[task]) for task in config.tasks)
+        batches = []
+        for task in config.tasks:
+            data = self.sets[task]
+            if config.task_schedule == "epoch-round-robin":
+                rows = generator.permutation(len(data))
+            elif config.resampling == "stratified" and data.label_names:
+                seed = int(generator.integers(2**32))
+                rows = generator.permutation(stratified_sample(data.labels, smallest, seed=seed))
+            else:
+                rows = generator.permutation(len(data))[:smallest]
+            batches.append([Part("task", task, batch) for batch in self._batches(rows)])
+        if config.task_schedule == "average":
+            return list(zip(*batches, strict=True))
+        in_turn = batches if config.task_schedule == "epoch-round-robin" else zip(*batches, strict=True)
+        return [(part,) for parts in in_turn for part in parts]
+
+    def _of_contrast(self, rows: dict[ContrastSet, Rows], generator: np.random.Generator) -> list[Step]:
+        """Lay out contrastive training, one set after the other."""
+        steps: list[Step] = []
+        for name, usable in rows.items():
+            share = self.config.paraphrase_share if name == "paraphrase" else 1.0
+            chosen = generator.permutation(usable)[: max(1, round(share * len(usable)))]
+            steps += [(Part("contrast", name, one),) for one in self._batches(chosen) if len(one) > 1]
+        return steps
+
+    def _fused(self, task: Task, generator: np.random.Generator) -> list[Step]:
+        """Lay out batches each of which is trained on its task and on contrast (Chen, section 4.2)."""
+        steps: list[Step] = []
+        for batch in self._batches(generator.permutation(len(self.sets[task]))):
+            # A single row would contrast with nothing.
+            parts = [Part("task", task, batch), Part("contrast", task, batch)][: len(batch)]
+            steps += [tuple(parts)] if self.config.fusion == "summed" else [(part,) for part in parts]
+        return steps
+
+    def _given_rows(self) -> dict[ContrastSet, Rows]:
+        """Return the usable rows of the three sets in the paper's two orders (sections 4.1 and 5.3)."""
+        rows: dict[ContrastSet, Rows] = {task: np.arange(len(self.sets[task])) for task in TASKS}
+        if not self.config.contrast_supervised:
+            return rows
+        if self.config.loss_options.get("negatives") == "ignored":
+            # Whole batches of paraphrases: the loss would skip the other pairs.
+            rows["paraphrase"] = np.flatnonzero(self.sets.paraphrase.labels == 1)
+        return {"paraphrase": rows.pop("paraphrase"), **rows}
+
+    def _batches(self, rows: Rows) -> list[Rows]:
+        size = self.config.batch_size
+        return [rows[start : start + size] for start in range(0, len(rows), size)]

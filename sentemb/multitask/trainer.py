@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -13,131 +14,103 @@ from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
-from sentemb.multitask.evaluation import METRICS, OVERALL
 from sentemb.multitask.loss import MultiTaskLoss
-from sentemb.multitask.model import MultiTaskModel
+from sentemb.multitask.model import METRICS, OVERALL
 from sentemb.multitask.pcgrad import GradientSurgery
-from sentemb.multitask.plan import StepPlan
-from sentemb.multitask.schedule import Part, Step
+from sentemb.multitask.plan import Step, StepPlan
 from sentemb.training.checkpoints import checkpoints, drop_files, remove_folder
 from sentemb.training.owned import average
 from sentemb.training.resumable import OPTIMIZER_FILE, RANDOM_FILES, decay_groups
 from sentemb.training.run_trainers import RunTrainer
-from sentemb.training.state import random_state, set_random_state
-
-LOG_STEPS = 50
 
 
 class MultiTaskTrainer(RunTrainer):
     """Takes the steps of a plan, each stage with a fresh optimizer."""
 
     loss: MultiTaskLoss
-    optimizer: torch.optim.Optimizer
-    lr_scheduler: torch.optim.lr_scheduler.LRScheduler | None
 
     def __init__(
         self,
-        model: MultiTaskModel,
         arguments: SentenceTransformerTrainingArguments,
         *,
         plan: StepPlan,
         loss: MultiTaskLoss,
         **kwargs: Any,
     ) -> None:
-        self.tasks, self.plan = model, plan
-        self.weights = loss.trained()
         config = loss.config
-        self.surgery = GradientSurgery(
-            self.weights.parameters(), reduction=config.surgery_reduction, preset=config.preset
-        )
-        self._parts: dict[str, list[Tensor]] = {}
-        state = random_state()
-        super().__init__(model.encoder, arguments, loss=loss, **kwargs)
-        set_random_state(state)  # upstream seeds the generators again
+        self.plan, self._parts = plan, defaultdict[str, list[Tensor]](list)
+        weights = [parameter for parameter in loss.parameters() if parameter.requires_grad]
+        self.surgery = GradientSurgery(weights, reduction=config.surgery_reduction, preset=config.preset)
+        groups = decay_groups(weights, config.weight_decay)
+        # The plan has the learning rate.
+        optimizer = torch.optim.AdamW(groups, lr=1.0, betas=config.betas, eps=config.epsilon, fused=True)
+        optimizers = optimizer, LambdaLR(optimizer, plan.learning_rate)
+        with torch.random.fork_rng():  # upstream seeds the generator again
+            super().__init__(loss.encoder, arguments, loss=loss, optimizers=optimizers, **kwargs)
         self.add_callback(_PlanCallback(plan))
 
     def get_train_dataloader(self) -> DataLoader[Step]:
-        """The steps, in order."""
-        # Of its own, because a loader draws a number when it starts.
-        generator = torch.Generator()
-        return DataLoader(self.plan, batch_size=1, collate_fn=_alone, generator=generator)
+        """Return the steps, in order."""
+        # A generator of its own, because a loader draws a number when it starts.
+        return DataLoader(self.plan, batch_size=1, collate_fn=_step, generator=torch.Generator())
 
     def override_model_in_loss(self, loss: nn.Module, model: nn.Module) -> nn.Module:
         """Leave the encoder in the loss: gradients are averaged here, not by a wrapper."""
         return loss
 
-    def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
-        """AdamW without decay of vectors; the plan has the learning rate."""
-        trained = [parameter for parameter in self.weights.parameters() if parameter.requires_grad]
-        config = self.loss.config
-        groups = decay_groups(trained, config.weight_decay)
-        self.optimizer = torch.optim.AdamW(groups, lr=1.0, betas=config.betas, eps=config.epsilon, fused=True)
-        return self.optimizer
-
-    def create_scheduler(
-        self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
-    ) -> torch.optim.lr_scheduler.LRScheduler:
-        """The plan's learning rate; the optimizer's own is 1."""
-        if self.lr_scheduler is None:
-            self.lr_scheduler = LambdaLR(optimizer or self.optimizer, self.plan.learning_rate)
-            self._created_lr_scheduler = True
-        return self.lr_scheduler
-
     def training_step(
         self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
     ) -> Tensor:
-        """The gradients of one step, and the mean or sum of its losses."""
-        step: Step = inputs["step"]
+        """Compute the gradients of one step, and return the mean or sum of its losses."""
         number, config = self.state.global_step, self.loss.config
-        if self.plan.begins_stage(number):
+        if self.plan.locate(number)[1] == 0:
             self.optimizer.state.clear()
-        self.weights.train()
+        self.loss.train()
         with torch.autocast(self.args.device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
-            losses = {_name(part): self.loss(part) for part in step.parts}
+            losses = {part.name: self.loss(part) for part in inputs["step"]}
         total = torch.stack(list(losses.values()))
-        total = total.mean() if step.combine == "mean" else total.sum()
+        total = total.sum() if config.contrast == "fused" else total.mean()
         if config.gradient_surgery and len(losses) > 1:
             generator = random.Random(f"{config.seeds[0]}/{number}")
             self.surgery.backward(list(losses.values()), generator=generator)
         else:
             total.backward()  # type: ignore[no-untyped-call]
-            for parameter in self.weights.parameters():
+            for parameter in self.loss.parameters():
                 average(parameter.grad)
         for name, loss in losses.items():
-            self._parts.setdefault(name, []).append(loss.detach())
+            self._parts[name].append(loss.detach())
         return total.detach()
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """Evaluate without touching the random state that dropout draws from."""
-        state = random_state()
-        metrics: dict[str, float] = super().evaluate(*args, **kwargs)
-        set_random_state(state)
+        with torch.random.fork_rng():
+            metrics: dict[str, float] = super().evaluate(*args, **kwargs)
         return metrics
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log with the stage and the mean loss of each kind of batch."""
         if "loss" in logs:
-            means = {name: torch.stack(losses).mean().item() for name, losses in self._parts.items()}
-            self._parts = {}
-            logs |= {f"loss_{name}": mean for name, mean in means.items()}
-        stage: Any = self.plan.stage_of(max(0, self.state.global_step - 1)).name
+            logs |= {f"loss_{name}": torch.stack(one).mean().item() for name, one in self._parts.items()}
+            self._parts.clear()
+        stage: Any = self.plan.stages[self.plan.locate(max(0, self.state.global_step - 1))[0]]
         super().log(logs | {"stage": stage}, start_time)
 
-    def _clip_grad_norm(self, model: nn.Module) -> Tensor:
-        norm: Tensor = nn.utils.clip_grad_norm_(self.weights.parameters(), self.args.max_grad_norm)
-        return norm
+    def save_weights(self, folder: Path) -> None:
+        """Write the weights, and the heads as a model has them."""
+        super().save_weights(folder)
+        self.loss.tasks.write_heads(folder)
 
-    def _fill_checkpoint(self, partial: Path, final: Path) -> None:
-        super()._fill_checkpoint(partial, final)
-        self.tasks.write_heads(partial)
+    def _clip_grad_norm(self, model: nn.Module) -> Tensor:
+        norm: Tensor = nn.utils.clip_grad_norm_(self.loss.parameters(), self.args.max_grad_norm)
+        return norm
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         super()._save_checkpoint(model, trial)
         if not self.args.should_save:
             return
-        kept = {int(best["step"]) for best in best_scores(self.state).values()}
+        best = {int(one["step"]) for one in best_scores(self.state).values()}
         for step, path in checkpoints(Path(self.args.output_dir)):
-            if step not in kept | {self.state.global_step}:
+            if step not in best | {self.state.global_step}:
                 remove_folder(path)
             elif step != self.state.global_step:
                 keep_model(path)
@@ -153,18 +126,16 @@ class _PlanCallback(TrainerCallback):
         last = state.global_step - 1
         if self.plan.ends_epoch(last):
             control.should_log = control.should_save = True
-            control.should_evaluate = self.plan.stage_of(last) is self.plan.stages[-1]
+            control.should_evaluate = self.plan.locate(last)[0] == len(self.plan.stages) - 1
 
 
 def best_scores(state: TrainerState) -> dict[str, dict[str, float]]:
-    """For each metric the best score, and the step after which it was first reached."""
+    """Return for each metric the best score, and the step after which it was first reached."""
     best: dict[str, dict[str, float]] = {}
     for entry in state.log_history:
-        if f"eval_{OVERALL}" not in entry:
-            continue
-        for key, score in entry.items():
-            name = key.removeprefix("eval_")
-            if name in (*METRICS.values(), OVERALL) and (name not in best or score > best[name]["score"]):
+        for name in (*METRICS.values(), OVERALL):
+            score = entry.get(f"eval_{name}")
+            if score is not None and (name not in best or score > best[name]["score"]):
                 best[name] = {"score": score, "step": entry["step"]}
     return best
 
@@ -174,9 +145,5 @@ def keep_model(checkpoint: Path) -> None:
     drop_files(checkpoint, (checkpoint / OPTIMIZER_FILE, *checkpoint.glob(RANDOM_FILES)))
 
 
-def _alone(steps: list[Step]) -> dict[str, Step]:
+def _step(steps: list[Step]) -> dict[str, Step]:
     return {"step": steps[0]}
-
-
-def _name(part: Part) -> str:
-    return part.data if part.objective == "task" else f"contrast_{part.data}"

@@ -4,61 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import cast
 
-from tokenizers import Tokenizer
-from tokenizers.decoders import WordPiece as WordPieceDecoder
-from tokenizers.models import WordPiece
-from tokenizers.normalizers import BertNormalizer
-from tokenizers.pre_tokenizers import BertPreTokenizer
-from tokenizers.processors import TemplateProcessing
-from tokenizers.trainers import WordPieceTrainer
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from sentemb.errors import InputError
 from sentemb.modules.source import find_source
 
-SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SMALLEST_VOCABULARY = 300
+_PATTERN = "bert-mini"
 
 
 def train_wordpiece(texts: Iterable[str], vocabulary_size: int = 16_000) -> PreTrainedTokenizerFast:
     """Train BERT's uncased tokenizer: lower case, accents stripped, split at punctuation, WordPiece."""
     if vocabulary_size < SMALLEST_VOCABULARY:
         raise InputError(f"a vocabulary of {vocabulary_size} tokens is too small", "set it to 300 or more")
-    tokenizer = Tokenizer(WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = BertPreTokenizer()
-    tokenizer.decoder = WordPieceDecoder()
-    trainer = WordPieceTrainer(
-        vocab_size=vocabulary_size,
-        special_tokens=list(SPECIAL_TOKENS),
-        # Rare scripts would spend pieces on single letters; 200 letters cover Latin text and its signs.
-        limit_alphabet=200,
-        show_progress=False,
+    # Rare scripts would spend pieces on single letters; 200 letters cover Latin text and its signs.
+    trained = load_tokenizer(_PATTERN).train_new_from_iterator(
+        iter(texts), vocabulary_size, limit_alphabet=200, show_progress=False
     )
-    tokenizer.train_from_iterator(texts, trainer)
-    tokenizer.post_processor = TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")],
-    )
-    # Not BertTokenizerFast: in transformers 5 it ignores a vocabulary file it is given and maps every word
-    # to [UNK]. The generic class takes the tokenizer as it is.
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token="[PAD]",
-        unk_token="[UNK]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        mask_token="[MASK]",
-        # The generic class leaves the segments of a pair out unless it is told.
-        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
-    )
+    return cast(PreTrainedTokenizerFast, trained)
 
 
 def load_tokenizer(base: str | Path) -> PreTrainedTokenizerFast:
-    """The tokenizer of an existing base model, or of a run."""
-    # The tokenizer of a run has no model beside it.
+    """Return the tokenizer of an existing base model, or of a run."""
+    # The tokenizer of a run does not have a model next to it.
     address = str(base) if Path(base).is_dir() else find_source(str(base)).address
     try:
         tokenizer = AutoTokenizer.from_pretrained(address)

@@ -1,13 +1,18 @@
-from .curves import band_figure, curve_figure, layer_figure, learning_curve_figure
-from .figures import png_of, svg_of
-from .forest import Estimate, ForestPlot
-from .geometry import alignment_figure, spectrum_figure
+from .figures import (
+    alignment_figure,
+    band_figure,
+    curve_figure,
+    layer_figure,
+    learning_curve_figure,
+    png_of,
+    spectrum_figure,
+    svg_of,
+)
 from .labels import Label, read_labels
 from .maps import heat_map_figure, label_map_figure, map_figure, pair_map_figure, project_to_plane
-from .page import Page
-from .results import geometry_table, mean_cell, relatedness_table, sts_table, transfer_table
-from .sections import Chart, Section, html_report, latex_report, markdown_report
-from .table import ABSENT, Table
+from .page import Chart, Estimate, ForestPlot, Page, Section, html_report, latex_report, markdown_report
+from .results import geometry_table, relatedness_table, sts_table, transfer_table
+from .table import ABSENT, Table, mean_cell
 
 __all__ = [
     "ABSENT",

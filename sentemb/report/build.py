@@ -1,8 +1,8 @@
-"""From folders of records to the sections of a report."""
+"""Sections of a report from folders of records."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +12,10 @@ from sentemb.evaluation.naming import check_once
 from sentemb.evaluation.record import load_records
 from sentemb.evaluation.schema import FORMAT, Record
 from sentemb.evaluation.suites import GEOMETRY, LAYERS, MULTILINGUAL, RETRIEVAL, STS, TRANSFER
-from sentemb.report.analysis_sections import geometry_section, layers_section, training_section
+from sentemb.report.analysis import geometry_section, layers_section, training_section
 from sentemb.report.comparisons import compare_with_baselines, comparison_sections
 from sentemb.report.labels import Label, label_table, mark_best, read_labels
+from sentemb.report.page import Section
 from sentemb.report.results import (
     relatedness_table,
     retrieval_tables,
@@ -22,17 +23,24 @@ from sentemb.report.results import (
     summary_table,
     transfer_table,
 )
-from sentemb.report.sections import Section
 from sentemb.report.table import Table
+
+_HEADINGS = {
+    "summary": "Averages",
+    STS.name: "Semantic textual similarity",
+    MULTILINGUAL.name: "Other languages",
+    TRANSFER.name: "Transfer tasks",
+    RETRIEVAL.name: "Retrieval",
+}
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a report says.
+    """Contents of a report.
 
     Attributes:
-        sections: Its sections.
-        verdicts: The sentences to begin with, where a baseline was named.
+        sections: The sections.
+        verdicts: The sentences at the beginning, if there is a baseline.
     """
 
     sections: tuple[Section, ...]
@@ -52,29 +60,26 @@ def build_report(
     """Read all records of some folders and make the sections of a report.
 
     Args:
-        folders: Folders of records; `labels.toml` in one says what its models are called.
-        runs: Folders of training runs, whose learning curves are drawn.
-        protocol: The protocol of the STS tables.
-        baselines: Models to compare the others of their base with.
+        folders: Folders of records. `labels.toml` in a folder names its models.
+        runs: Folders of training runs, for learning curves.
+        protocol: Protocol of the STS tables.
+        baselines: Models with which the others of their base are compared.
         figures: Draw figures, for a page.
-        cache: Folder where comparisons are kept between reports.
-        progress: Told of comparisons: the baseline, the number of data sets done and of all.
+        cache: Cache folder for comparisons.
+        progress: Called during comparisons with the baseline, the number of finished data sets, and of all.
 
     Returns:
         The report.
 
     Raises:
-        InputError: A folder is missing, a record is damaged or there twice, or there is nothing to report.
+        InputError: A folder is missing, a record is damaged or there twice, or there are no records.
     """
     for folder in folders:
         if not folder.is_dir():
             raise InputError(f"no such folder: {folder}", "list a folder that contains records")
     labels = {name: label for folder in folders for name, label in read_labels(folder).items()}
-    records = _records(folders)
-
-    def of(suite: str) -> list[Record]:
-        return [record for record in records if record.suite == suite]
-
+    records = _load(folders)
+    suites = {name: [one for one in records if one.suite == name] for name in (GEOMETRY.name, LAYERS.name)}
     compared = (
         compare_with_baselines(records, baselines, labels, cache=cache, progress=progress)
         if baselines
@@ -83,14 +88,14 @@ def build_report(
     differences, details = comparison_sections(compared) if compared else (None, None)
     found = [
         differences,
-        _section("summary", "Averages", _summary_tables(of(STS.name), labels)),
-        _section(STS.name, "Semantic textual similarity", _sts_tables(of(STS.name), labels, protocol)),
-        _section(MULTILINGUAL.name, "Other languages", _sts_tables(of(MULTILINGUAL.name), labels, None)),
-        _section(TRANSFER.name, "Transfer tasks", _transfer_tables(of(TRANSFER.name), labels)),
-        _section(RETRIEVAL.name, "Retrieval", _retrieval_tables(of(RETRIEVAL.name), labels)),
+        *(
+            Section(name, heading, tables=tables)
+            for name, heading in _HEADINGS.items()
+            if (tables := tuple(_tables(name, records, labels, protocol)))
+        ),
         details,
-        geometry_section(of(GEOMETRY.name), runs, labels, figures=figures),
-        layers_section(of(LAYERS.name), figures=figures),
+        geometry_section(suites[GEOMETRY.name], runs, labels, figures=figures),
+        layers_section(suites[LAYERS.name], figures=figures),
         training_section(runs) if runs and figures else None,
     ]
     sections = tuple(section for section in found if section is not None)
@@ -102,14 +107,43 @@ def build_report(
     return Report(sections, tuple(one.verdict() for one in compared))
 
 
-def _records(folders: Sequence[Path]) -> list[Record]:
-    """All records, each run once."""
-    holding = [
+def _tables(
+    name: str, records: Sequence[Record], labels: Mapping[str, Label], protocol: str
+) -> Iterator[Table]:
+    """Yield the tables of a section."""
+    own = [one for one in records if one.suite == (STS.name if name == "summary" else name)]
+    if not own:
+        return
+    if name == "summary":
+        table = summary_table(own, labels)
+        yield from [] if table is None else [table]
+    elif name in (STS.name, MULTILINGUAL.name):
+        yield _labelled(sts_table(own, protocol=protocol if name == STS.name else None), labels)
+    elif name == TRANSFER.name:
+        made = [_labelled(transfer_table(own, preset), labels) for preset in _protocols(own)]
+        yield from (one for one in (*made, relatedness_table(own)) if one is not None and one.rows)
+    else:
+        for some in _protocols(own).values():
+            yield from (_labelled(table, labels) for table in retrieval_tables(some))
+
+
+def _labelled(table: Table, labels: Mapping[str, Label]) -> Table:
+    return mark_best(label_table(table, labels))
+
+
+def _protocols(records: Sequence[Record]) -> dict[str, list[Record]]:
+    names = sorted({one.protocol for one in records})
+    return {name: [one for one in records if one.protocol == name] for name in names}
+
+
+def _load(folders: Sequence[Path]) -> list[Record]:
+    """Load all records, each run once."""
+    found = [
         folder
         for folder in folders
         if any(_is_record(path) for path in folder.glob("*.json") if not path.name.startswith("."))
     ]
-    records = load_records(holding) if holding else []
+    records = load_records(found) if found else []
     check_once([(one.model, f", suite {one.suite}, {one.protocol}", one.seed) for one in records])
     return records
 
@@ -117,32 +151,3 @@ def _records(folders: Sequence[Path]) -> list[Record]:
 def _is_record(path: Path) -> bool:
     values = read_json(path)
     return isinstance(values, dict) and values.get("format") == FORMAT
-
-
-def _section(name: str, heading: str, tables: Sequence[Table]) -> Section | None:
-    return Section(name, heading, tables=tuple(tables)) if tables else None
-
-
-def _summary_tables(records: Sequence[Record], labels: Mapping[str, Label]) -> list[Table]:
-    table = summary_table(records, labels) if records and labels else None
-    return [] if table is None else [table]
-
-
-def _sts_tables(records: Sequence[Record], labels: Mapping[str, Label], protocol: str | None) -> list[Table]:
-    return [mark_best(label_table(sts_table(records, protocol=protocol), labels))] if records else []
-
-
-def _retrieval_tables(records: Sequence[Record], labels: Mapping[str, Label]) -> list[Table]:
-    protocols = sorted({record.protocol for record in records})
-    return [
-        mark_best(label_table(table, labels))
-        for protocol in protocols
-        for table in retrieval_tables([one for one in records if one.protocol == protocol])
-    ]
-
-
-def _transfer_tables(records: Sequence[Record], labels: Mapping[str, Label]) -> list[Table]:
-    presets = sorted({record.protocol for record in records})
-    tables = [mark_best(label_table(transfer_table(records, preset), labels)) for preset in presets]
-    related = relatedness_table(records) if records else None
-    return [table for table in (*tables, related) if table is not None and table.rows]

@@ -1,4 +1,4 @@
-"""Whether systems differ from a baseline: sentences, tables and forest plots of comparisons."""
+"""Comparisons of systems with a baseline: sentences, tables and forest plots."""
 
 from __future__ import annotations
 
@@ -14,21 +14,25 @@ from sentemb.evaluation.schema import Record
 from sentemb.evaluation.significance import LEVEL, holm
 from sentemb.evaluation.suites import MULTILINGUAL, RETRIEVAL, STS, TRANSFER
 from sentemb.evaluation.systems import System, resolve_system, system_of
-from sentemb.report.forest import Estimate, ForestPlot
 from sentemb.report.labels import Label
-from sentemb.report.sections import Section
+from sentemb.report.page import Estimate, ForestPlot, Section
 from sentemb.report.table import ABSENT, Table
 
 _SUITES = {STS: "STS", MULTILINGUAL: "Other languages", TRANSFER: "Transfer tasks", RETRIEVAL: "Retrieval"}
+_INTERVAL = "interval of the paired bootstrap over items"
+_TESTS = (
+    "p, items: permutation test over items; p, seeds: t-test over runs; p: the larger of both, "
+    "Holm-corrected over {}"
+)
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Systems against one baseline, on one suite.
+    """Comparisons of several systems with one baseline on one suite.
 
     Attributes:
-        on: What they were evaluated on, such as `STS`.
-        comparisons: One for each of the systems.
+        on: Name of the suite, such as `STS`.
+        comparisons: One comparison for each system.
     """
 
     on: str
@@ -36,88 +40,81 @@ class Compared:
 
     @property
     def p_values(self) -> list[float]:
-        """Of each comparison's headline, corrected with Holm's procedure over the systems."""
+        """p-value of each headline, Holm-corrected over the systems."""
         return holm([one.headline.p for one in self.comparisons])
 
-    def table(self) -> Table:
-        """A row for each system: its difference on the average, or on the only set."""
+    @property
+    def _sets(self) -> str:
         first = self.comparisons[0]
-        sets = "the average" if first.average else first.sets[0].name
+        return "the average" if first.average else first.sets[0].name
+
+    def table(self) -> Table:
+        """Return a table with the difference of each system on the average, or on the only set."""
+        first = self.comparisons[0]
         runs = f"{first.runs[0]} run{'' if first.runs[0] == 1 else 's'}"
-        rows = tuple(
-            (one.second, str(one.runs[1]), *_cells(one.headline)[2:-1], _p(p))
-            for one, p in zip(self.comparisons, self.p_values, strict=True)
-        )
-        header = ["system", "runs", first.measure, "difference", f"{100 * first.confidence:g} %"]
+        level = f"{100 * first.confidence:g} %"
         return Table(
-            title=f"Difference from {first.first} ({first.headline.scores[0]:.2f}, {runs}) on {sets}, x 100",
-            header=(*header, "p, items", "p, seeds", "p"),
-            rows=rows,
+            title=f"Difference from {first.first} ({first.headline.scores[0]:.2f}, {runs}) on {self._sets}, "
+            "x 100",
+            header=("system", "runs", first.measure, "difference", level, "p, items", "p, seeds", "p"),
+            rows=tuple(
+                (one.second, str(one.runs[1]), *_cells(one.headline)[2:-1], _p(p))
+                for one, p in zip(self.comparisons, self.p_values, strict=True)
+            ),
             notes=(
-                f"{100 * first.confidence:g} %: interval of the paired bootstrap over items",
-                (
-                    "p, items: permutation test over items; p, seeds: t-test over runs; p: the larger of "
-                    "both, Holm-corrected over the rows"
-                ),
+                f"{level}: {_INTERVAL}",
+                _TESTS.format("the rows"),
                 "bold: p below 0.05; ± is the standard deviation over runs",
             ),
             best=frozenset((place, 3) for place, p in enumerate(self.p_values) if p < LEVEL),
         )
 
     def forest(self) -> ForestPlot:
-        """The differences with their intervals, the largest first."""
+        """Return a plot of the differences with their intervals, the largest first."""
         first = self.comparisons[0]
         estimates = []
         for one, p in zip(self.comparisons, self.p_values, strict=True):
             size = one.headline.size
-            low, high = one.headline.interval or (size, size)
-            estimates.append(Estimate(one.second, size, low, high, significant=p < LEVEL))
+            estimates.append(Estimate(one.second, size, *(one.headline.interval or (size, size)), p < LEVEL))
         return ForestPlot(
-            title=f"{self.on}: difference from {first.first} on "
-            f"{'the average' if first.average else first.sets[0].name}",
+            title=f"{self.on}: difference from {first.first} on {self._sets}",
             axis=f"difference, {first.measure} x 100",
             estimates=sorted(estimates, key=lambda one: -one.size),
         )
 
     def verdict(self) -> str:
-        """What to remember, in a sentence: the best of the systems against the baseline."""
+        """Return the conclusion in one sentence: the best of the systems compared with the baseline."""
         pairs = list(zip(self.comparisons, self.p_values, strict=True))
         better = [one for one, p in pairs if p < LEVEL and one.headline.size > 0]
         best = max(better or self.comparisons, key=lambda one: one.headline.size)
         if better or len(pairs) == 1:
             return f"{self.on}: {best.sentence()}."
         return (
-            f"{self.on}: none of the {len(pairs)} other systems is significantly better than "
-            f"{best.first} on {'the average' if best.average else best.sets[0].name}; the closest is "
-            f"{best.second} ({best.headline.size:+.2f})."
+            f"{self.on}: none of the {len(pairs)} other systems is significantly better than {best.first} "
+            f"on {self._sets}; the closest is {best.second} ({best.headline.size:+.2f})."
         )
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """Set by set: both scores, their difference with its interval, and how sure it is.
+    """Tabulate both scores of each set, their difference with its interval, and p-values.
 
     Args:
         comparison: The comparison.
 
     Returns:
-        The table; significant differences are bold.
+        The table. Significant differences are bold.
     """
     lines = [*comparison.sets, *([comparison.average] if comparison.average else [])]
     single = any(line.p_williams is not None for line in lines)
-    header = ["set", comparison.first, comparison.second, "difference", f"{100 * comparison.confidence:g} %"]
-    header += ["p, items", "p, seeds", "p", *(["Williams"] if single else [])]
-    rows = tuple((*_cells(line), *([_p(line.p_williams)] if single else [])) for line in lines)
+    level = f"{100 * comparison.confidence:g} %"
+    header = ("set", comparison.first, comparison.second, "difference", level, "p, items", "p, seeds", "p")
     return Table(
         title=f"{comparison.second} compared with {comparison.first}, {comparison.measure} x 100",
-        header=tuple(header),
-        rows=rows,
+        header=(*header, *(["Williams"] if single else [])),
+        rows=tuple((*_cells(line), *([_p(line.p_williams)] if single else [])) for line in lines),
         notes=(
-            f"difference: second minus first; {100 * comparison.confidence:g} %: interval of the paired "
-            "bootstrap over items",
-            (
-                "p, items: permutation test over items; p, seeds: t-test over runs; p: the larger of "
-                "both, Holm-corrected over sets"
-            ),
+            f"difference: second minus first; {level}: {_INTERVAL}",
+            _TESTS.format("sets"),
             "± is the standard deviation over runs",
         ),
         best=frozenset((place, 3) for place, line in enumerate(lines) if line.real),
@@ -132,29 +129,28 @@ def compare_with_baselines(
     cache: Path | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Compared]:
-    """Compare all systems with baselines, each with those of its own base where labels tell the bases.
+    """Compare all systems with baselines, each with those of its own base if labels name the bases.
 
     Args:
-        records: Records of any suites; those without predictions for items do not take part.
-        baselines: Names of systems, or what else `resolve_system` takes.
-        labels: What systems are called.
-        cache: Folder where comparisons are kept between reports.
-        progress: Told the baseline, the number of data sets done and of all.
+        records: Records of any suites. Records without predictions of items are skipped.
+        baselines: Names of systems, or any argument of `resolve_system`.
+        labels: Labels of the systems.
+        cache: Cache folder for comparisons.
+        progress: Called with the baseline, the number of finished data sets, and of all.
 
     Returns:
         The comparisons, suite by suite for each baseline.
 
     Raises:
-        InputError: A baseline has no record, or nothing to be compared with.
+        InputError: A baseline does not have a record, or there is no other system.
     """
     found = []
-    # All before the first comparison, which takes a while.
+    # Resolve all names before the first comparison, which takes a while.
     for name in [resolve_system(baseline, records) for baseline in baselines]:
+        steps = None if progress is None else partial(progress, str(labels.get(name, name)))
         for on, first, others in _rivals(records, name, labels):
-            shown = str(labels.get(name, name))
-            steps = None if progress is None else partial(progress, shown)
             comparisons = compare_all(first, others, cache=cache, progress=steps)
-            found.append(Compared(on, tuple(_named(one, labels) for one in comparisons)))
+            found.append(Compared(on, tuple(_rename(one, labels) for one in comparisons)))
     if not found:
         raise InputError(
             f"no other system to compare with {', '.join(baselines)}",
@@ -164,25 +160,19 @@ def compare_with_baselines(
 
 
 def comparison_sections(found: Sequence[Compared]) -> tuple[Section, Section]:
-    """The comparisons as two sections: a row and an interval per system, and then set by set."""
+    """Return two sections: a row and an interval per system, and details set by set."""
     each = [comparison for some in found for comparison in some.comparisons]
-    return (
-        Section(
-            "significance",
-            "Which differences are significant?",
-            tables=tuple(some.table() for some in found),
-            forests=tuple(some.forest() for some in found),
-        ),
-        Section(
-            "comparisons",
-            "Comparisons, set by set",
-            sentences=tuple(one.sentence() for one in each),
-            tables=tuple(map(comparison_table, each)),
-        ),
+    overview = Section(
+        "significance",
+        "Which differences are significant?",
+        tables=tuple(some.table() for some in found),
+        forests=tuple(some.forest() for some in found),
     )
+    sentences, tables = tuple(one.sentence() for one in each), tuple(map(comparison_table, each))
+    return overview, Section("comparisons", "Comparisons, set by set", sentences=sentences, tables=tables)
 
 
-def _named(comparison: Comparison, labels: Mapping[str, Label]) -> Comparison:
+def _rename(comparison: Comparison, labels: Mapping[str, Label]) -> Comparison:
     first, second = (str(labels.get(name, name)) for name in (comparison.first, comparison.second))
     return replace(comparison, first=first, second=second)
 
@@ -190,22 +180,21 @@ def _named(comparison: Comparison, labels: Mapping[str, Label]) -> Comparison:
 def _rivals(
     records: Sequence[Record], baseline: str, labels: Mapping[str, Label]
 ) -> Iterator[tuple[str, System, list[System]]]:
-    """The baseline and its rivals, for each suite and preset that it has records of."""
-    own = labels.get(baseline)
-    for suite in _SUITES:
-        of_suite = [record for record in records if record.suite == suite.name]
-        protocols = sorted({record.protocol for record in of_suite})
-        presets = protocols if suite in (TRANSFER, RETRIEVAL) else [None]
-        for preset in presets:
-            some = [record for record in of_suite if preset in (None, record.protocol)]
+    """Yield the baseline and its rivals for each suite and preset that it has records of."""
+    base = labels[baseline].base if baseline in labels else None
+    for suite, shown in _SUITES.items():
+        own = [record for record in records if record.suite == suite.name]
+        by_preset = suite in (TRANSFER, RETRIEVAL)
+        for preset in sorted({record.protocol for record in own}) if by_preset else [None]:
+            some = [record for record in own if preset in (None, record.protocol)]
             names = dict.fromkeys(without_seed(record.model) for record in some)
             others = [
                 name
                 for name in names
-                if name != baseline and (own is None or name not in labels or labels[name].base == own.base)
+                if name != baseline and (base is None or name not in labels or labels[name].base == base)
             ]
             if baseline in names and others:
-                on = _SUITES[suite] + (f" ({preset})" if preset else "")
+                on = shown + (f" ({preset})" if preset else "")
                 yield on, system_of(some, baseline), [system_of(some, name) for name in others]
 
 
@@ -215,8 +204,7 @@ def _cells(line: Difference) -> tuple[str, ...]:
         for score, deviation in zip(line.scores, line.deviations, strict=True)
     ]
     interval = ABSENT if line.interval is None else "{:+.2f} to {:+.2f}".format(*line.interval)
-    tests = (_p(line.p_items), _p(line.p_seeds), _p(line.p))
-    return (line.name, *scores, f"{line.size:+.2f}", interval, *tests)
+    return (line.name, *scores, f"{line.size:+.2f}", interval, *map(_p, (line.p_items, line.p_seeds, line.p)))
 
 
 def _p(value: float | None) -> str:

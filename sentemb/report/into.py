@@ -1,4 +1,4 @@
-"""Tables inside a document: what stands between two marks is replaced, the rest is left alone."""
+"""Tables inside a document: text between two marks is replaced, everything else is unchanged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sentemb._files import write_text
 from sentemb.errors import InputError
 
 _BEGIN = re.compile(r"^<!-- report:(?P<name>[a-z]+) -->$", re.MULTILINE)
-# From a mark to its end, no other mark between them.
+# From a mark to its end, without another mark between them.
 _PART = re.compile(
     r"^(?P<begin><!-- report:(?P<name>[a-z]+) -->\n)(?:(?!<!-- report:).)*?"
     r"^(?P<end><!-- /report:(?P=name) -->)$",
@@ -19,17 +19,17 @@ _PART = re.compile(
 
 
 def put_into(paths: Sequence[Path], texts: Mapping[str, str]) -> dict[Path, list[str]]:
-    """Replace what lies between `<!-- report:NAME -->` and `<!-- /report:NAME -->` in all files or in none.
+    """Replace the text between `<!-- report:NAME -->` and `<!-- /report:NAME -->` in all files or in none.
 
     Args:
         paths: Markdown files.
-        texts: What to write, by name.
+        texts: New text by name.
 
     Returns:
-        The names of the places of each file.
+        The names of the places in each file.
 
     Raises:
-        InputError: As `read_marked`, or a place has no text.
+        InputError: See `read_marked`; or a place does not have a text.
     """
     new = {path: filled(path, texts) for path in paths}
     for path, (text, _) in new.items():
@@ -38,13 +38,10 @@ def put_into(paths: Sequence[Path], texts: Mapping[str, str]) -> dict[Path, list
 
 
 def read_marked(path: Path) -> tuple[str, list[str]]:
-    """Read a file that has places for tables.
-
-    Returns:
-        Its text, and the names of the places.
+    """Read a file and the names of its places for tables.
 
     Raises:
-        InputError: There is no such file, it is no text, or it has no place, or one without an end.
+        InputError: The file cannot be read, or does not have a place, or a place does not end.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -56,20 +53,16 @@ def read_marked(path: Path) -> tuple[str, list[str]]:
         raise InputError(f"{path} cannot be read: {error.strerror}", "use a Markdown file") from None
     names = [mark["name"] for mark in _BEGIN.finditer(text)]
     if not names:
-        raise InputError(
-            f"{path} does not contain a mark for a table",
-            "write <!-- report:sts --> and <!-- /report:sts --> on separate lines",
-        )
+        hint = "write <!-- report:sts --> and <!-- /report:sts --> on separate lines"
+        raise InputError(f"{path} does not contain a mark for a table", hint)
     if len(_PART.findall(text)) < len(names):
-        raise InputError(
-            f"{path}: a <!-- report:NAME --> is not closed",
-            "write <!-- /report:NAME --> on a line below each",
-        )
+        hint = "write <!-- /report:NAME --> on a line below each"
+        raise InputError(f"{path}: a <!-- report:NAME --> is not closed", hint)
     return text, names
 
 
 def filled(path: Path, texts: Mapping[str, str]) -> tuple[str, list[str]]:
-    """What `put_into` would write."""
+    """Return the new text of a file, and the names of its places."""
     text, names = read_marked(path)
     for name in names:
         if name not in texts:
@@ -77,8 +70,6 @@ def filled(path: Path, texts: Mapping[str, str]) -> tuple[str, list[str]]:
                 f"{path} contains a mark for {name}, but there are no records for it",
                 f"remove the mark, or list more folders; the records provide {', '.join(texts) or 'none'}",
             )
-
-    def fill(part: re.Match[str]) -> str:
-        return f"{part['begin']}\n{texts[part['name']].strip()}\n\n{part['end']}"
-
-    return _PART.sub(fill, text), names
+    return _PART.sub(
+        lambda part: f"{part['begin']}\n{texts[part['name']].strip()}\n\n{part['end']}", text
+    ), names

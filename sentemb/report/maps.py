@@ -15,16 +15,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Coordinates of float32 unit vectors that differ by less are equal but for rounding.
-_ONE_DIRECTION = 1e-6
+_ONE_DIRECTION = 1e-6  # coordinates of float32 unit vectors differ by less only through rounding
 _TINY = np.finfo(np.float64).tiny
 
 
 def project_to_plane(vectors: NDArray[np.float32], *, seed: int = 0) -> NDArray[np.float64]:
-    """Map vectors to the plane by t-SNE on cosine distances.
-
-    It starts from the first two principal components, as scikit-learn does, so that what lies on the two
-    sides of the whole mostly stays there; a random start places groups anywhere.
+    """Map vectors to the plane by t-SNE on cosine distances, starting from their principal components.
 
     Args:
         vectors: Shape (texts, dim), at least three texts.
@@ -48,30 +44,26 @@ def project_to_plane(vectors: NDArray[np.float32], *, seed: int = 0) -> NDArray[
     unit = _unit(vectors)
     if np.ptp(unit, axis=0).max() < _ONE_DIRECTION:
         return np.zeros((len(unit), 2))
-    # Perplexity has to stay below the number of points.
-    perplexity = min(30.0, (len(unit) - 1) / 3)
+    perplexity = min(30.0, (len(unit) - 1) / 3)  # must be smaller than the number of points
     projection = TSNE(2, metric="cosine", init="pca", perplexity=perplexity, random_state=seed)
     return np.asarray(projection.fit_transform(unit))
 
 
 def heat_map_figure(values: NDArray[np.floating], labels: Sequence[str], *, title: str = "") -> Figure:
-    """Draw the similarities of some texts with each other as colours, each value written in its cell.
+    """Draw the similarities of some texts with each other as colors, with each value in its cell.
 
-    The diagonal, every text with itself, stays blank: its ones would take up half of the colours.
+    The diagonal stays blank, because its ones would take up half of the color scale.
 
     Args:
         values: Similarities, shape (texts, texts).
         labels: The texts.
-        title: Above the map.
-
-    Returns:
-        The figure.
+        title: Title above the map.
 
     Example:
         >>> figure = heat_map_figure(np.eye(2), ["a cat sat", "birds fly"])
     """
     count = len(labels)
-    margin = 0.6 + 0.075 * max(map(len, labels))  # inches that the longest label takes
+    margin = 0.6 + 0.075 * max(map(len, labels))  # inches of the longest label
     figure, (axes,) = panels(width=margin + 0.55 * count, height=0.8 + 0.5 * count)
     others = np.ma.masked_array(values, np.eye(count, dtype=bool))
     axes.imshow(others, cmap="cividis", aspect="auto")
@@ -82,9 +74,9 @@ def heat_map_figure(values: NDArray[np.floating], labels: Sequence[str], *, titl
     middle = (float(others.min()) + float(others.max())) / 2
     for row, column in np.argwhere(~np.eye(count, dtype=bool)):
         value = values[row, column]
+        text = f"{value:.2f}".replace("-0.00", "0.00")
         colour = "black" if value > middle else "white"
-        written = f"{value:.2f}".replace("-0.00", "0.00")
-        axes.text(column, row, written, ha="center", va="center", fontsize=8, color=colour)
+        axes.text(column, row, text, ha="center", va="center", fontsize=8, color=colour)
     for side in axes.spines.values():
         side.set_visible(False)
     return figure
@@ -100,12 +92,9 @@ def map_figure(
 
     Args:
         maps: Title to points, shape (texts, 2).
-        groups: The group of each text; its colour.
-        links: Texts to join by a line.
-        labels: What to write on the points, if anything.
-
-    Returns:
-        The figure.
+        groups: Group of each text, shown by color.
+        links: Pairs of texts to join by a line.
+        labels: Text on each point.
 
     Example:
         >>> figure = map_figure({"before": np.random.rand(4, 2)}, ["cat", "cat", "dog", "dog"])
@@ -113,34 +102,30 @@ def map_figure(
     names = sorted(set(groups))
     figure, all_axes = panels(len(maps), width=5.2 * len(maps), height=5.4)
     membership = np.array([names.index(group) for group in groups])
+    size = {"s": 130, "edgecolor": "white", "linewidth": 0.5} if labels else {"s": 14}
+    centre: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7, "color": "white"}
     for axes, (title, points) in zip(all_axes, maps.items(), strict=True):
         for first, second in links:
             axes.plot(*points[[first, second]].T, color="#999999", linewidth=0.6, zorder=1)
-        size = {"s": 130, "edgecolor": "white", "linewidth": 0.5} if labels else {"s": 14}
         for number, name in enumerate(names):
             _scatter(axes, points[membership == number], number, label=name, zorder=2, **size)
-        for point, label in zip(points, labels, strict=False):
-            axes.text(
-                point[0], point[1], label, ha="center", va="center", fontsize=7, color="white", zorder=3
-            )
-        _bare(axes, title)
+        for (x, y), label in zip(points, labels, strict=False):
+            axes.text(x, y, label, zorder=3, **centre)
+        _hide_ticks(axes, title)
     _legend_below(figure, all_axes[0])
     return figure
 
 
 def pair_map_figure(vectors: Mapping[str, NDArray[np.float32]], *, positives: int, seed: int = 0) -> Figure:
-    """Draw pairs that mean the same and pairs that do not (SG-BERT, figures 5 and 6).
+    """Draw pairs with the same meaning and pairs without (SG-BERT, figures 5 and 6).
 
-    Each sentence is a dot with its pair's number, and the two of a pair are joined by a line. A projection
-    cannot keep all distances, so each panel names the mean cosines that it shows.
+    Each sentence is a dot with the number of its pair, and a line joins the two sentences of a pair. A
+    projection cannot keep all distances, so the title of each panel has the mean cosines.
 
     Args:
         vectors: Encoder to the vectors of the pairs, first and second sentence in turn, positives first.
         positives: Number of positive pairs.
         seed: Seed of the projection.
-
-    Returns:
-        The figure.
 
     Example:
         >>> figure = pair_map_figure({"before": vectors}, positives=20)  # doctest: +SKIP
@@ -169,22 +154,19 @@ def label_map_figure(
 ) -> Figure:
     """Draw texts as dots and label vectors as stars, by t-SNE (SCL, figure 2; LaCon, figure 4).
 
-    Texts and labels of a panel are projected together, so that the nearness of a star to the dots of its
-    class means something.
+    Texts and labels of a panel are projected together, so distances between stars and dots are comparable.
 
     Args:
-        maps: Title to the vectors of the texts and, where there are some, of the classes.
+        maps: Title to the vectors of the texts and of the classes, None if there are no class vectors.
         classes: The class of each text.
         names: The classes.
         seed: Seed of the projection.
-
-    Returns:
-        The figure.
 
     Example:
         >>> figure = label_map_figure({"ce": (vectors, None)}, classes, ["no", "yes"])  # doctest: +SKIP
     """
     figure, all_axes = panels(len(maps), width=4.8 * len(maps), height=5.0)
+    star = {"marker": "*", "s": 260, "edgecolor": "black", "zorder": 3}
     for axes, (title, (vectors, labels)) in zip(all_axes, maps.items(), strict=True):
         joined = vectors if labels is None else np.concatenate([vectors, labels])
         points = project_to_plane(joined, seed=seed)
@@ -192,20 +174,19 @@ def label_map_figure(
         for number, name in enumerate(names):
             _scatter(axes, dots[classes == number], number, s=14, alpha=0.6, linewidth=0, label=name)
             if len(stars):
-                star = {"marker": "*", "s": 260, "edgecolor": "black", "zorder": 3}
                 _scatter(axes, stars[number : number + 1], number, **star)
-        _bare(axes, title)
+        _hide_ticks(axes, title)
     _legend_below(figure, all_axes[0])
     return figure
 
 
 def _scatter(axes: Axes, points: NDArray[np.float64], number: int, **style: Any) -> None:
-    # Twice the palette's length is told apart by the marker.
-    given = {"marker": "o" if number < len(COLOURS) else "^", "color": COLOURS[number % len(COLOURS)]}
-    axes.scatter(points[:, 0], points[:, 1], **(given | style))
+    marker = "o" if number < len(COLOURS) else "^"  # distinguishes twice as many groups as there are colors
+    style = {"marker": marker, "color": COLOURS[number % len(COLOURS)], **style}
+    axes.scatter(points[:, 0], points[:, 1], **style)
 
 
-def _bare(axes: Axes, title: str) -> None:
+def _hide_ticks(axes: Axes, title: str) -> None:
     axes.set_title(title)
     axes.set_xticks([])
     axes.set_yticks([])
@@ -213,8 +194,8 @@ def _bare(axes: Axes, title: str) -> None:
 
 def _legend_below(figure: Figure, axes: Axes) -> None:
     handles, names = axes.get_legend_handles_labels()
-    most = 6 if len(figure.axes) > 1 else 4  # that fit below the panels
-    figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), most), frameon=False)
+    columns = min(len(names), 6 if len(figure.axes) > 1 else 4)
+    figure.legend(handles, names, loc="outside lower center", ncols=columns, frameon=False)
 
 
 def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -1,16 +1,20 @@
-"""Results as a table of text cells, for a terminal, markdown or LaTeX; the report's page draws it as HTML."""
+"""Tables of text cells in markdown and LaTeX, and the pivot that makes them from a long frame of scores."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, zip_longest
 from operator import itemgetter
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ABSENT = "–"
-# What the rows of a group have in common, where a table has no headings between rows.
-GROUP = "base"
+GROUP = "base"  # heading of the groups of rows, where they are a column
 _LATEX = {
     "\\": r"\textbackslash{}",
     **{character: f"\\{character}" for character in "&%$#_{}"},
@@ -29,12 +33,9 @@ _LATEX = {
     "↑": r"$\uparrow$",
     "↓": r"$\downarrow$",
 }
-# As papers write it, small and below the line.
-_DEVIATION = re.compile(r" \$\\pm\$ (\d+(?:\.\d+)?)")
-# More columns than that are wider than a page in letters of the usual size.
-_NARROW = 8
-# Where markdown would read a tag or a comment.
-_TAG = re.compile(r"<(?=[A-Za-z/!?])")
+_DEVIATION = re.compile(r" \$\\pm\$ (\d+(?:\.\d+)?)")  # printed small and below the line, as in papers
+_MAX_NORMAL_COLUMNS = 8  # a table with more columns is set in small letters
+_TAG = re.compile(r"<(?=[A-Za-z/!?])")  # markdown would read a tag or a comment
 
 
 @dataclass(frozen=True)
@@ -45,14 +46,13 @@ class Table:
         title: The title.
         header: One cell per column.
         rows: The rows.
-        notes: Whatever a reader must know before comparing rows.
-        best: The cells to print in bold, as numbers of row and column from 0.
-        names: How many of the first columns hold names; the others hold numbers.
-        groups: What each row has in common with those around it, such as its base model: a heading between
-            rows in LaTeX, a column before the others elsewhere; empty where there is no such thing, and an
-            empty string for a row of none.
-        top: The cells to underline, where bold means the best of a group and these are the best of all.
-            Markdown has no underlining.
+        notes: Notes on how to compare the rows.
+        best: Cells to print in bold, as numbers of row and column from 0.
+        names: Number of leading columns that hold names. The others hold numbers.
+        groups: Group of each row, such as its base model; empty if rows are not grouped. Groups are headings
+            between the rows in LaTeX, and a first column elsewhere.
+        top: Cells to underline: the best of all rows, where bold means the best of a group. Markdown does not
+            underline.
 
     Example:
         >>> print(Table("Scores", ("model", "STS-B"), (("bert-mini", "59.0"),)).markdown())
@@ -72,42 +72,42 @@ class Table:
     groups: tuple[str, ...] = ()
     top: frozenset[tuple[int, int]] = frozenset()
 
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """Notes, including the meaning of underlined cells."""
+        return (*self.notes, *(["underlined: the best of all"] if self.top else []))
+
     def markdown(self) -> str:
-        """The table in markdown."""
-        title = [f"**{_markdown(self.title)}**", ""] if self.title else []
-        lines = [*title, *self._markdown_rows()]
+        """Return the table in markdown."""
+        first = [GROUP] if self.groups else []
+        header, names = [*first, *self.header], len(first) + self.names
+        lines = [f"**{_markdown(self.title)}**", ""] if self.title else []
+        lines += [f"| {' | '.join(map(_markdown, header))} |"]
+        lines += [f"|{names * '---|'}{(len(header) - names) * '---:|'}"]
+        for group, row in zip_longest(self.groups, self._cells(_markdown, "**{}**", "{}")):
+            cells = row if group is None else [_markdown(group or ABSENT), *row]
+            lines.append(f"| {' | '.join(cells)} |")
         if self.notes:
             lines += ["", *(f"- {_markdown(note)}" for note in self.notes)]
         return "\n".join(lines) + "\n"
 
-    def _markdown_rows(self) -> Iterator[str]:
-        beside = [_markdown(group or ABSENT) for group in self.groups]
-        header, names = ((GROUP, *self.header), self.names + 1) if beside else (self.header, self.names)
-        yield f"| {' | '.join(map(_markdown, header))} |"
-        yield f"|{names * '---|'}{(len(header) - names) * '---:|'}"
-        for number, row in enumerate(self._cells("**{}**", _markdown)):
-            yield f"| {' | '.join([*beside[number : number + 1], *row])} |"
-
-    @property
-    def all_notes(self) -> tuple[str, ...]:
-        """The notes, with what underlining means where there is some."""
-        return (*self.notes, *(["underlined: the best of all"] if self.top else []))
-
     def latex(self) -> str:
-        """The table in LaTeX, for the package booktabs."""
+        """Return the table in LaTeX, for the package booktabs."""
+        small = [r"\scriptsize\setlength{\tabcolsep}{2pt}"] if len(self.header) > _MAX_NORMAL_COLUMNS else []
         columns = self.names * "l" + (len(self.header) - self.names) * "r"
-        lines = [r"\begin{table}", r"\centering", f"\\caption{{{escape_latex(self.title)}}}"]
-        if len(self.header) > _NARROW:
-            lines.append(r"\scriptsize\setlength{\tabcolsep}{2pt}")
-        lines += [f"\\begin{{tabular}}{{{columns}}}", r"\toprule"]
-        lines.append(" & ".join(map(escape_latex, self.header)) + r" \\")
-        lines += self._latex_rows()
-        lines += [r"\bottomrule", r"\end{tabular}"]
-        lines += [f"\\par\\footnotesize {escape_latex(note)}" for note in self.all_notes]
-        return "\n".join([*lines, r"\end{table}"]) + "\n"
+        lines = [
+            *(r"\begin{table}", r"\centering", f"\\caption{{{escape_latex(self.title)}}}", *small),
+            *(f"\\begin{{tabular}}{{{columns}}}", r"\toprule"),
+            " & ".join(map(escape_latex, self.header)) + r" \\",
+            *self._latex_rows(),
+            *(r"\bottomrule", r"\end{tabular}"),
+            *(f"\\par\\footnotesize {escape_latex(note)}" for note in self.all_notes),
+            r"\end{table}",
+        ]
+        return "\n".join(lines) + "\n"
 
     def _latex_rows(self) -> Iterator[str]:
-        cells = self._cells(r"\textbf{{{}}}", _latex_cell, underline=r"\underline{{{}}}")
+        cells = self._cells(_latex_cell, r"\textbf{{{}}}", r"\underline{{{}}}")
         lines = [" & ".join(row) + r" \\" for row in cells]
         grouped = zip(self.groups or [""] * len(lines), lines, strict=True)
         for group, members in groupby(grouped, itemgetter(0)):
@@ -116,22 +116,74 @@ class Table:
                 yield f"\\multicolumn{{{len(self.header)}}}{{l}}{{\\textit{{{escape_latex(group)}}}}} \\\\"
             yield from ((r"\quad " if group else "") + line for _, line in members)
 
-    def _cells(self, bold: str, escape: Callable[[str], str], underline: str = "{}") -> list[list[str]]:
-        def shown(number: int, column: int, cell: str) -> str:
-            written = escape(cell)
-            if (number, column) in self.top:
-                written = underline.format(written)
-            return bold.format(written) if (number, column) in self.best else written
+    def _cells(self, escape: Callable[[str], str], bold: str, underline: str) -> list[list[str]]:
+        def formatted(place: tuple[int, int], text: str) -> str:
+            text = underline.format(escape(text)) if place in self.top else escape(text)
+            return bold.format(text) if place in self.best else text
 
         return [
-            [shown(number, column, cell) for column, cell in enumerate(row)]
+            [formatted((number, column), text) for column, text in enumerate(row)]
             for number, row in enumerate(self.rows)
         ]
 
 
+def mean_cell(values: Sequence[float], digits: int = 2, *, scale: float = 1.0) -> str:
+    """Format mean ± sample standard deviation, a single value alone, and no value as a dash.
+
+    Example:
+        >>> mean_cell([59.0, 60.0, 61.0])
+        '60.00 ± 1.00'
+    """
+    if not values:
+        return ABSENT
+    mean = f"{scale * fmean(values):.{digits}f}"
+    return mean if len(values) == 1 else f"{mean} ± {scale * stdev(values):.{digits}f}"
+
+
+def mean_of_runs(runs: pd.DataFrame) -> str:
+    """Format the column `value` as mean ± sample standard deviation."""
+    return mean_cell([*runs["value"]])
+
+
+def pivot(
+    frame: pd.DataFrame,
+    *,
+    title: str,
+    rows: Mapping[str, str],
+    column: str,
+    order: Mapping[str, str],
+    cell: Callable[[pd.DataFrame], str] = mean_of_runs,
+    complete: bool = True,
+    notes: Sequence[str] = (),
+    names: int = 1,
+) -> Table:
+    """Turn a long frame with one score per row into a table.
+
+    Args:
+        frame: The scores, in the order of the table's rows.
+        title: Title of the table.
+        rows: Columns of the frame whose values identify a row, each with its heading.
+        column: Column of the frame whose values become columns.
+        order: The values that become columns, each with its heading.
+        cell: Formats the part of the frame that belongs to a cell.
+        complete: Print a dash if a cell has fewer scores than another cell of its row.
+        notes: Notes of the table.
+        names: Number of leading columns that hold names.
+
+    Returns:
+        The table.
+    """
+    made = []
+    for key, runs in frame.groupby([*rows], sort=False, dropna=False):
+        parts = dict(iter(runs.groupby(column)))
+        enough = max(map(len, parts.values())) if complete else 1
+        cells = [cell(parts[one]) if len(parts.get(one, ())) >= enough else ABSENT for one in order]
+        made.append((*map(str, key), *cells))
+    return Table(title, (*rows.values(), *order.values()), tuple(made), notes=tuple(notes), names=names)
+
+
 def escape_latex(text: str) -> str:
-    """Text that LaTeX prints as it stands."""
-    # Two hyphens in a row would be printed as a dash.
+    """Escape text for LaTeX; two hyphens in a row stay two hyphens."""
     plain = " ".join(text.split()).replace("--", "-\u200b-")
     return "".join(_LATEX.get(character, character) for character in plain)
 

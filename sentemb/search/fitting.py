@@ -10,7 +10,7 @@ import numpy as np
 
 from sentemb._fusion import EVEN, FUSED
 from sentemb._fusion_weights import Judged, fit_weight, lean
-from sentemb.data.pseudo_queries import FEWEST, MOST_DOCUMENTS, QUERIES, cut_queries, rank_both
+from sentemb.data.generated_queries import FEWEST, MOST_DOCUMENTS, QUERIES, cut_queries, rank_both
 from sentemb.encoding.encoder import TextEncoder, for_role
 from sentemb.errors import InputError
 from sentemb.search.documents import check_id

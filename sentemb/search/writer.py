@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sentemb.data.tables import IDS_HINT
+from sentemb.data.documents import IDS_HINT
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.chunks import ChunkedDocument

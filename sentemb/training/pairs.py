@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 from transformers import TrainerCallback
 
 from sentemb.data import describe_source
-from sentemb.data.batches import pair_batches
-from sentemb.data.positive_pairs import load_positive_pairs
+from sentemb.data.positive_pairs import load_positive_pairs, pair_batches
 from sentemb.encoding.encoder import Role
 from sentemb.errors import InputError
 from sentemb.evaluation.retrieval.evaluator import RetrievalEvaluator

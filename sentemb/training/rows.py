@@ -20,7 +20,7 @@ from sentemb.errors import InputError
 from sentemb.evaluation import STSEvaluator
 from sentemb.evaluation.comparison import DRAWS
 from sentemb.evaluation.resampling import bootstrap
-from sentemb.evaluation.scoring import Similarities
+from sentemb.evaluation.sts import Similarities
 from sentemb.training.config import TrainConfig
 from sentemb.training.recipes import RECIPES
 

@@ -17,7 +17,7 @@ from sentemb.evaluation.choosing.calibration import FITTED_QUERIES, Estimate
 PLAIN = Calibration(
     np.array([0.5, 1.0, -1.0, 2.0, 0.0, -3.0]),
     np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0]),
-    (4.0, 0.5),
+    np.array([3.0, 4.0, 5.0, 0.5]),
     {},
 )
 
@@ -51,7 +51,8 @@ def test_the_mean_is_the_linear_model_of_the_changes(kind: str, kinds: tuple[str
     gain = PLAIN.predict(change)
     assert gain.ndcg.mean == pytest.approx(mean)
     assert gain.recall == pytest.approx(6.0)
-    assert gain.ndcg.deviation == pytest.approx(((4.0 * 0.5) ** 2 + (0.5 * mean) ** 2) ** 0.5)
+    fixed = {FINISHED: 3.0, STATIC: 4.0, RAW: 5.0}[kind]
+    assert gain.ndcg.deviation == pytest.approx(((fixed * 0.5) ** 2 + (0.5 * mean) ** 2) ** 0.5)
 
 
 def test_fewer_queries_widen_the_interval() -> None:
@@ -78,7 +79,7 @@ def test_the_smallest_clear_gain_is_just_called() -> None:
     change = change_of(scores(50, ALL), scores(51, ALL), share=0.5, kind=RAW)
     assert change is not None
     smallest = PLAIN.predict(change).smallest
-    deviation = ((4.0 * 0.5) ** 2 + (0.5 * smallest) ** 2) ** 0.5
+    deviation = ((5.0 * 0.5) ** 2 + (0.5 * smallest) ** 2) ** 0.5
     assert Estimate(smallest, deviation).chance == pytest.approx(CALLED)
 
 
@@ -91,7 +92,7 @@ def gain(mean: float, deviation: float, recall: float = 0.0) -> Gain:
     [
         ([gain(2, 1), gain(3, 3.2)], 1),  # one is sure enough, so that the larger needs a lower chance
         ([gain(2, 1), gain(3, 4)], 0),
-        ([gain(2, 1.8), gain(3, 3)], None),
+        ([gain(2, 1.9), gain(3, 3)], None),
         ([gain(9, 1, recall=-1.0), gain(2, 1)], 1),
         ([gain(9, 1, recall=-1.0)], None),
         ([], None),
@@ -100,7 +101,12 @@ def gain(mean: float, deviation: float, recall: float = 0.0) -> Gain:
 def test_a_share_is_taken_if_one_is_sure_and_recall_does_not_fall(
     gains: list[Gain], place: int | None
 ) -> None:
-    assert select(gains) == place
+    assert select(gains, STATIC) == place
+
+
+def test_a_finished_encoder_takes_no_share_that_is_less_sure_than_the_first() -> None:
+    gains = [gain(2, 1), gain(3, 3.2)]
+    assert (select(gains, RAW), select(gains, FINISHED)) == (1, 0)
 
 
 def test_the_package_has_a_calibration_of_many_corpora() -> None:
@@ -109,7 +115,7 @@ def test_the_package_has_a_calibration_of_many_corpora() -> None:
     assert {*found.reliability} == {STATIC, FINISHED, RAW}
     for one in found.reliability.values():
         assert one.corpora >= 20
-        assert one.positive >= 0.85
+        assert one.positive >= 0.8
         assert str(one.returned) in one.sentence() and one.bases[0] in one.sentence()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sentemb.adaptation.pairs import GROUP, draw_pairs
 from sentemb.data.documents import Document
-from sentemb.data.neighborhoods import similar_documents
+from sentemb.data.generated_queries import similar_documents
 
 
 def test_every_document_has_a_pair_before_one_has_a_second(documents: list[Document]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sentemb.augmentation import Decoding, Seq2SeqTranslator, back_translate, count_back_translations
-from sentemb.augmentation.translator import TranslationStore
+from sentemb.augmentation.back_translation import open_store, store_path
 from sentemb.errors import InputError
 from tests.waiting import wait_for
 
@@ -137,7 +137,7 @@ class Stays:
 back_translate([f"cat {n}" for n in range(400)], Stays(), Stays(), cache=Path(sys.argv[1]), batch_size=2)
 """
     process = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)])
-    path = TranslationStore(tmp_path, Words("there")).path
+    path = store_path(tmp_path, Words("there"))
     wait_for(
         lambda: path.exists() and path.stat().st_size and len(rows_of(path)) > 8,
         alive=lambda: process.poll() is None,
@@ -156,7 +156,7 @@ def test_a_damaged_cache_is_named(tmp_path: Path, damage: Callable[[bytes], byte
     texts = [f"cat {number}" for number in range(400)]
     there = Words("there")
     back_translate(texts, there, Words("back"), cache=tmp_path)
-    path = TranslationStore(tmp_path, there).path
+    path = store_path(tmp_path, there)
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(InputError, match=r"cannot be used: .*delete the file; its texts are then") as caught:
         back_translate(texts, there, Words("back"), cache=tmp_path)
@@ -164,27 +164,29 @@ def test_a_damaged_cache_is_named(tmp_path: Path, damage: Callable[[bytes], byte
 
 
 def test_a_cache_of_another_translator_is_refused(tmp_path: Path) -> None:
-    with TranslationStore(tmp_path, Words("there")).opened() as store:
+    with open_store(tmp_path, Words("there")):
         pass
-    store.path.rename(TranslationStore(tmp_path, Words("elsewhere")).path)
+    store_path(tmp_path, Words("there")).rename(store_path(tmp_path, Words("elsewhere")))
     with pytest.raises(InputError, match="does not contain translations by elsewhere"):
         back_translate(["cat"], Words("elsewhere"), Words("back"), cache=tmp_path)
 
 
 def test_a_cache_describes_its_translator_and_is_held(tiny_t5: Path, tmp_path: Path) -> None:
     translator = Seq2SeqTranslator(tiny_t5, decoding=SAMPLED)
-    with TranslationStore(tmp_path, translator).opened() as store:
-        store.add(["ä cat"], ["eine Katze"], draw=2)
+    path = store_path(tmp_path, translator)
+    with open_store(tmp_path, translator) as store:
+        store.execute("INSERT INTO translations VALUES (2, 'ä cat', 'eine Katze')")
+        store.commit()
         with (
             pytest.raises(InputError, match="another process is translating"),
-            TranslationStore(tmp_path, translator).opened(),
+            open_store(tmp_path, translator),
         ):
             pass
-    with closing(sqlite3.connect(store.path)) as database:
+    with closing(sqlite3.connect(path)) as database:
         ((fingerprint, described),) = database.execute("SELECT * FROM manifest")
     assert fingerprint == translator.fingerprint
     assert json.loads(described)["decoding"] == {"temperature": 0.9, "seed": 0, "max_new_tokens": 6}
-    assert rows_of(store.path) == [(2, "ä cat", "eine Katze")]
+    assert rows_of(path) == [(2, "ä cat", "eine Katze")]
 
 
 def test_progress_and_a_translator_that_does_not_answer(tmp_path: Path) -> None:

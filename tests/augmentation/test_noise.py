@@ -7,7 +7,7 @@ import pytest
 
 from sentemb.augmentation import Decoding, Seq2SeqTranslator, noisy_copies
 from sentemb.data import LabelledTexts, add_copies, read_copies
-from sentemb.data.writing import write_table
+from sentemb.data.columns import write_table
 from sentemb.errors import InputError
 
 LEVEL = Decoding(temperature=0.9, max_new_tokens=5)

@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 
-from sentemb.augmentation import Decoding, Seq2SeqTranslator
+from sentemb.augmentation import Decoding, Seq2SeqTranslator, seq2seq
 from sentemb.augmentation.seq2seq import forced_language
 from sentemb.errors import InputError
 from tests.augmentation.conftest import build_t5
@@ -20,11 +20,12 @@ def _of_many_languages(tokenizer):
 
 
 @pytest.mark.parametrize("kind", ["tiny_t5", "tiny_marian"])
-def test_batches_do_not_change_beam_search(kind, texts, request) -> None:
+def test_batches_do_not_change_beam_search(kind, texts, request, monkeypatch) -> None:
     folder = request.getfixturevalue(kind)
     some = texts(12)
-    whole = Seq2SeqTranslator(folder, decoding=BEAM)(some)
-    one_by_one = Seq2SeqTranslator(folder, decoding=BEAM, tokens_per_batch=1)
+    one_by_one = Seq2SeqTranslator(folder, decoding=BEAM)
+    whole = one_by_one(some)
+    monkeypatch.setattr(seq2seq, "TOKENS_PER_BATCH", 1)
     assert [one_by_one([text])[0] for text in some] == whole
     assert one_by_one(some) == whole
     assert len(set(whole)) > 1
@@ -37,9 +38,10 @@ def test_the_paper_searches_with_a_beam_of_100() -> None:
     assert (sampled["do_sample"], sampled["top_k"], sampled["top_p"], sampled["num_beams"]) == (True, 0, 1, 1)
 
 
-def test_batches_hold_no_more_tokens_of_hypotheses_than_allowed(tiny_t5) -> None:
+def test_batches_hold_no_more_tokens_of_hypotheses_than_allowed(tiny_t5, monkeypatch) -> None:
     lengths = [3, 9, 1, 9, 4, 2]
-    translator = Seq2SeqTranslator(tiny_t5, decoding=BEAM, tokens_per_batch=60)
+    monkeypatch.setattr(seq2seq, "TOKENS_PER_BATCH", 60)
+    translator = Seq2SeqTranslator(tiny_t5, decoding=BEAM)
     batches = list(translator._batches(lengths))
     assert sorted(row for rows in batches for row in rows) == list(range(6))
     assert all(3 * len(rows) * max(lengths[row] for row in rows) <= 60 for rows in batches)
@@ -78,7 +80,7 @@ def test_little_noise_is_near_greedy_search(tiny_marian, texts) -> None:
 
 def test_the_fingerprint_names_everything_that_decides_a_translation(tiny_t5, tiny_marian, tmp_path) -> None:
     first = Seq2SeqTranslator(tiny_t5, decoding=BEAM)
-    assert Seq2SeqTranslator(tiny_t5, decoding=BEAM, tokens_per_batch=7).fingerprint == first.fingerprint
+    assert Seq2SeqTranslator(tiny_t5, decoding=BEAM).fingerprint == first.fingerprint
     others = [
         Seq2SeqTranslator(tiny_t5, decoding=BEAM, prefix="cat "),
         Seq2SeqTranslator(tiny_marian, decoding=BEAM),
@@ -122,8 +124,6 @@ def test_models_that_do_not_translate_are_refused(tiny_bert, tiny_t5, tmp_path) 
         Seq2SeqTranslator(tmp_path / "absent")
     with pytest.raises(InputError, match="does not support a choice of languages"):
         Seq2SeqTranslator(tiny_t5, source_language="en", target_language="de")
-    with pytest.raises(InputError, match="tokens_per_batch is 0"):
-        Seq2SeqTranslator(tiny_t5, tokens_per_batch=0)
 
 
 @pytest.mark.parametrize(

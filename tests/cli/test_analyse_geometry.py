@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
-from sentemb.report.geometry import read_training_path
+from sentemb.report.analysis import read_training_path
 from tests.cli.conftest import Command
 from tests.training.test_learning_curves import entry, make_run
 

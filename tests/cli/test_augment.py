@@ -85,7 +85,7 @@ def test_an_interrupt_keeps_what_is_translated(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from sentemb.data import writing
+    from sentemb.data import columns
 
     def interrupt(*arguments: object) -> None:
         raise KeyboardInterrupt
@@ -93,7 +93,7 @@ def test_an_interrupt_keeps_what_is_translated(
     source = write_file("texts.txt", "\n".join(SENTENCES) + "\n")
     arguments = ["back-translate", str(source), *models, "--beams", "2", "-o", str(tmp_path / "back.csv")]
     with monkeypatch.context() as patched:
-        patched.setattr(writing, "write_table", interrupt)
+        patched.setattr(columns, "write_table", interrupt)
         with pytest.raises(SystemExit) as left:
             run(["data", *arguments])
     assert left.value.code == 130
@@ -133,7 +133,7 @@ def test_only_the_rows_that_the_experiment_draws(
     models: list[str], shared_data: Path, tmp_path: Path, sentemb: Command
 ) -> None:
     from sentemb.experiments import LabelledSets, Setting
-    from sentemb.experiments.samplers import draw, noise_rows
+    from sentemb.experiments.labelled_sets import draw, noise_rows
 
     data = LabelledSets(shared_data, rule="scl")
     pool = data.pool("rte")

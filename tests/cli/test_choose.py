@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sentence_transformers import SentenceTransformer
 
-from sentemb.data.pseudo_queries import MOST_DOCUMENTS
+from sentemb.data.generated_queries import MOST_DOCUMENTS
 from sentemb.evaluation.choosing.choose import QUERIES
 from sentemb.evaluation.comparison import DRAWS
 from tests.cli.conftest import Command

@@ -90,7 +90,6 @@ def test_settings_are_searched_and_used(
     shared_data: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    pytest.importorskip("optuna", reason="optuna is not installed; pip install 'sentemb[tune]'")
     place = ("--base", small_bert, *FEW, "--data-dir", shared_data, "-o", tmp_path / "tuning")
     wanted = ("--rows", 8, "--grid", "learning_rate=0.01,0", "--grid", "head_options.temperature=0.2")
     assert command("tune", "lacon", "rte", *place, *wanted) == 0

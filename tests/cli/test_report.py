@@ -20,7 +20,7 @@ from sentemb.evaluation.schema import Score
 from sentemb.evaluation.suites import get_suite
 from sentemb.report.build import build_report
 from sentemb.report.into import filled
-from sentemb.report.sections import Section
+from sentemb.report.page import Section
 from tests.records import data_set, make_record
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -269,7 +269,7 @@ def test_the_readme_is_current() -> None:
 
 def test_drawing_needs_no_torch() -> None:
     program = (
-        "import sys, sentemb.report.build, sentemb.report.into, sentemb.report.curves; "
+        "import sys, sentemb.report.build, sentemb.report.into, sentemb.report.figures; "
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -98,6 +98,9 @@ def test_converted_networks_compute_the_same(folders: dict[str, Path]) -> None:
     for backend in ("onnx", "openvino"):
         assert np.allclose(vectors_of(folders[backend]), vectors_of(folders["model"]), atol=1e-5)
         assert not any(folders[backend].glob("*.safetensors"))
+    for name in ("onnx", "int8-onnx"):
+        graph = (folders[name] / "onnx" / "model.onnx").read_bytes()
+        assert b".py" not in graph  # no places of source files
     assert nearness(vectors_of(folders["int8-onnx"]), vectors_of(folders["int8-openvino"])) > 0.9999
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sentemb.data.augmented import add_copies, read_copies
 from sentemb.data.labelled import LabelledTexts
+from sentemb.data.sampling import add_copies, read_copies
 from sentemb.errors import InputError
 
 Write = Callable[[str, str], Path]

@@ -4,7 +4,7 @@ from itertools import chain
 
 import pytest
 
-from sentemb.data.batches import PairBatches, pair_batches
+from sentemb.data.positive_pairs import PairBatches, pair_batches
 
 
 def conflicting(rows: list[tuple[str, ...]]) -> bool:

@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from sentemb.data.folding import fold, folded_places
+from sentemb.data.language import fold, folded_places
 
 # Letters, marks, jamo, kana, symbols and invisible characters, composed and not.
 ALPHABET = [

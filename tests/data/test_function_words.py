@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sentemb.data.folding import fold
-from sentemb.data.language import without_function_words
+from sentemb.data.language import fold, without_function_words
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from sentemb.data.near_duplicates import NearTexts, fold
+from sentemb.data.contamination import NearTexts, fold
 
 WORDS = "a the cat dog sat ran on mat in park man woman plays guitar red apple two birds".split()
 

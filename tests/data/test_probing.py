@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sentemb.data.probing import read_probe
+from sentemb.data.labelled import read_probe
 from sentemb.errors import InputError
 
 LINES = ["tr\tPRES\tShe sings .", "tr\tPAST\tHe\u2028ran .", "va\tPAST\tThey slept .", "te\tPRES\tWe go ."]

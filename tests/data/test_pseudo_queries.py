@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sentemb.data.pseudo_queries import cut_queries
+from sentemb.data.generated_queries import cut_queries
 
 TEXTS = [f"a{n} b{n} c{n}  d{n} e{n} f{n} g{n} h{n}" for n in range(50)]
 THAI = ["ต้นไม้ใหญ่อยู่ในป่าลึกมาก" + str(n) for n in range(5)]

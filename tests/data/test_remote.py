@@ -242,7 +242,7 @@ def test_a_new_file_is_seen(memory: MemoryFileSystem) -> None:
         ("memory://corpus/bad.parquet", "memory://corpus/bad.parquet cannot be read as Parquet: "),
         (
             "nonsense://b/x.csv",
-            "nonsense://b/x.csv: unknown protocol nonsense://; use s3://, gs://, https://",
+            "nonsense://b/x.csv cannot be read: Protocol not known: nonsense; use s3://, gs://, https://",
         ),
         ("file:///absent/x.csv", "no such file: /absent/x.csv"),
         (
@@ -287,8 +287,8 @@ def test_a_server_says_no(server: tuple[str, dict[str, bytes]]) -> None:
 @pytest.mark.parametrize(
     ("protocol", "package", "said"),
     [
-        ("s3", "s3fs", "s3://b/x.csv needs s3fs; pip install s3fs"),
-        ("gs", "gcsfs", "gs://b/x.csv needs gcsfs; pip install gcsfs"),
+        ("s3", "s3fs", "s3://b/x.csv cannot be read: Install s3fs to access S3"),
+        ("gs", "gcsfs", "gs://b/x.csv cannot be read: Please install gcsfs to access Google Storage"),
         ("sftp", "paramiko", 'cannot be read: SFTPFileSystem requires "paramiko" to be installed'),
     ],
 )

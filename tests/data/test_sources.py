@@ -92,8 +92,6 @@ def test_byte_order_marks_are_no_text(write_file: WriteFile) -> None:
     assert texts(write_file("a.txt", "\ufeffa\n")) == ["a"]
     assert texts(write_file("a.csv", "\ufefftext\na\n")) == ["a"]
     assert texts(write_file("a.jsonl", '\ufeff{"text": "a"}\n')) == ["a"]
-    utf16 = write_file("b.txt", "één\nzwei".encode("utf-16"))
-    assert texts(utf16, encoding="utf-16") == ["één", "zwei"]
 
 
 def test_a_very_long_line(write_file: WriteFile) -> None:
@@ -268,21 +266,6 @@ def test_a_bare_string_is_no_list_of_columns(write_file: WriteFile) -> None:
 def test_a_folder_without_texts(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not contain a readable file"):
         next(read_rows(tmp_path))
-
-
-@pytest.mark.parametrize("encoding", ["nonsense", "zlib", "rot13"])
-def test_an_unknown_encoding(write_file: WriteFile, encoding: str) -> None:
-    with pytest.raises(InputError, match=f"unknown encoding '{encoding}'"):
-        next(read_rows(write_file("a.txt", "a"), encoding=encoding))
-
-
-def test_other_encodings(write_file: WriteFile) -> None:
-    for encoding in ("latin-1", "utf-8-sig", "shift_jis", "utf-16-le", "utf-32"):
-        path = write_file(
-            f"{encoding}.txt",
-            "abc\ndéf".replace("é", "é" if encoding != "shift_jis" else "本").encode(encoding),
-        )
-        assert len(texts(path, encoding=encoding)) == 2
 
 
 def test_kinds_of_source(write_file: WriteFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

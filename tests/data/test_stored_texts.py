@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -15,16 +16,18 @@ from sentemb.data.stored_texts import (
     places_of,
     spill_pairs_to_disk,
     spill_to_disk,
+    store,
 )
 
 TEXTS = ["b", "", "ü\n", "a", "b", "\ud800x", "\U0001f600", "\ue000", "a", "ab"]
 
 
+def in_a_file(texts: list[str]) -> StoredTexts:
+    return store(([text] for text in texts), 1)[0]
+
+
 def test_a_file_reads_as_a_list() -> None:
-    stored = StoredTexts(TEXTS[:4])
-    assert stored[2] == "ü\n"
-    for text in TEXTS[4:]:
-        stored.append(text)
+    stored = in_a_file(TEXTS)
     assert len(stored) == len(TEXTS) and [*stored] == TEXTS
     assert [stored[place] for place in range(-3, 3)] == TEXTS[-3:] + TEXTS[:3]
     for part in (slice(2, 5), slice(None, None, 3), slice(8, 99), slice(5, 2), slice(None, None, -1)):
@@ -41,8 +44,8 @@ def test_many_texts_go_to_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ([*ids], [*texts]) == ([str(number) for number in range(10)], TEXTS)
 
 
-@pytest.mark.parametrize("of", [list, StoredTexts])
-def test_order_and_equal_texts(of: type) -> None:
+@pytest.mark.parametrize("of", [list, in_a_file])
+def test_order_and_equal_texts(of: Callable[[list[str]], Sequence[str]]) -> None:
     texts = of(TEXTS)
     unique = [*dict.fromkeys(TEXTS)]
     random.Random(0).shuffle(unique)

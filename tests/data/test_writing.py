@@ -8,7 +8,7 @@ import pytest
 
 from sentemb._files import sha256_of
 from sentemb.data import load_columns
-from sentemb.data.writing import check_output, write_table
+from sentemb.data.columns import check_output, write_table
 from sentemb.errors import InputError
 
 COLUMNS = ("text", "back_translation")
@@ -33,7 +33,7 @@ def test_a_table_reads_back_as_training_data(tmp_path: Path, suffix: str) -> Non
 
 def test_another_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"use one of \.csv, \.jsonl, \.parquet"):
-        write_table(tmp_path / "back.tsv", {"text": ["a"]})
+        check_output(tmp_path / "back.tsv", [], overwrite=False)
     assert not list(tmp_path.iterdir())
 
 

@@ -60,7 +60,7 @@ def public_objects() -> dict[str, Any]:
 
 
 def names() -> dict[str, Any]:
-    """What an example can use without an import."""
+    """Names that an example can use without an import."""
     public = {name.rpartition(".")[2]: value for name, value in public_objects().items()}
     texts = bundled_sentences()[:64]
     labels = [number % 2 for number in range(len(texts))]

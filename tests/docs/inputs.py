@@ -213,7 +213,7 @@ def _vectors(folder: Path) -> None:
 
 
 def _records(folder: Path) -> None:
-    """Of an encoder that lies next to them, on graded pairs."""
+    """Write the record of an encoder that lies next to them, on graded pairs."""
     pairs = folder.with_name("pairs.csv")
     _graded_pairs(pairs)
     _command("eval", "sts", "all-MiniLM-L6-v2", "static-mini", "--sets", pairs, "--output", folder)

@@ -30,7 +30,7 @@ PORT = "127.0.0.1:8000"
 
 
 class Page(NamedTuple):
-    """What the folder of a page holds.
+    """Contents of the folder of a page.
 
     Attributes:
         inputs: Names, and what lies there, by the keys of `INPUTS`.

@@ -1,4 +1,4 @@
-"""Shards: the same bytes whoever makes them, rows without a vector named, damage refused."""
+"""Shards: the same bytes from any workers, rows without a vector named, damage refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that die, fail and go on: every task is done once, in order."""
+"""Processes that die, fail and are replaced: every task is done once, in order."""
 
 from __future__ import annotations
 

@@ -1,11 +1,14 @@
-"""Small scored pairs over the words of the tiny encoder."""
+"""Small scored pairs over the words of the tiny encoder, and encoders that count letters."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from sentemb.data.sts import ScoredPairs, Subset
 
@@ -43,6 +46,37 @@ def make_pairs(
 def lengths(texts: list[str]) -> np.ndarray:
     """An encoder of four dimensions."""
     return np.array([[len(text), text.count("a"), text.count("e"), 1.0] for text in texts])
+
+
+def letters(texts: Sequence[str]) -> np.ndarray:
+    """Count each letter."""
+    return np.array([[text.count(chr(97 + n)) for n in range(26)] for text in texts], dtype=np.float32)
+
+
+class Letters:
+    """An encoder that counts letters, and keeps what it was asked for."""
+
+    def __init__(self, fingerprint: str = "letters", precision: str = "float64") -> None:
+        self.fingerprint, self.precision = fingerprint, precision
+        self.asked: list[str] = []
+
+    name = "letters"
+    dimension = 27
+
+    def encode(self, texts: Sequence[str], *, progress: bool = False) -> np.ndarray:
+        self.asked += texts
+        return np.hstack([np.ones((len(texts), 1), np.float32), letters(texts).reshape(-1, 26)])
+
+    def describe(self) -> dict[str, Any]:
+        return {"precision": self.precision}
+
+
+@pytest.fixture
+def float64() -> Iterator[None]:
+    """Float64 as torch's default: no rounding can decide a check."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from huggingface_hub import EvalResult, ModelCard
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.evaluation.card import eval_results, evaluation_section, update_card
+from sentemb.evaluation.geometry import geometry_suite
 from sentemb.evaluation.record import load_records, write_record
 from sentemb.evaluation.runner import run_suites
-from sentemb.evaluation.runner.entries import geometry_suite, pair_suite
-from sentemb.evaluation.runner.suite import Loaded
 from sentemb.evaluation.schema import Environment, Record
-from sentemb.evaluation.suites import STS
+from sentemb.evaluation.sts import pair_suite
+from sentemb.evaluation.suites import STS, Loaded
 from tests.evaluation.conftest import lengths, make_pairs
 from tests.records import data_set, make_record
 
@@ -77,6 +77,12 @@ def test_only_the_evaluation_changes(tmp_path: Path) -> None:
     assert values == {"Mine": 0.5, "stsb": 0.8, "sickr": 0.6}
     update_card(path, "mine", [result(0.8)], "## Evaluation\n\nAnother table.")
     assert path.read_text() == twice
+    # Line ends stay, and a section alone leaves the metadata.
+    path.write_bytes(AUTHOR.replace("\n", "\r\n").encode())
+    update_card(path, "mine", [], "## Evaluation")
+    content = path.read_bytes()
+    assert content.count(b"\r\n") == content.count(b"\n")
+    assert content.decode().replace("\r\n", "\n").startswith(AUTHOR)
 
 
 @pytest.mark.parametrize("text", [None, "", "# Bare\n\nNo metadata.\n", "---\n---\nEmpty.\n"])
@@ -89,15 +95,6 @@ def test_cards_without_metadata_get_some(tmp_path: Path, text: str | None) -> No
     assert [one.metric_value for one in card.data.eval_results] == [0.7]
     assert (text or "# mine").split("---\n")[-1].strip() in path.read_text()
     assert "## Evaluation" in card.text
-
-
-def test_line_ends_stay_and_a_section_alone_leaves_the_metadata(tmp_path: Path) -> None:
-    path = tmp_path / "README.md"
-    path.write_bytes(AUTHOR.replace("\n", "\r\n").encode())
-    update_card(path, "mine", [], "## Evaluation")
-    content = path.read_bytes()
-    assert content.count(b"\r\n") == content.count(b"\n")
-    assert content.decode().replace("\r\n", "\n").startswith(AUTHOR)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +127,7 @@ def transfer_record(model: str, fingerprint: str) -> Record:
 
 def test_records_of_one_model_become_results_and_tables(tmp_path: Path) -> None:
     encoder = load_encoder(lengths)
-    pairs = {one.name: one for one in (make_pairs("stsb", "test"), make_pairs("mine", "test", seed=4))}
+    pairs = [make_pairs("stsb", "test"), make_pairs("mine", "test", seed=4)]
     suites = (pair_suite(STS, pairs), geometry_suite(make_pairs("stsb", "dev")))
     sts = run_suites(encoder, Loaded(suites), output=tmp_path).records["sts"]
     for model, fingerprint in (("lengths", encoder.fingerprint), ("another", "another")):

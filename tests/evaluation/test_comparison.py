@@ -1,4 +1,4 @@
-"""Comparisons say what is there: nothing of nothing, and something of what is large."""
+"""Comparisons: no difference of equal systems, large ones of different systems, and levels that are kept."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sentemb.errors import InputError
 from sentemb.evaluation.comparison import compare, compare_all
 from sentemb.evaluation.record import load_records
 from sentemb.evaluation.schema import Record
+from sentemb.evaluation.significance import holm, p_of_differences, williams
 from sentemb.evaluation.systems import SetRuns, System, resolve_system, system_of
 from tests.records import data_set, make_record
 
@@ -23,13 +24,14 @@ GOLD = np.random.default_rng(3).normal(size=300)
 
 def system(name: str, noise: float, *, seeds: tuple[int | None, ...] = (None,), sets: int = 1) -> System:
     generator = np.random.default_rng(crc32(name.encode()))
-    predictions = [GOLD + noise * generator.normal(size=(len(seeds), 300)) for _ in range(sets)]
-    return System(
-        name,
-        "spearman",
-        seeds,
-        {f"set{place}": SetRuns(GOLD, one, "gold") for place, one in enumerate(predictions)},
-    )
+    runs = [
+        SetRuns(GOLD, GOLD + noise * generator.normal(size=(len(seeds), 300)), "gold") for _ in range(sets)
+    ]
+    return System(name, "spearman", seeds, {f"set{place}": one for place, one in enumerate(runs)})
+
+
+def correlations(one: System) -> list[float]:
+    return [stats.spearmanr(run, GOLD).statistic for run in one.sets["set0"].predictions]
 
 
 @pytest.mark.parametrize("noise", [0.5, 3.0])
@@ -49,41 +51,33 @@ def test_a_large_difference_is_found_in_both_ways() -> None:
     assert there.average is not None and back.average is not None
     assert there.average.real and there.average.interval[0] > 0
     assert there.average.size == pytest.approx(-back.average.size)
-    assert "good is better than bad by" in there.sentence()
+    assert "good is better than bad by" in there.sentence() and "3 and 3 runs" in there.sentence()
     assert "bad is worse than good by" in back.sentence()
-    assert "3 and 3 runs" in there.sentence()
+    (line,) = compare(system("one", 1.0), system("other", 1.2), draws=200, intervals=False).sets
+    assert line.interval is None and line.p >= line.p_items
 
 
-def test_seeds_have_their_say() -> None:
-    """Runs that differ among themselves more than from the other system tell nothing."""
+def test_runs_that_differ_more_than_the_systems_show_nothing() -> None:
     generator = np.random.default_rng(0)
     noise = np.array([0.2, 2.5, 0.2])[:, None]
-    uneven = SetRuns(GOLD, GOLD + noise * generator.normal(size=(3, 300)), "gold")
     even = SetRuns(GOLD, GOLD + 1.5 * generator.normal(size=(3, 300)), "gold")
-    found = compare(
-        System("even", "spearman", (1, 2, 3), {"one": even}),
-        System("uneven", "spearman", (4, 5, 6), {"one": uneven}),
-        draws=500,
+    uneven = SetRuns(GOLD, GOLD + noise * generator.normal(size=(3, 300)), "gold")
+    first, second = (
+        System(name, "spearman", seeds, {"set0": runs})
+        for name, seeds, runs in (("even", (1, 2, 3), even), ("uneven", (4, 5, 6), uneven))
     )
-    (line,) = found.sets
+    (line,) = compare(first, second, draws=500).sets
     assert line.p_items < 0.01
-    assert line.p_seeds is not None and line.p_seeds > 0.05
-    assert not line.real
-    expected = stats.ttest_ind(
-        *([stats.spearmanr(one, GOLD).statistic for one in side.predictions] for side in (even, uneven)),
-        equal_var=False,
-    ).pvalue
+    assert line.p_seeds is not None and line.p_seeds > 0.05 and not line.real
+    expected = stats.ttest_ind(correlations(first), correlations(second), equal_var=False).pvalue
     assert line.p_seeds == pytest.approx(expected)
 
 
 def test_common_seeds_are_paired_whatever_their_order() -> None:
     one, other = system("one", 1.0, seeds=(1, 2, 3)), system("other", 1.1, seeds=(3, 1, 2))
     (line,) = compare(one, other, draws=100).sets
-    scores = [
-        [stats.spearmanr(run_, GOLD).statistic for run_ in side.sets["set0"].predictions]
-        for side in (one, other)
-    ]
-    expected = stats.ttest_rel([scores[1][1], scores[1][2], scores[1][0]], scores[0]).pvalue
+    third, first, second = correlations(other)
+    expected = stats.ttest_rel([first, second, third], correlations(one)).pvalue
     assert line.p_seeds == pytest.approx(expected)
 
 
@@ -92,40 +86,29 @@ def transfer_record(model: str, classifier: int, share: float) -> Record:
     generator = np.random.default_rng((crc32(model.encode()), classifier))
     gold = (GOLD > 0).astype(np.int64)
     predictions = np.where(generator.random(300) < share, gold, 1 - gold)
-    accuracy = 100 * float(np.mean(predictions == gold))
-    record = make_record(
-        "transfer",
-        model,
-        [data_set("cr", 300)],
-        [("cr", "accuracy", accuracy)],
-        protocol="simcse",
-        seed=classifier,
-    )
+    score = ("cr", "accuracy", 100 * float(np.mean(predictions == gold)))
+    fields = {"protocol": "simcse", "seed": classifier}
+    record = make_record("transfer", model, [data_set("cr", 300)], [score], **fields)
     return record.with_predictions({"cr": predictions}, {"cr": gold})
 
 
-def test_classifiers_of_an_encoder_are_no_seeds_of_its_training() -> None:
+def test_classifiers_of_an_encoder_are_not_seeds_of_its_training() -> None:
     records = [
-        *(
-            transfer_record(f"a-seed-{seed}", classifier, 0.7 + seed / 100)
-            for seed in (1, 2, 12)
-            for classifier in (5, 6)
-        ),
-        *(transfer_record("raw", classifier, 0.7) for classifier in (1, 2)),
+        transfer_record(f"a-seed-{seed}", classifier, 0.7 + seed / 100)
+        for seed in (1, 2, 12)
+        for classifier in (5, 6)
     ]
-    accuracies = {(one.model, one.seed): one.score("cr") for one in records}
+    records += [transfer_record("raw", classifier, 0.7) for classifier in (1, 2)]
+    scores = [one.score("cr") for one in records]
     trained, raw = (system_of(records, name) for name in ("a", "raw"))
     found = compare(raw, trained, draws=100)
     (line,) = found.sets
-    own = [
-        np.mean([accuracies[f"a-seed-{seed}", classifier] for classifier in (5, 6)]) for seed in (1, 2, 12)
-    ]
+    own = np.mean(np.reshape(scores[:6], (3, 2)), axis=1)
     assert found.runs == (2, 3)
     assert line.scores[1] == pytest.approx(np.mean(own))
     assert line.deviations[1] == pytest.approx(np.std(own, ddof=1))
-    both = [accuracies["raw", classifier] for classifier in (1, 2)]
     # Seeds 1 and 2 of the classifiers are not those of the trainings: nothing to pair.
-    assert line.p_seeds == pytest.approx(stats.ttest_ind(both, own, equal_var=False).pvalue)
+    assert line.p_seeds == pytest.approx(stats.ttest_ind(scores[6:], own, equal_var=False).pvalue)
     with pytest.raises(InputError, match="different numbers of classifiers"):
         system_of(records[1:], "a")
     with pytest.raises(InputError, match="2 records of raw, preset simcse, seed 1"):
@@ -140,9 +123,7 @@ def test_all_others_at_once_are_each_alone(tmp_path: Path) -> None:
         system("many", 1.1, seeds=(1, 2, 3)),
     ]
     seen: list[tuple[int, int]] = []
-    found = compare_all(
-        first, others, draws=200, cache=tmp_path, progress=lambda done, total: seen.append((done, total))
-    )
+    found = compare_all(first, others, draws=200, cache=tmp_path, progress=lambda *step: seen.append(step))
     assert found == [compare(first, other, draws=200) for other in others]
     assert seen == [(1, 2), (2, 2)]
     renamed = [replace(other, name=f"the {other.name}") for other in others]
@@ -154,18 +135,9 @@ def test_all_others_at_once_are_each_alone(tmp_path: Path) -> None:
     assert compare_all(first, others, draws=300, cache=tmp_path) != found
 
 
-def test_without_intervals_the_p_values_stay_those_of_exchanges() -> None:
-    one, other = system("one", 1.0, seeds=(1, 2)), system("other", 1.2, seeds=(1, 2))
-    (line,) = compare(one, other, draws=200, intervals=False).sets
-    assert line.interval is None and line.p >= line.p_items
-    assert "interval" not in compare(one, other, draws=200, intervals=False).sentence()
-
-
 def test_what_a_name_means() -> None:
-    records = [
-        transfer_record(model, 1, 0.7)
-        for model in ("org/large", "bert-mini-seed-1", "bert-mini-seed-2", "words.txt")
-    ]
+    models = ("org/large", "bert-mini-seed-1", "bert-mini-seed-2", "words.txt")
+    records = [transfer_record(model, 1, 0.7) for model in models]
     for name in ("bert-mini", "bert-mini-seed-2", "runs/bert-mini-seed-1/", records[1].fingerprint[:8]):
         assert resolve_system(name, records) == "bert-mini"
     for name in ("org/large", "large", "models/org__large", "org__large"):
@@ -174,15 +146,13 @@ def test_what_a_name_means() -> None:
     with pytest.raises(InputError, match="no record of gpt found; choose among org/large, bert-mini, words"):
         resolve_system("gpt", records)
     twins = [transfer_record("one/large", 1, 0.7), *records]
-    with pytest.raises(
-        InputError, match="large is ambiguous: it matches one/large, org/large; use a full name"
-    ):
+    problem = "large is ambiguous: it matches one/large, org/large; use a full name"
+    with pytest.raises(InputError, match=problem):
         resolve_system("large", twins)
 
 
 def test_several_sets_are_corrected() -> None:
-    one, other = system("one", 1.0, sets=3), system("other", 1.15, sets=3)
-    found = compare(one, other, draws=500)
+    found = compare(system("one", 1.0, sets=3), system("other", 1.15, sets=3), draws=500)
     assert all(line.p >= line.p_items for line in found.sets)
     assert any(line.p > line.p_items for line in found.sets)
     assert found.average is not None and found.average.p == found.average.p_items
@@ -224,3 +194,25 @@ def test_other_items_are_refused() -> None:
     ):
         with pytest.raises(InputError, match=problem):
             compare(one, against, draws=draws)
+
+
+def test_holm_and_differences_without_spread() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.6]) == [1.0, 1.0]
+    assert holm([]) == []
+    assert p_of_differences([0.5] * 4) == 0.125  # the signs count
+    assert p_of_differences([0.0, 0.0]) == 1.0
+    assert p_of_differences([0.3]) is None
+    assert p_of_differences([1.0, 2.0, 3.0]) == pytest.approx(0.0742, abs=1e-4)
+
+
+def test_williams_as_in_the_literature_and_at_its_level() -> None:
+    # The example of R's package psych: t = -0.89 with 100 degrees of freedom.
+    assert williams(0.4, 0.5, 0.1, 103) == pytest.approx(2 * stats.t.sf(0.89, 100), abs=0.003)
+    generator = np.random.default_rng(1)
+    covariance = np.array([[1, 0.7, 0.5], [0.7, 1, 0.5], [0.5, 0.5, 1]])
+    found = []
+    for _ in range(400):
+        table = np.corrcoef(generator.multivariate_normal(np.zeros(3), covariance, size=60).T)
+        found.append(williams(table[0, 2], table[1, 2], table[0, 1], 60))
+    assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.03)

@@ -51,12 +51,6 @@ os._exit(0)  # the trainer still holds gloo's threads, which abort an interprete
 """
 
 
-def free_port() -> str:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return str(one.getsockname()[1])
-
-
 def test_two_ranks_see_one_evaluation(tiny_encoder: SentenceTransformer, tmp_path: Path) -> None:
     tiny_encoder.save(str(tmp_path / "start"))
     table = tmp_path / "pairs.tsv"
@@ -67,12 +61,10 @@ def test_two_ranks_see_one_evaluation(tiny_encoder: SentenceTransformer, tmp_pat
         for second, two in enumerate(words)
     ]
     table.write_text("sentence1\tsentence2\tscore\n" + "\n".join(rows) + "\n")
-    variables = {
-        "WORLD_SIZE": "2",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": free_port(),
-        "OMP_NUM_THREADS": "1",
-    }
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        variables = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1"}
+        variables["MASTER_PORT"] = str(free.getsockname()[1])
     output = tmp_path / "out"
     ranks = [
         subprocess.Popen(

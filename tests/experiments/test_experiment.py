@@ -12,8 +12,7 @@ from sentemb.errors import InputError
 from sentemb.experiments import Experiment, Method, experiment_names, load_experiment
 from sentemb.experiments.classification import ClassificationData, ClassificationTrials
 from sentemb.experiments.multitask_tables import paper_tables
-from sentemb.experiments.run import data_fields
-from sentemb.experiments.runner import Place
+from sentemb.experiments.runner import Place, data_fields
 from sentemb.training import recipes_of
 
 OWN = """
@@ -48,7 +47,7 @@ def test_a_file_of_ones_own(write_file: Callable[[str, str], Path]) -> None:
     assert mine.chosen == (Method("simcse", "simcse"), Method("mine", "simcse", loss, "1.0"))
     assert mine.chosen[1].options == loss
     assert mine.replace(rows=["both"]).chosen == mine.chosen
-    # A name that is no method of the file is a recipe.
+    # A name that is not a method of the file is a recipe.
     assert mine.replace(rows=["sg-opt"]).chosen == (Method("sg-opt", "sg-opt"),)
     assert mine.replace(base=None).base == "bert-mini"
 
@@ -94,18 +93,6 @@ def test_every_bundled_experiment_is_sound(name: str) -> None:
     assert set(bundled.data) <= set(data_fields(bundled))
 
 
-def test_the_papers_protocols() -> None:
-    few = load_experiment("few-shot")
-    assert (few.best, few.seeds) == (3, tuple(range(10)))
-    assert [one.value for one in few.settings] == [20, 100, 1000]
-    assert str(few.settings[0]) == "shots-20" and str(load_experiment("full").settings[0]) == "full"
-    views = load_experiment("full").replace(rows=["supcl-seq-views"]).chosen
-    # The paper's batch sizes count views.
-    assert [one.options["batch_size"] for one in views] == [160, 160, 160, 160, 128]
-    tau = {one.name: one for one in load_experiment("ablations").chosen}["sg-opt-tau-0.1"]
-    assert (tau.recipe, tau.options["loss_options"]) == ("sg-opt", {"temperature": 0.1})
-
-
 def test_the_multi_task_tables_name_rows_that_there_are() -> None:
     named = {run for table in paper_tables() for row in table.rows for run in row.runs}
     assert named <= set(recipes_of("multitask"))
@@ -122,12 +109,14 @@ def test_the_multi_task_tables_name_rows_that_there_are() -> None:
 def test_a_whole_seed_comes_before_the_next_and_sets_have_their_metrics() -> None:
     full = load_experiment("full").replace(rows=["ce", "scl"], datasets=["mrpc", "rte"], seeds=(1, 2))
     made = trials(full).trials()
-    assert [str(one) for one in made[:3]] == [
-        "ce mrpc full seed 1",
-        "scl mrpc full seed 1",
-        "ce rte full seed 1",
-    ]
+    names = ["ce mrpc full seed 1", "scl mrpc full seed 1", "ce rte full seed 1"]
+    assert [str(one) for one in made[:3]] == names
     assert len(made) == 8 and {one.seed for one in made[:4]} == {1}
+    assert [str(one) for one in load_experiment("few-shot").settings] == [
+        "shots-20",
+        "shots-100",
+        "shots-1000",
+    ]
     assert made[0].method.options["metric"] == "f1"
     assert trials(full, rule="scl").trials()[0].method.options["metric"] == "accuracy"
     with pytest.raises(InputError, match="labelled data is missing"):

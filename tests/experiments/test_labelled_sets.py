@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sentemb.data.augmented import Copy
+from sentemb.data.sampling import Copy
 from sentemb.errors import InputError
 from sentemb.experiments import LabelledSets, Setting
-from sentemb.experiments.samplers import ImpossibleDraw, Splits
+from sentemb.experiments.labelled_sets import ImpossibleDraw, Splits
 from tests.experiments.toy import labelled_sets, texts
 
 
@@ -50,11 +50,13 @@ def test_a_subset_is_the_same_for_every_seed_and_keeps_the_shares() -> None:
     assert lacon[0].checksums == lacon[1].checksums and len(lacon[0].train) == 100
 
 
-def test_shots_are_drawn_anew_for_each_seed() -> None:
+def test_shots_are_drawn_again_for_each_seed() -> None:
     sets = [splits("toy", "shots", 20, seed=seed) for seed in range(10)]
     assert {len(one.train) for one in sets} == {20}
     assert len({one.checksums["train"] for one in sets}) == 10
     assert len({one.checksums["validation"] + one.checksums["test"] for one in sets}) == 1
+    one, other = splits("toy", "full", test_rows=50), splits("toy", "shots", 20, seed=2, test_rows=50)
+    assert len(one.test) == 50 and one.checksums["test"] == other.checksums["test"]
 
 
 def test_per_class_validates_on_as_many_others_unless_dev_does() -> None:
@@ -121,33 +123,11 @@ def test_repeated_texts_are_drawn_once_and_never_where_they_are_validated_or_tes
         assert one.left_out == {"repeated": 3, "in validation or test": 5}
 
 
-def test_the_split_to_train_on_can_be_named(shared_data: Path) -> None:
-    data = LabelledSets(shared_data)
-
-    def sizes(name: str) -> tuple[int, ...]:
-        return tuple(data.splits(name, Setting("full"), 1).sizes.values())
-
-    assert sizes("ocnli/train-3k") == (2994, 500, 1475)
-    assert sizes("yelp-sample")[2] == 200
-    with pytest.raises(InputError, match="mnli-mm"):
-        sizes("mnli-mm/train")
-
-
-def test_a_stated_number_of_test_rows() -> None:
-    one, other = splits("toy", "full", test_rows=50), splits("toy", "shots", 20, seed=2, test_rows=50)
-    assert len(one.test) == 50 and one.checksums["test"] == other.checksums["test"]
-
-
-def test_what_a_set_does_not_allow_is_no_user_error() -> None:
-    with pytest.raises(ImpossibleDraw, match="rare at rho-20: class 0 has"):
-        splits("rare", "rho", 20)
-    with pytest.raises(ImpossibleDraw, match="toy at per-class-500"):
-        splits("toy", "per-class", 500)
-
-
 @pytest.mark.parametrize(
     ("data", "setting", "value", "problem"),
     [
+        ("rare", "rho", 20, "rare at rho-20: class 0 has"),
+        ("toy", "per-class", 500, "toy at per-class-500"),
         ("toy", "shots", 2.5, r"integer, not 2\.5"),
         ("toy", "shot", 20, "unknown setting 'shot'"),
         ("colla", "full", None, "colla"),
@@ -155,8 +135,10 @@ def test_what_a_set_does_not_allow_is_no_user_error() -> None:
     ],
 )
 def test_user_errors_name_what_is_wrong(data: str, setting: str, value: Any, problem: str) -> None:
-    with pytest.raises(InputError, match=problem):
+    with pytest.raises(InputError, match=problem) as caught:
         splits(data, setting, value)
+    # An experiment skips what a set does not allow.
+    assert isinstance(caught.value, ImpossibleDraw) == (setting in ("rho", "per-class", "classes"))
     with pytest.raises(InputError, match=r"toy does not have a test split; choose among train, dev"):
         splits("toy", "full", rule="published")
 
@@ -172,6 +154,7 @@ def test_user_errors_name_what_is_wrong(data: str, setting: str, value: Any, pro
         ("trec", "lacon", (4525, 238, 500)),
         ("eprstmt", None, (131, 160, 610)),
         ("eprstmt", "lacon", (124, 7, 610)),
+        ("ocnli/train-3k", None, (2994, 500, 1475)),
     ],
 )
 def test_sizes_of_the_papers_sets(
@@ -180,10 +163,5 @@ def test_sizes_of_the_papers_sets(
     data = LabelledSets(shared_data, rule=rule)
     found = data.splits(name, Setting("full"), 1).sizes
     assert tuple(found.values()) == sizes
-
-
-def test_imbalance_of_cola(shared_data: Path) -> None:
-    data = LabelledSets(shared_data, rule="lacon")
-    one = data.splits("cola", Setting("rho", 20), 1)
-    assert sorted(one.train.class_counts.values()) == [32, 640]
-    assert len(one.test) == 1043
+    with pytest.raises(InputError, match="mnli-mm"):
+        data.splits("mnli-mm/train", Setting("full"), 1)

@@ -16,9 +16,10 @@ import pytest
 from sentemb.errors import InputError
 from sentemb.evaluation.record import load_predictions, load_records
 from sentemb.evaluation.schema import Record
-from sentemb.experiments.experiment import PlannedTrial
+from sentemb.experiments.classification import Predicted, outcome_of
+from sentemb.experiments.experiment import Trial
+from sentemb.experiments.labelled_sets import Splits
 from sentemb.experiments.runner import Outcome, run_trials
-from sentemb.experiments.samplers import Splits
 from sentemb.experiments.summary import score_of, summarize
 from tests.experiments.toy import ToyTrials, run_toy, toy_experiment
 from tests.waiting import wait_for
@@ -40,7 +41,7 @@ class Counting:
     def __init__(self) -> None:
         self.calls: list[tuple[str, int | None]] = []
 
-    def __call__(self, trial: PlannedTrial, *data: Any) -> Outcome:
+    def __call__(self, trial: Trial, *data: Any) -> Outcome:
         self.calls.append((trial.method.name, trial.seed))
         return run_toy(trial, *data)
 
@@ -68,9 +69,8 @@ def test_each_trial_has_a_record_with_everything_that_decided_it(tmp_path: Path)
     assert score_of(first, "toy") == np.mean(predicted(first) == gold) > 0.6
     assert score_of(records[1], "toy") == np.mean(gold == 0)
     assert {one.metric for one in first.scores} == {"accuracy", "f1", "macro_f1", "matthews"}
-    assert {"torch", "sentemb"} <= set(first.environment.versions) and first.environment.hardware[
-        "cores"
-    ] >= 1
+    assert {"torch", "sentemb"} <= {*first.environment.versions}
+    assert first.environment.hardware["cores"] >= 1
     assert first.environment.seconds["total"] >= first.environment.seconds["train"]
     assert lines[0] == "6 trials, 0 already finished"
     assert lines[1].startswith("[1/6] ce toy shots-60 seed 0: accuracy ") and lines[1].endswith(" left")
@@ -107,13 +107,19 @@ def test_a_setting_that_records_do_not_know_yet_is_at_its_default(tmp_path: Path
     assert [one.trial for one in records] == [one.trial for one in first]
 
 
-def test_a_folder_of_other_rows_is_refused_before_training(tmp_path: Path) -> None:
+def test_a_folder_of_other_rows_or_with_an_edited_score_is_refused(tmp_path: Path) -> None:
     counting = Counting()
     run(tmp_path, by=counting, seeds=1)
     other = ToyTrials(toy_experiment(seeds=1), counting, rule="sg-bert")
     with pytest.raises(InputError, match="other rows or another metric; choose another --output"):
         run_trials(other, tmp_path)
     assert len(counting.calls) == 1
+    (path,) = tmp_path.glob("*.json")
+    values = json.loads(path.read_text())
+    values["scores"][0]["value"] += 0.01
+    path.write_text(json.dumps(values))
+    with pytest.raises(InputError, match=path.name):
+        run(tmp_path, seeds=1)
 
 
 def test_what_a_set_does_not_allow_is_announced_and_skipped(tmp_path: Path) -> None:
@@ -134,9 +140,7 @@ def test_a_wrong_method_is_refused_before_the_first_trial_runs(tmp_path: Path) -
         run_trials(ToyTrials(toy_experiment()), tmp_path, jobs=0)
     with pytest.raises(InputError, match="options cannot be saved in the record"):
         run(tmp_path, options={"D": object()})
-
-
-def test_a_failure_names_its_trial_and_keeps_the_others(tmp_path: Path) -> None:
+    # A trial that fails is named, and the others are kept.
     with pytest.raises(InputError, match=r"hard toy shots-60 seed 0: the data is too hard; take easier data"):
         run(tmp_path, "ce", "hard")
     assert [one.model for one in load_records(tmp_path)] == ["ce"]
@@ -144,9 +148,7 @@ def test_a_failure_names_its_trial_and_keeps_the_others(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("broken", ["predictions", "probabilities", "validation score"])
 def test_nonsense_from_a_method_is_no_result(tmp_path: Path, broken: str) -> None:
-    from sentemb.experiments.classification import Predicted, outcome_of
-
-    def nonsense(trial: PlannedTrial, splits: Splits, fingerprint: str) -> Outcome:
+    def nonsense(trial: Trial, splits: Splits, fingerprint: str) -> Outcome:
         rows = len(splits.test)
         predictions = np.full(rows, np.nan if broken == "predictions" else 0)
         probabilities = np.full((rows, 2), np.nan if broken == "probabilities" else 0.5)
@@ -157,16 +159,6 @@ def test_nonsense_from_a_method_is_no_result(tmp_path: Path, broken: str) -> Non
         run(tmp_path, by=nonsense, seeds=1)
     assert "in the trial ce toy shots-60 seed 0" in caught.value.__notes__
     assert not list(tmp_path.glob("*.json"))
-
-
-def test_an_edited_score_is_refused(tmp_path: Path) -> None:
-    run(tmp_path, seeds=1)
-    (path,) = tmp_path.glob("*.json")
-    values = json.loads(path.read_text())
-    values["scores"][0]["value"] += 0.01
-    path.write_text(json.dumps(values))
-    with pytest.raises(InputError, match=path.name):
-        run(tmp_path, seeds=1)
 
 
 def test_a_killed_experiment_keeps_whole_records_and_resumes(tmp_path: Path) -> None:

@@ -22,13 +22,13 @@ def make(small_bert: Path, sentences_file: Path) -> Callable[..., Experiment]:
     """A bundled experiment, two steps of a toy text long and evaluated on STS-B alone."""
 
     def build(name: str = "ablations", *rows: str, **changes: Any) -> Experiment:
-        options: dict[str, Any] = {
+        options = {
             "dev": "none",
             "max_steps": 2,
-            "data": str(sentences_file),
             "batch_size": 8,
+            "max_length": 16,
+            "data": str(sentences_file),
         }
-        options["max_length"] = 16
         given = {"seeds": (1,), "datasets": ["stsb"], "base": str(small_bert)} | changes
         given["options"] = options | given.get("options", {})
         return load_experiment(name).replace(rows=rows or None, **given)

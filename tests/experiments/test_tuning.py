@@ -1,3 +1,5 @@
+"""A grid is searched on validation rows, resumes, and does not train a point twice."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -7,23 +9,16 @@ import pytest
 
 from sentemb.errors import InputError
 from sentemb.experiments import Method, Setting
-from tests.experiments.toy import fit, labelled_sets
-
-pytest.importorskip("optuna", reason="optuna is not installed; pip install 'sentemb[tune]'")
-
 from sentemb.experiments.tuning import tune
+from tests.experiments.toy import fit, labelled_sets
 
 METHOD = Method("ce", "characters")
 GRID = {"C": [0.0001, 0.01, 1.0, 100.0]}
 SPLITS = labelled_sets().splits("toy", Setting("shots", 60), 1)
 
 
-def describe(recipe: str, options: Any) -> Any:
-    return {"C": 1.0, **options}
-
-
 class Recording:
-    """Trains, keeps what it was called with, and fails at a moment."""
+    """Trains, records its calls, and fails at one of them."""
 
     def __init__(self, fails_at: int | None = None) -> None:
         self.calls: list[tuple[float, int]] = []
@@ -37,8 +32,9 @@ class Recording:
         return fit(method, splits, seed)[2]
 
 
-def search(run: Any, folder: Path, grid: Any = GRID, **options: Any) -> Any:
-    return tune(run, describe, METHOD, SPLITS, grid, journal=folder / "tuning.log", **options)
+def search(run: Any, folder: Path, grid: Any = GRID, *, describe: Any = None, **options: Any) -> Any:
+    described = describe or (lambda recipe, given: {"C": 1.0, **given})
+    return tune(run, described, METHOD, SPLITS, grid, journal=folder / "tuning.json", **options)
 
 
 def test_the_best_mean_on_validation_rows_is_taken(tmp_path: Path) -> None:
@@ -54,44 +50,38 @@ def test_the_best_mean_on_validation_rows_is_taken(tmp_path: Path) -> None:
     assert found.method == Method("ce", "characters", {"C": found.tried[0].settings["C"]})
 
 
-def test_an_interrupted_search_resumes_and_a_finished_one_is_read(tmp_path: Path) -> None:
+def test_an_interrupted_search_resumes_and_another_one_does_not(tmp_path: Path) -> None:
     run = Recording(fails_at=2)
     with pytest.raises(KeyboardInterrupt):
         search(run, tmp_path)
     found = search(run, tmp_path)
     assert sorted(value for value, _ in run.calls) == GRID["C"]
     assert search(run, tmp_path) == found and len(run.calls) == 4
-    search(run, tmp_path, seeds=(7,))
-    assert len(run.calls) == 8
+    for number, changes in enumerate(
+        ({"seeds": (7,)}, {"describe": lambda _, given: {"epochs": 2, **given}}), 2
+    ):
+        search(run, tmp_path, **changes)
+        assert len(run.calls) == 4 * number
 
 
-def test_fewer_trials_than_points(tmp_path: Path) -> None:
+@pytest.mark.parametrize("trials", [3, 7])
+def test_fewer_trials_than_points(tmp_path: Path, trials: int) -> None:
     run = Recording()
-    found = search(run, tmp_path, {**GRID, "unused.option": [1, 2]}, trials=3)
-    assert len(found.tried) == 3 == len(run.calls)
+    found = search(run, tmp_path, {**GRID, "unused.option": [1, 2]}, trials=trials)
+    assert len(found.tried) == trials == len(run.calls)
     assert found.method.options["unused"]["option"] in (1, 2)
 
 
-def test_a_sampler_that_repeats_itself_does_not_search_for_ever(tmp_path: Path) -> None:
-    run = Recording()
-    grid = {"C": [0.0001, 0.01, 1.0, 100.0], "unused.option": [1, 2]}
-    found = search(run, tmp_path, grid, trials=7)
-    assert len(found.tried) == 7 == len(run.calls)
-
-
-def test_a_point_that_cannot_be_trained_is_refused_before_any_is(tmp_path: Path) -> None:
+def test_wrong_points_and_empty_grids_are_refused_before_a_training(tmp_path: Path) -> None:
     def picky(recipe: str, options: Any) -> Any:
         if options["C"] > 1:
             raise InputError("too large")
-        return describe(recipe, options)
+        return options
 
     run = Recording()
     with pytest.raises(InputError, match="too large"):
-        tune(run, picky, METHOD, SPLITS, GRID, journal=tmp_path / "tuning.log")
-    assert not run.calls
-
-
-def test_an_empty_grid_is_refused(tmp_path: Path) -> None:
+        search(run, tmp_path, describe=picky)
     for grid, seeds in (({}, (1,)), ({"C": []}, (1,)), (GRID, ())):
         with pytest.raises(InputError, match="the search grid is empty"):
-            search(Recording(), tmp_path, grid, seeds=seeds)
+            search(run, tmp_path, grid, seeds=seeds)
+    assert not run.calls

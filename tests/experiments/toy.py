@@ -16,9 +16,9 @@ from sentemb.errors import InputError
 from sentemb.evaluation.classification import task_of
 from sentemb.experiments import Experiment, LabelledSets
 from sentemb.experiments.classification import ClassificationData, ClassificationTrials, Predicted, outcome_of
-from sentemb.experiments.experiment import Method, PlannedTrial
-from sentemb.experiments.runner import Outcome, Place, Prepared
-from sentemb.experiments.samplers import Splits
+from sentemb.experiments.experiment import Method, Trial
+from sentemb.experiments.labelled_sets import Splits
+from sentemb.experiments.runner import Inputs, Outcome, Place
 from tests.waiting import stay, wait_for
 
 BASE = {"base": "none", "start_fingerprint": "0" * 64}
@@ -50,13 +50,13 @@ def fit(method: Method, splits: Splits, seed: int) -> tuple[Any, Any, float]:
     return predictions, probabilities, task_of(validation).scores(validation.labels, chosen)["accuracy"]
 
 
-def run_toy(trial: PlannedTrial, splits: Splits, fingerprint: str) -> Outcome:
+def run_toy(trial: Trial, splits: Splits, fingerprint: str) -> Outcome:
     """Run a trial."""
-    found = Predicted(*fit(trial.method, splits, trial.seed or 0), {"train": 0.001})
-    return outcome_of(trial, splits, fingerprint, found)
+    found = fit(trial.method, splits, trial.seed or 0)
+    return outcome_of(trial, splits, fingerprint, Predicted(*found, {"train": 0.001}))
 
 
-def run_or_stay(trial: PlannedTrial, *data: Any) -> Outcome:
+def run_or_stay(trial: Trial, *data: Any) -> Outcome:
     """Run a trial of the first two seeds once two processes are there; others wait to be killed."""
     started = Path(os.environ["STARTED"])
     (started / str(os.getpid())).touch()
@@ -76,31 +76,28 @@ class ToyTrials(ClassificationTrials):
         self._sets = labelled_sets(rule=data.get("rule"))
         self.run = run
 
-    def settings(self, trial: PlannedTrial) -> dict[str, Any]:
+    def settings(self, trial: Trial) -> dict[str, Any]:
         """All settings of a method."""
         if trial.method.recipe == "charcters":
             raise InputError("no recipe charcters", "take characters")
         return {**BASE, **trial.method.options, "metric": "accuracy"}
 
-    def prepare(self, trial: PlannedTrial) -> Prepared:
+    def prepare(self, trial: Trial) -> Inputs:
         """The rows."""
         splits = self.splits(trial)
-        return Prepared(partial(self.run, trial, splits, BASE["start_fingerprint"]), splits.checksums)
+        return Inputs(partial(self.run, trial, splits, BASE["start_fingerprint"]), splits.checksums)
 
 
 def toy_experiment(*methods: str, name: str = "few-shot", seeds: int = 3, **fields: Any) -> Experiment:
     """Methods on 60 rows of the toy set."""
-    values = {"setting": "shots", "values": (60,), "datasets": ("toy",)} | fields
-    return Experiment(
-        name=name,
-        title="Toy",
-        kind="classification",
-        rows=methods or ("ce",),
-        methods=METHODS,
-        seeds=tuple(range(seeds)),
-        baseline="ce",
-        **values,
-    )
+    values = {
+        "setting": "shots",
+        "values": (60,),
+        "datasets": ("toy",),
+        "seeds": tuple(range(seeds)),
+    } | fields
+    fixed = {"title": "Toy", "kind": "classification", "baseline": "ce", "methods": METHODS}
+    return Experiment(name=name, rows=methods or ("ce",), **fixed, **values)
 
 
 def texts(split: str, size: int, seed: int, classes: int = 2, rare: float = 0.5) -> LabelledTexts:

@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 from torch import nn
 
 from sentemb.multitask import fit_multitask
-from sentemb.multitask.session import MultiTaskSession
-from sentemb.multitask.stages import uses_nli
+from sentemb.multitask.plan import uses_nli
+from sentemb.multitask.run import MultiTaskSession
 from tests import processes
 from tests.multitask.toy import NLI, toy_config, toy_sets
 from tests.training.test_ddp import on_ranks

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,112 +14,111 @@ from sentence_transformers import SentenceTransformer, SentenceTransformerTraini
 from torch import Tensor
 from transformers import TrainerCallback
 
-from sentemb.losses import ParaphraseContrastLoss
 from sentemb.multitask import MultiTaskModel, TaskHeads
-from sentemb.multitask.contrast import embed
 from sentemb.multitask.loss import MultiTaskLoss
 from sentemb.multitask.pcgrad import project_conflicts
-from sentemb.multitask.plan import StepPlan
-from sentemb.multitask.schedule import Part, Step
-from sentemb.multitask.session import TaskEvaluator
-from sentemb.multitask.stages import Stage
+from sentemb.multitask.plan import Part, Step, StepPlan
+from sentemb.multitask.run import TaskEvaluator
 from sentemb.multitask.tasks import TASKS
 from sentemb.multitask.trainer import MultiTaskTrainer
 from tests.multitask.toy import NLI, toy_config, toy_sets
 
 SETS = toy_sets()
 ROWS = np.arange(4)
+ALL: Step = tuple(Part("task", task, ROWS) for task in TASKS)
 
 
-def loss_of(encoder: SentenceTransformer, **options: object) -> MultiTaskLoss:
+def loss_of(encoder: SentenceTransformer, row: str = "table2-none", **options: Any) -> MultiTaskLoss:
     torch.manual_seed(0)
     for module in encoder.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
     model = MultiTaskModel(encoder, TaskHeads(16, 3, dropout=0.0), SETS.sentiment.label_names)
-    config = toy_config("table2-given", Path("base"), Path("output"), **options)
-    return MultiTaskLoss(model, ParaphraseContrastLoss(encoder), SETS, config, nli=NLI)
+    config = toy_config(row, Path("base"), Path("output"), epochs=1, **options)
+    return MultiTaskLoss(model, SETS, config, NLI)
 
 
 class Recorder(TrainerCallback):
     """Keeps the gradients of every step, and the names of the weights that it changed."""
 
-    def __init__(self, weights: torch.nn.Module) -> None:
-        self.weights = weights
+    def __init__(self, loss: torch.nn.Module) -> None:
+        self.loss = loss
         self.gradients: list[dict[str, Tensor]] = []
         self.changed: list[set[str]] = []
 
     def on_pre_optimizer_step(self, *args: object, **kwargs: object) -> None:
-        named = self.weights.named_parameters()
+        named = self.loss.named_parameters()
         self.gradients.append({name: p.grad.clone() for name, p in named if p.grad is not None})
-        self.before = {name: value.clone() for name, value in self.weights.state_dict().items()}
+        self.before = {name: p.detach().clone() for name, p in self.loss.named_parameters()}
 
     def on_step_end(self, *args: object, **kwargs: object) -> None:
-        after = self.weights.state_dict().items()
+        after = self.loss.named_parameters()
         names = [name for name, value in after if not torch.equal(value, self.before[name])]
-        depth = {name: 3 if name.startswith("heads.second") else 2 for name in names}
+        depth = {name: 3 if name.startswith(("heads.second", "pairs")) else 2 for name in names}
         short = {".".join(name.split(".")[: depth[name]]) for name in names}
         self.changed.append(short - {"encoder.0"})
 
 
-def take(loss: MultiTaskLoss, steps: list[Step], folder: Path, *, learning_rate: float) -> Recorder:
-    model = MultiTaskModel(loss.encoder, loss.heads, SETS.sentiment.label_names)
-    plan = StepPlan([Stage("stage", 1, learning_rate, lambda _: steps)], loss.config)
-    recorder = Recorder(loss.trained())
+class FixedPlan(StepPlan):
+    steps: list[Step]
+
+    def layout(self, stage: str, generator: np.random.Generator) -> list[Step]:
+        return self.steps
+
+
+def take(loss: MultiTaskLoss, steps: list[Step], folder: Path) -> Recorder:
+    FixedPlan.steps = steps
+    recorder = Recorder(loss)
     arguments = SentenceTransformerTrainingArguments(
         str(folder), num_train_epochs=1, per_device_train_batch_size=1, max_grad_norm=0, use_cpu=True,
         save_strategy="no", report_to="none", disable_tqdm=True,
     )  # fmt: skip
-    trainer = MultiTaskTrainer(
-        model, arguments, plan=plan, loss=loss, evaluator=TaskEvaluator(model, SETS), callbacks=[recorder]
-    )
-    trainer.train()
+    evaluator = TaskEvaluator(loss.tasks, SETS)
+    plan = FixedPlan(loss.config, SETS)
+    MultiTaskTrainer(arguments, plan=plan, loss=loss, evaluator=evaluator, callbacks=[recorder]).train()
     return recorder
 
 
 def test_a_step_leaves_alone_what_it_does_not_train(
     tiny_encoder: SentenceTransformer, tmp_path: Path
 ) -> None:
-    parts = [
-        Part("task", "sentiment", ROWS),
-        Part("task", "paraphrase", ROWS),
-        Part("contrast", "sentiment", ROWS),
-    ]
+    parts = [*ALL[:2], Part("contrast", "sentiment", ROWS)]
     # Twice: a weight without a gradient keeps out of Adam's momentum.
-    recorder = take(
-        loss_of(tiny_encoder), [Step((part,)) for part in parts] * 2, tmp_path, learning_rate=1e-2
-    )
+    recorder = take(loss_of(tiny_encoder, learning_rate=1e-2), [(part,) for part in parts] * 2, tmp_path)
     expected = [
         {"heads.sentiment"},
         {"heads.first", "heads.second.paraphrase", "heads.bilinear"},
-        {"contrast.0", "contrast.2"},
+        {"pairs.head.0", "pairs.head.2"},
     ]
     assert recorder.changed == expected * 2
 
 
-@pytest.mark.parametrize("combine", ["mean", "sum"])
-def test_a_step_on_several_tasks_has_the_gradient_of_their_mean_or_sum(
-    tiny_encoder: SentenceTransformer, tmp_path: Path, combine: str
+@pytest.mark.parametrize(
+    ("options", "tasks", "divisor"),
+    [
+        ({}, ALL, 3),
+        ({"row": "table1-fusion", "fusion": "summed"}, (ALL[0], Part("contrast", "sentiment", ROWS)), 1),
+    ],
+)
+def test_a_step_has_the_gradient_of_the_mean_of_tasks_or_of_the_fused_sum(
+    tiny_encoder: SentenceTransformer, tmp_path: Path, options: dict[str, Any], tasks: Step, divisor: int
 ) -> None:
-    loss = loss_of(tiny_encoder)
-    parts = tuple(Part("task", task, ROWS) for task in TASKS)
+    loss = loss_of(tiny_encoder, learning_rate=0.0, **options)
     weight = tiny_encoder[0].model.embeddings.word_embeddings.weight
-    expected = sum(torch.autograd.grad(loss(part), weight)[0] for part in parts)
-    recorder = take(loss, [Step(parts, combine=combine)], tmp_path, learning_rate=0.0)
-    assert isinstance(expected, Tensor)
+    expected = sum(torch.autograd.grad(loss(part), weight)[0] for part in tasks) / divisor
+    recorder = take(loss, [tasks], tmp_path)
     (found,) = (value for name, value in recorder.gradients[0].items() if "word_embeddings" in name)
-    torch.testing.assert_close(found, expected / (3 if combine == "mean" else 1))
+    torch.testing.assert_close(found, expected)
 
 
 def test_a_step_with_gradient_surgery_has_the_projected_gradients(
     tiny_encoder: SentenceTransformer, tmp_path: Path
 ) -> None:
-    loss = loss_of(tiny_encoder, gradient_surgery=True)
-    parts = tuple(Part("task", task, ROWS) for task in TASKS)
-    names, weights = zip(*loss.trained().named_parameters(), strict=True)
-    gradients = [torch.autograd.grad(loss(part), weights, allow_unused=True) for part in parts]
+    loss = loss_of(tiny_encoder, gradient_surgery=True, learning_rate=0.0)
+    names, weights = zip(*loss.named_parameters(), strict=True)
+    gradients = [torch.autograd.grad(loss(part), weights, allow_unused=True) for part in ALL]
     expected = project_conflicts(gradients, generator=random.Random("1/0"))  # seed and number of the step
-    found = take(loss, [Step(parts)], tmp_path, learning_rate=0.0).gradients[0]
+    found = take(loss, [ALL], tmp_path).gradients[0]
     assert found.keys() == {name for name, value in zip(names, expected, strict=True) if value is not None}
     for name, value in zip(names, expected, strict=True):
         if value is not None:
@@ -136,15 +136,16 @@ def info_nce(anchors: Tensor, candidates: Tensor) -> list[float]:
 
 
 def test_contrast_by_loops(tiny_encoder: SentenceTransformer) -> None:
-    contrast = loss_of(tiny_encoder).contrast
+    loss = loss_of(tiny_encoder)
     tiny_encoder.eval()
     texts = [list(SETS.paraphrase.texts[:4]), list((SETS.paraphrase.pairs or [])[:4])]
-    assert contrast.pairs.head is not None
     with torch.no_grad():
-        first, second = (contrast.pairs.head(embed(tiny_encoder, one)).double() for one in texts)
-        triple = [contrast.pairs.head(embed(tiny_encoder, one)).double() for one in NLI]
-        unlabelled, labelled = contrast(texts), contrast(texts, torch.tensor([1, 0, 1, 0]))
-        single, triples = contrast(texts[:1]), contrast(NLI)
+        first, second, *triple = (
+            loss.pairs.head(tiny_encoder.encode(one, convert_to_tensor=True)).double()
+            for one in [*texts, *NLI]
+        )
+        unlabelled, labelled = loss.contrast(texts), loss.contrast(texts, torch.tensor([1, 0, 1, 0]))
+        single, triples = loss.contrast(texts[:1]), loss.contrast(NLI)
     sides = [np.mean(info_nce(side, side)) for side in (first, second)]
     assert single.item() == pytest.approx(sides[0], rel=1e-4)
     assert unlabelled.item() == pytest.approx(np.mean(sides), rel=1e-4)  # each side a batch of its own

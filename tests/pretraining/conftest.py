@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from sentemb.pretraining.store import TokenStore, build_store
 from sentemb.pretraining.tokenizer import load_tokenizer
+from sentemb.pretraining.tokens import TokenStore, build_store
 
 NOUNS = "cat dog man woman park mat guitar apple birds children house".split()
 VERBS = "sat ran plays eat fly sleeping cats dogs playings".split()

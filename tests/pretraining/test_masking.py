@@ -11,15 +11,14 @@ from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast
 
 from sentemb.errors import InputError
 from sentemb.pretraining.masking import WholeWordMasking
-from sentemb.pretraining.rows import PackedRows, Row, Visits
-from sentemb.pretraining.store import TokenStore
+from sentemb.pretraining.tokens import Row, TokenStore, Visits
+from sentemb.training.progress import ENDLESS
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def rows(store: TokenStore) -> list[Row]:
-    packed = PackedRows(store, 64)
-    visits = Visits(packed, 40 * len(packed), batch_size=4, seed=0)
-    return [visits[number] for number in range(40 * len(packed))]
+    visits = Visits(store, 64, seed=0, count=ENDLESS)
+    return [visits[number] for number in range(40 * visits.rows)]
 
 
 @pytest.mark.parametrize("rate", [0.15, 0.4])
@@ -72,14 +71,6 @@ def test_the_draw_follows_the_visit_and_not_the_batch(
     assert not np.array_equal(masking.mask(again)[1], masking.mask(rows[0])[1])
 
 
-def test_a_row_of_special_tokens_predicts_nothing(tiny_tokenizer: PreTrainedTokenizerFast) -> None:
-    tokens = np.array([tiny_tokenizer.cls_token_id, tiny_tokenizer.sep_token_id], dtype=np.int32)
-    row = Row(tokens=tokens, word_starts=np.ones(2, dtype=bool), visit=0)
-    hidden, chosen = WholeWordMasking(tiny_tokenizer).mask(row)
-    assert np.array_equal(hidden, tokens)
-    assert len(chosen) == 0
-
-
 def test_isolated_documents_are_seen_as_if_alone(
     tiny_bert: Path, tiny_tokenizer: PreTrainedTokenizerFast
 ) -> None:
@@ -103,6 +94,14 @@ def test_isolated_documents_are_seen_as_if_alone(
     assert batch["position_ids"][0, : len(tokens)].tolist() == [*range(len(ids[0])), *range(len(ids[1]))]
 
 
-def test_an_impossible_rate_is_refused(tiny_tokenizer: PreTrainedTokenizerFast) -> None:
+def test_special_tokens_predict_nothing_and_an_impossible_rate_is_refused(
+    tiny_tokenizer: PreTrainedTokenizerFast,
+) -> None:
+    tokens = np.array([tiny_tokenizer.cls_token_id, tiny_tokenizer.sep_token_id], dtype=np.int32)
+    hidden, chosen = WholeWordMasking(tiny_tokenizer).mask(
+        Row(tokens=tokens, word_starts=np.ones(2, dtype=bool), visit=0)
+    )
+    assert np.array_equal(hidden, tokens)
+    assert len(chosen) == 0
     with pytest.raises(InputError, match="masking rate"):
         WholeWordMasking(tiny_tokenizer, rate=1.0)

@@ -21,24 +21,19 @@ from transformers import (
 )
 
 from sentemb.errors import InputError
-from sentemb.pretraining.cooccurrence import (
-    cooccurrence_embeddings,
-    count_cooccurrences,
-    positive_pmi,
-    token_frequencies,
-)
 from sentemb.pretraining.masking import WholeWordMasking
 from sentemb.pretraining.model import (
+    cooccurrence_vectors,
+    count_cooccurrences,
     first_position,
     load_base,
     longest_input,
     masked_loss,
     new_bert,
-    stack_layers,
+    positive_pmi,
     start_from_cooccurrence,
 )
-from sentemb.pretraining.rows import PackedRows, Visits
-from sentemb.pretraining.store import TokenStore, build_store
+from sentemb.pretraining.tokens import TokenStore, Visits, build_store
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 
@@ -75,7 +70,7 @@ def test_a_new_head_is_nothing_to_warn_of_and_a_missing_layer_is_refused(
 def test_the_loss_at_hidden_positions_is_that_of_the_full_decoder(
     tiny_bert: Path, store: TokenStore, tiny_tokenizer: PreTrainedTokenizerFast
 ) -> None:
-    visits = Visits(PackedRows(store, 32), 6, batch_size=6, seed=0)
+    visits = Visits(store, 32, seed=0)
     for model in (load_base(tiny_bert), *other_models(tiny_tokenizer)):
         model.eval()
         start = first_position(model)
@@ -105,24 +100,6 @@ def test_positions_are_counted_as_each_architecture_does(
     assert (first_position(roberta), longest_input(roberta)) == (2, 68)
 
 
-def test_stacked_layers_repeat_the_base(tiny_bert: Path) -> None:
-    shallow = load_base(tiny_bert).eval()
-    deep = stack_layers(shallow, 6).eval()
-    assert deep.config.num_hidden_layers == 6
-    ids = torch.tensor([[2, 6, 7, 8, 3]])
-    with torch.no_grad():
-        below = shallow.base_model(ids, output_hidden_states=True).hidden_states
-        above = deep.base_model(ids, output_hidden_states=True).hidden_states
-    torch.testing.assert_close(above[:4], below)
-    first, repeated = (deep.base_model.encoder.layer[number].state_dict() for number in (1, 4))
-    assert all(torch.equal(first[name], repeated[name]) for name in first)
-    assert torch.equal(
-        deep.cls.predictions.transform.dense.weight, shallow.cls.predictions.transform.dense.weight
-    )
-    with pytest.raises(InputError, match="not a multiple of the base's 3 layers"):
-        stack_layers(shallow, 4)
-
-
 def test_counts_stay_inside_documents(tiny_tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
     store = build_store(tmp_path / "store", ["cat dog man", "park"], tiny_tokenizer)
     cat, dog, man, park = tiny_tokenizer.convert_tokens_to_ids(["cat", "dog", "man", "park"])
@@ -146,12 +123,12 @@ def test_starting_vectors_keep_their_direction_and_predict_frequencies(
     store: TokenStore, tiny_tokenizer: PreTrainedTokenizerFast
 ) -> None:
     size = len(tiny_tokenizer)
-    vectors, frequencies = cooccurrence_embeddings(store, size, 8), token_frequencies(store, size)
+    vectors = cooccurrence_vectors(store, size, 8)
     norms = np.linalg.norm(vectors, axis=1)
     assert np.all(np.isclose(norms, 1) | (norms == 0))
     model = new_bert(tiny_tokenizer, layers=1, width=8, heads=2, inner_width=8, positions=64)
     before = model.get_input_embeddings().weight.clone()
-    start_from_cooccurrence(model, vectors, frequencies, scale=0.05)
+    start_from_cooccurrence(model, store, seed=0)
     after = model.get_input_embeddings().weight.detach()
     known = torch.from_numpy(norms > 0)
     assert 0 < known.sum() < size
@@ -159,12 +136,12 @@ def test_starting_vectors_keep_their_direction_and_predict_frequencies(
     cosines = torch.nn.functional.cosine_similarity(after[known], torch.from_numpy(vectors)[known])
     torch.testing.assert_close(cosines, torch.ones_like(cosines))
     assert model.get_output_embeddings().weight is model.get_input_embeddings().weight
-    frequent = int(np.argmax(np.where(norms > 0, frequencies, 0)))
-    rare = int(np.argmin(np.where(norms > 0, frequencies, 1)))
+    counts = np.bincount(store.tokens, minlength=size)
+    frequent, rare = int(np.argmax(counts)), int(np.argmin(np.where(norms > 0, counts, 1e9)))
     assert after[frequent].norm() < after[rare].norm() <= 0.05 * 8**0.5
     torch.testing.assert_close(model.cls.predictions.bias.exp().sum().item(), 1.0, atol=1e-5, rtol=0)
     with pytest.raises(InputError, match="too small for co-occurrence vectors"):
-        cooccurrence_embeddings(store, size, size)
+        cooccurrence_vectors(store, size, size)
 
 
 def test_models_that_cannot_be_used_are_refused(
@@ -177,24 +154,11 @@ def test_models_that_cannot_be_used_are_refused(
 
 
 def test_a_new_model_follows_its_seed(tiny_tokenizer: PreTrainedTokenizerFast) -> None:
-    first, again, other = (
-        new_bert(tiny_tokenizer, layers=1, width=8, heads=2, inner_width=8, seed=seed).state_dict()
-        for seed in (1, 1, 2)
-    )
+    sizes = {"layers": 1, "width": 8, "heads": 2, "inner_width": 8}
+    first, again, other = (new_bert(tiny_tokenizer, **sizes, seed=seed).state_dict() for seed in (1, 1, 2))
     assert all(torch.equal(first[name], again[name]) for name in first)
     name = "bert.encoder.layer.0.attention.self.query.weight"
     assert not torch.equal(first[name], other[name])
-
-
-def test_the_default_model_fits_twenty_megabytes_in_half_precision() -> None:
-    from transformers import BertConfig
-
-    config = BertConfig(
-        vocab_size=16_000, hidden_size=256, num_hidden_layers=6, num_attention_heads=4, intermediate_size=1024
-    )
-    with torch.device("meta"):
-        model = AutoModelForMaskedLM.from_config(config)
-    assert 2 * model.num_parameters() < 20e6
 
 
 def test_a_batch_that_hides_nothing_has_no_loss_and_moves_no_weight(tiny_bert: Path) -> None:

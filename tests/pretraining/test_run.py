@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import shutil
 import signal
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +15,7 @@ from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 
 from sentemb.errors import InputError
-from sentemb.pretraining import PretrainConfig, budget, pretrain, save_model
+from sentemb.pretraining import PretrainConfig, pretrain, save_model
 from sentemb.pretraining import trainer as trainer_module
 from sentemb.pretraining.model import load_base
 from sentemb.pretraining.tokenizer import load_tokenizer
@@ -69,16 +68,15 @@ def killed() -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("layout", ["packed", "documents"])
+@pytest.mark.parametrize("how", ["killed", "stopped"])
 def test_an_interrupted_run_ends_as_the_uninterrupted(
-    config: PretrainConfig, tmp_path: Path, layout: str
+    config: PretrainConfig, tmp_path: Path, how: str
 ) -> None:
-    config = config.replace(layout=layout)
     whole = pretrain(config)
     # Killed in the step after a checkpoint, or told to stop, as `kill` does.
     broken = config.replace(output=str(tmp_path / "broken"), save_minutes=1e-9)
     with pytest.MonkeyPatch.context() as patch:
-        if layout == "packed":
+        if how == "killed":
             stop_in_step(patch, 4, killed)
             with pytest.raises(KeyboardInterrupt):
                 pretrain(broken)
@@ -112,24 +110,19 @@ def test_a_base_learns_the_text_and_keeps_its_shape(config: PretrainConfig) -> N
     record = json.loads((run.output / "run" / "record.json").read_text())
     assert (record["status"], record["steps"], record["validation_loss"]) == ("finished", 60, validation[-1])
     assert record["throughput"]["tokens"] == 60 * 4 * 16
-    assert 0 < record["throughput"]["share_of_matrix_products"] < 1
+    assert record["throughput"]["tokens_per_second"] > 0
     with pytest.raises(InputError, match="contains a finished run"):
         pretrain(config, resume=True)
 
 
 def test_the_card_says_what_was_trained_on_what(config: PretrainConfig, tmp_path: Path) -> None:
-    base = tmp_path / "stated"
-    shutil.copytree(config.base or "", base)
-    (base / "README.md").write_text("---\nlanguage: en\nlicense: mit\n---\n# Base\n")
-    run = pretrain(config.replace(base=str(base), masking_rate=0.3, max_steps=2))
+    run = pretrain(config.replace(masking_rate=0.3, max_steps=2))
     card = (run.output / "README.md").read_text()
     record = json.loads((run.output / "run" / "record.json").read_text())
     ((file, checksum),) = record["data"]["files"].items()
     text = f"{file} (SHA-256 {checksum[:16]}...): {record['data']['documents']} documents"
     loss = f"{record['validation_loss']:.4f}, loss on masked tokens of held-out documents"
     rows = {
-        "Base model": "stated",
-        "License of the base": "mit",
         "Training text": text,
         "Recipe": "mlm (paper), with changed batch size",
         "Masking rate": "0.3, whole words",
@@ -138,7 +131,7 @@ def test_the_card_says_what_was_trained_on_what(config: PretrainConfig, tmp_path
         "Validation loss": loss,
     }
     assert all(f"\n| {title} | {value} |\n" in card for title, value in rows.items())
-    assert {"library_name: transformers", "pipeline_tag: fill-mask", "language: en"} < {*card.splitlines()}
+    assert {"library_name: transformers", "pipeline_tag: fill-mask"} < {*card.splitlines()}
     assert str(tmp_path) not in card
     loading = card.split("```python\n")[1].split("```")[0].replace('"run"', repr(str(run.output)))
     names: dict[str, Any] = {}
@@ -150,7 +143,7 @@ def test_a_new_model_ends_by_the_clock_with_a_rate_near_zero(
     config: PretrainConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = itertools.count(step=0.01)  # it goes on when it is looked at
-    monkeypatch.setattr(budget, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(trainer_module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     scratch = config.replace(
         base=None, vocabulary=300, layers=1, width=8, heads=2, inner_width=8, positions=32,
         max_steps=None, max_minutes=0.02, log_steps=1,
@@ -191,22 +184,6 @@ def test_only_the_end_of_a_run_may_change_when_it_is_resumed(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"learning_rate": -1.0}, "learning_rate is -1.0"),
-        ({"warmup": 1.5}, "warmup is 1.5"),
-        ({"validation_share": 0.0}, "validation_share is 0.0"),
-        ({"base": None, "stack_to": 6}, "stack_to needs a base"),
-    ],
-)
-def test_impossible_settings_are_refused(
-    config: PretrainConfig, change: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        config.replace(**change)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
         ({"corpus": ["absent.txt"]}, "no such file"),
         ({"base": "/dev"}, "does not contain a tokenizer"),
         ({"validation_share": 1e-9}, "none is left for validation"),
@@ -225,15 +202,6 @@ def test_an_error_leaves_the_folder_as_it_was(
             pretrain(config.replace(**change))
         assert folder.exists() == present
         assert not present or not list(folder.iterdir())
-
-
-def test_a_folder_of_something_else_is_not_touched(config: PretrainConfig) -> None:
-    other = Path(config.output) / "notes.txt"
-    other.parent.mkdir()
-    other.write_text("mine")
-    with pytest.raises(InputError, match="already exists and does not contain a run"):
-        pretrain(config)
-    assert other.read_text() == "mine"
 
 
 def test_weights_that_give_no_number_are_not_published(config: PretrainConfig) -> None:

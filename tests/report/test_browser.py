@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sentemb.report.curves import learning_curve_figure
-from sentemb.report.figures import svg_of
-from sentemb.report.forest import Estimate, ForestPlot
-from sentemb.report.sections import Chart, Section, html_report
+from sentemb.report.figures import learning_curve_figure, svg_of
+from sentemb.report.page import Chart, Estimate, ForestPlot, Section, html_report
 from sentemb.report.table import Table
 from tests.browsers import chromium, open_page
 
@@ -89,15 +87,12 @@ def sort_by(page: Page, name: str) -> str | None:
 
 def test_everything_is_there_as_text(page: Page) -> None:
     assert page.title() == ODD
+    assert page.locator("p").first.inner_text() == "Use SG-OPT"
     assert column(page, 2) == ["raw", ODD, "SG-OPT", "Flow"]
     assert column(page, 1) == ["mini", "mini", "large", "–"]
     assert page.locator("caption").inner_text() == "Scores"
     assert page.get_by_text("SG-OPT is better than raw by 0.80").is_visible()
     assert page.get_by_role("heading", level=2).all_inner_texts() == ["Similarity", ODD]
-
-
-def test_the_verdict_is_the_first_thing_said(page: Page) -> None:
-    assert page.locator("p").first.inner_text() == "Use SG-OPT"
 
 
 def test_figures_are_drawn_in_the_colour_of_the_page(browser: Browser, path: Path) -> None:
@@ -143,9 +138,7 @@ def test_a_click_sorts_numbers_from_the_largest_and_another_turns_them_round(pag
     assert column(page, 2) == ["SG-OPT", ODD, "raw", "Flow"]
     assert sort_by(page, "STS12") == "ascending"
     assert column(page, 5) == ["-3.00", "9.50", "50.25 ± 0.50", "50.75 ± 9.00"]
-
-
-def test_what_has_no_number_stays_below(page: Page) -> None:
+    # A cell without a number stays below.
     sort_by(page, "average")
     assert column(page, 6) == ["1,000.00", "20.00", "< 0.01", "–"]
     sort_by(page, "average")

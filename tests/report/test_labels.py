@@ -1,4 +1,4 @@
-"""Rows are called by their labels, the bases one after the other, and the best are marked."""
+"""Rows are named by labels, grouped by base, and the best are marked."""
 
 from __future__ import annotations
 
@@ -30,21 +30,12 @@ LABELS = {
 }
 
 
-def test_rows_stand_by_base_in_the_order_of_the_labels() -> None:
-    table = label_table(TABLE, LABELS)
-    assert table.header == ("method", "pooling", "seeds", "STS12", "average")
-    assert table.groups == ("mini", "mini", "maxi", "")
-    assert [row[:3] for row in table.rows] == [
-        ("raw", "mean", "–"),
-        ("SG-OPT", "cls", "8"),
-        ("raw", "cls", "–"),
-        ("unknown", "–", "–"),
-    ]
-    assert table.names == 2
-
-
-def test_bold_is_the_best_of_a_base_and_underlined_of_all() -> None:
+def test_rows_are_grouped_by_base_in_the_order_of_the_labels() -> None:
     table = mark_best(label_table(TABLE, LABELS))
+    assert table.header == ("method", "pooling", "seeds", "STS12", "average") and table.names == 2
+    assert table.groups == ("mini", "mini", "maxi", "")
+    names = [("raw", "mean", "–"), ("SG-OPT", "cls", "8"), ("raw", "cls", "–"), ("unknown", "–", "–")]
+    assert [row[:3] for row in table.rows] == names
     # Equal scores are both the best; a base of one row has nothing to be better than.
     assert table.best == {(0, 3), (1, 3), (0, 4)}
     assert table.top == {(0, 3), (1, 3), (2, 4)}
@@ -54,23 +45,19 @@ def test_bold_is_the_best_of_a_base_and_underlined_of_all() -> None:
 def test_without_labels_the_best_of_all_is_bold() -> None:
     table = mark_best(label_table(TABLE, {}))
     assert table.rows == TABLE.rows and table.groups == ()
-    assert table.best == {(1, 2), (3, 2), (2, 3)}
-    assert table.top == frozenset()
+    assert table.best == {(1, 2), (3, 2), (2, 3)} and table.top == frozenset()
     assert table.notes[-1] == "bold: the best"
 
 
-def test_labels_are_read_in_their_order(write_file: Callable[[str, str], Path]) -> None:
-    path = write_file(
-        "labels.toml",
-        '["b.1"]\nbase = "x"\nmethod = "y"\npooling = "z"\n[a]\nbase = "x"\nmethod = "w"\npooling = "z"\n',
-    )
-    labels = read_labels(path.parent)
-    assert list(labels.items()) == [("b.1", Label("x", "y", "z")), ("a", Label("x", "w", "z"))]
-    assert str(labels["a"]) == "w of x (z)"
-
-
-def test_a_folder_may_have_no_labels(tmp_path: Path) -> None:
+def test_labels_are_read_in_their_order(write_file: Callable[[str, str], Path], tmp_path: Path) -> None:
     assert read_labels(tmp_path) == {}
+    entry = 'base = "x"\nmethod = "y"\npooling = "z"\n'
+    path = write_file("labels.toml", f'["b.1"]\n{entry}[a]\n{entry}')
+    assert list(read_labels(path.parent).items()) == [
+        ("b.1", Label("x", "y", "z")),
+        ("a", Label("x", "y", "z")),
+    ]
+    assert str(Label("x", "y", "z")) == "y of x (z)"
 
 
 @pytest.mark.parametrize(

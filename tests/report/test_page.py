@@ -8,9 +8,10 @@ import re
 from html import unescape
 from html.parser import HTMLParser
 
-from sentemb.report.forest import Estimate, ForestPlot
-from sentemb.report.page import Answer, Page
+from sentemb.report.page import Answer, Estimate, ForestPlot, Page
 from sentemb.report.table import Table
+
+SMALL = Table("A table", ("model", "score"), (("cls", "12.25"),), ("a note",))
 
 
 class Reader(HTMLParser):
@@ -18,7 +19,7 @@ class Reader(HTMLParser):
 
     VOID = ("meta", "img")
 
-    def __init__(self) -> None:
+    def __init__(self, page: Page) -> None:
         super().__init__()
         self.open: list[str] = []
         self.boxes: list[str] = []
@@ -26,6 +27,10 @@ class Reader(HTMLParser):
         self.tags: list[str] = []
         self.text: list[str] = []
         self.attributes: list[dict[str, str]] = []
+        self.html = page.html()
+        self.feed(self.html)
+        self.close()
+        assert self.open == []
 
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
@@ -43,24 +48,24 @@ class Reader(HTMLParser):
         self.text.append(data)
 
 
-def read(page: Page) -> Reader:
-    reader = Reader()
-    reader.feed(page.html())
-    reader.close()
-    assert reader.open == []
-    return reader
-
-
 def test_everything_added_is_on_the_page_in_order() -> None:
     page = Page("Title")
     page.heading("Scores")
     page.text("Intro")
-    page.table(Table("A table", ("model", "score"), (("cls", "12.25"),), ("a note",)))
+    page.table(SMALL)
     page.charts({"a map": "<svg></svg>"})
-    reader = read(page)
+    right, wrong = Answer("shutil.rmtree", "Delete a tree.", True), Answer("os.<b>", "No tree.", False)
+    page.answers("remove a folder", {"keyword": [wrong], "hybrid": [right, wrong]})
+    page.commands('sentemb index search my-index "a question"', "sentemb --help")
+    page.table(Table("", ("question", "rank"), (("why", "2"),)), folded="All questions")
+    reader = Reader(page)
     wanted = ["Scores", "Intro", "A table", "model", "score", "cls", "12.25", "a note"]
+    wanted += ["keyword", "os.<b>", "hybrid", "shutil.rmtree", "os.<b>", "All questions"]
     assert [word for word in reader.text if word in wanted] == wanted
-    assert "svg" in reader.tags
+    assert "svg" in reader.tags and reader.tags.index("details") > reader.tags.index("pre")
+    relevant = '<li class="right">', 'aria-label="relevant document"'
+    assert [reader.html.count(mark) for mark in relevant] == [1, 1]
+    assert 'sentemb index search my-index "a question"\nsentemb --help\n' in "".join(reader.text)
 
 
 def test_text_of_users_is_not_markup() -> None:
@@ -68,91 +73,51 @@ def test_text_of_users_is_not_markup() -> None:
     page = Page(markup)
     page.heading(markup)
     page.text(markup)
-    table = Table(markup, (markup, markup), ((markup, markup),), (markup,), groups=(markup,))
-    page.table(table)
+    page.table(Table(markup, (markup, markup), ((markup, markup),), (markup,), groups=(markup,)))
     page.charts({markup: "<svg></svg>"})
     page.forest(ForestPlot(markup, markup, [Estimate(markup, 1.0, 0.0, 2.0, significant=True)]))
-    reader = read(page)
+    reader = Reader(page)
     assert reader.tags.count("script") == 1  # ours
     assert reader.text.count(markup) == 15
     assert {"role": "img", "aria-label": markup} in reader.attributes
 
 
 def test_groups_are_a_column_and_marks_and_numbers_are_known() -> None:
-    table = Table(
-        "",
-        ("method", "seeds", "score"),
-        (("raw", "–", "1,234.5"), ("tuned", "8", "< 0.01 ± 0.5")),
-        best=frozenset({(1, 2)}),
-        groups=("base", ""),
-        top=frozenset({(0, 2)}),
-    )
+    rows = (("raw", "–", "1,234.5"), ("tuned", "8", "< 0.01 ± 0.5"))
+    marks = {"best": frozenset({(1, 2)}), "top": frozenset({(0, 2)})}
     page = Page("Title")
-    page.table(table)
+    page.table(Table("", ("method", "seeds", "score"), rows, groups=("base", ""), **marks))
     html = page.html()
     assert '<td class="number" data-value="1234.5"><u>1,234.5</u></td>' in html
     assert '<td class="number" data-value="0.01"><b>&lt; 0.01 ± 0.5</b></td>' in html
     assert '<td class="number">–</td>' in html
     assert re.search(r"<td>base<span[^>]*>raw</span></td><td[^>]*>raw</td>", html)
     assert re.search(r"<td>–<span[^>]*>tuned</span></td><td[^>]*>tuned</td>", html)
-    assert "underlined: the best of all" in html
-    assert "<caption>" not in html
+    assert "underlined: the best of all" in html and "<caption>" not in html
 
 
 def test_the_browser_may_load_nothing() -> None:
     html = Page("Title").html()
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
-    assert policy is not None
     script = re.search(r"<script>(.*)</script>", html, re.DOTALL)
-    assert script is not None
+    assert policy is not None and script is not None
     digest = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}'" in unescape(policy[1])
     assert "default-src 'none'" in unescape(policy[1])
 
 
-def test_answers_stand_side_by_side_and_the_right_one_is_marked() -> None:
-    page = Page("Title")
-    right, wrong = Answer("shutil.rmtree", "Delete a tree.", True), Answer("os.<b>", "No tree.", False)
-    page.answers("remove a folder", {"keyword": [wrong], "hybrid": [right, wrong]})
-    html = page.html()
-    reader = read(page)
-    assert html.count('<li class="right">') == html.count('aria-label="relevant document"') == 1
-    assert [word for word in reader.text if word in ("keyword", "hybrid", "shutil.rmtree", "os.<b>")] == [
-        "keyword",
-        "os.<b>",
-        "hybrid",
-        "shutil.rmtree",
-        "os.<b>",
-    ]
-
-
-def test_commands_and_folded_tables_are_there_to_be_opened() -> None:
-    page = Page("Title")
-    page.commands('sentemb index search my-index "a question"', "sentemb --help")
-    page.table(Table("", ("question", "rank"), (("why", "2"),)), folded="All questions")
-    reader = read(page)
-    assert "All questions" in reader.text
-    assert reader.tags.index("details") < reader.tags.index("table")
-    assert 'sentemb index search my-index "a question"\nsentemb --help\n' in "".join(reader.text)
-
-
 def test_what_may_be_wider_than_a_phone_scrolls_in_its_own_box() -> None:
     page = Page("Title")
-    page.table(Table("A table", ("model", "score"), (("cls", "12.25"),)))
-    page.table(Table("", ("question", "rank"), (("why", "2"),)), folded="All questions")
+    page.table(SMALL)
+    page.table(SMALL, folded="All questions")
     page.commands("sentemb index search my-index " + "x" * 200)
     page.charts({"a map": "<svg></svg>"})
-    reader = read(page)
+    reader = Reader(page)
     assert all("scroll" in around for around in reader.around["table"]) and len(reader.around["table"]) == 2
     assert all("charts" in around for around in reader.around["svg"])
-    assert "pre" in reader.tags
-    style = re.search(r"<style>(.*?)</style>", page.html(), re.DOTALL)
+    style = re.search(r"<style>(.*?)</style>", reader.html, re.DOTALL)
     assert style is not None
-    rules = {
-        name.strip(): body
-        for rule in style[1].split("}")
-        if "{" in rule
-        for name, body in [rule.rsplit("{", 1)]
-    }
-    assert "overflow-x: auto" in rules[".scroll"] and "overflow-x: auto" in rules["pre"]
-    assert "width: 100%" in rules[".charts svg"]
+    rules = [rule.rsplit("{", 1) for rule in style[1].split("}") if "{" in rule]
+    bodies = {name.strip(): body for name, body in rules}
+    assert "overflow-x: auto" in bodies[".scroll"] and "overflow-x: auto" in bodies["pre"]
+    assert "width: 100%" in bodies[".charts svg"]

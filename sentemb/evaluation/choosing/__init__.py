@@ -1,7 +1,9 @@
-"""Choosing among encoders for one's own documents, with or without judgements."""
+"""Choosing among encoders for your own documents, with or without qrels."""
 
 from __future__ import annotations
 
-from lazy_loader import attach_stub
+from sentemb.evaluation.choosing.choice import Candidate, Choice
+from sentemb.evaluation.choosing.choose import choose
+from sentemb.evaluation.choosing.leaks import Leak, find_leaks
 
-__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)
+__all__ = ["Candidate", "Choice", "Leak", "choose", "find_leaks"]

@@ -35,24 +35,19 @@ CONFIDENCE = 0.8
 """Of the prediction intervals."""
 CALLED = 0.985
 """Probability of the sign from which two systems are said to differ; chosen leave-one-corpus-out."""
-_PRIOR_QUERIES = 6  # that the spread of the generated queries counts as, next to that of judged queries
+_PRIOR_QUERIES = 6  # that the spread of the generated queries counts as
 _NORMAL = NormalDist()
 
 
 class Evidence(NamedTuple):
-    """How some systems answer the generated queries of one collection.
+    """Answers of some systems to the generated queries of one collection, by kind of query."""
 
-    Attributes:
-        families: The family of each system, of `FAMILIES`.
-        means: The mean NDCG@10 x 100 of each system, shape (systems,), by kind.
-        spreads: The covariance of the systems' scores over the queries, shape (systems, systems), by kind.
-        queries: The number of queries, by kind; with weights, of as many equal ones as have the same noise.
-    """
-
-    families: Sequence[str]
-    means: Mapping[str, Double]
-    spreads: Mapping[str, Double]
-    queries: Mapping[str, float]
+    families: Sequence[str]  # of each system, of `FAMILIES`
+    means: Mapping[str, Double]  # mean NDCG@10 x 100 of each system, shape (systems,)
+    spreads: Mapping[str, Double]  # covariance of the scores over the queries, shape (systems, systems)
+    queries: Mapping[
+        str, float
+    ]  # number of queries; with weights, of as many equal ones as have the same noise
 
     @classmethod
     def of(
@@ -72,15 +67,10 @@ class Evidence(NamedTuple):
 
 @dataclass(frozen=True)
 class Estimate:
-    """A difference on real queries, in points of NDCG@10 x 100.
+    """A difference on real queries, in points of NDCG@10 x 100."""
 
-    Attributes:
-        mean: The most likely value.
-        deviation: Its standard deviation.
-    """
-
-    mean: float
-    deviation: float
+    mean: float  # the most likely value
+    deviation: float  # its standard deviation
 
     def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
         """Return the prediction interval."""
@@ -89,7 +79,7 @@ class Estimate:
 
     @property
     def is_called(self) -> bool:
-        """Whether the sign is sure enough to be reported."""
+        """True if the sign is sure enough to be reported."""
         return abs(self.mean) > _NORMAL.inv_cdf(CALLED) * self.deviation
 
     @property
@@ -103,15 +93,10 @@ class Estimate:
         return _NORMAL.inv_cdf(CALLED) * self.deviation
 
     def updated(self, differences: Double, spread: float) -> Estimate:
-        """Combine with the differences of two systems on judged queries.
+        """Return the mean with the differences on queries with qrels, each weighted by its precision.
 
-        Args:
-            differences: One for each judged query, NDCG@10 x 100.
-            spread: The variance of such differences on generated queries, which steadies the variance of a
-                few judged ones.
-
-        Returns:
-            The mean of both, each weighted by its precision.
+        `spread` is the variance of such differences on generated queries, which steadies that of a few with
+        qrels.
         """
         count = len(differences)
         own = float(np.var(differences)) * count + _PRIOR_QUERIES * spread
@@ -121,32 +106,22 @@ class Estimate:
         return Estimate(mean, (1 / (1 / prior + 1 / variance)) ** 0.5)
 
     def expected(self, queries: int, spread: float) -> float:
-        """Return the smallest difference that could be shown with so many judged queries as well."""
+        """Return the smallest difference that could be called with more queries with qrels."""
         precision = 1 / max(self.deviation**2, 1e-9) + queries / max(spread, 1e-6)
         return _NORMAL.inv_cdf(CALLED) / math.sqrt(precision)
 
 
 @dataclass(frozen=True)
 class Reliability:
-    """How predictions held on collections that took no part in the fit, one left out at a time.
+    """Reliability of predictions on collections that took no part in the fit, each left out in turn."""
 
-    Attributes:
-        corpora: How many collections; languages of one text count as one.
-        pairs: Pairs of systems.
-        tau: Kendall's tau of the predicted and the judged order, the mean over the collections.
-        coverage: Share of the judged differences in their 80 % prediction interval.
-        called: Share of the pairs that were said to differ.
-        wrong: Share of these with the wrong sign on judged queries.
-        error: Root mean square error of a difference, in points.
-    """
-
-    corpora: int
-    pairs: int
-    tau: float
-    coverage: float
-    called: float
-    wrong: float
-    error: float
+    corpora: int  # languages of one text count as one
+    pairs: int  # of systems
+    tau: float  # Kendall's tau of the predicted and the measured order, the mean over the collections
+    coverage: float  # share of the measured differences in their 80 % prediction interval
+    called: float  # share of the pairs that were said to differ
+    wrong: float  # share of these with the wrong sign
+    error: float  # root mean square error of a difference, in points
 
     def sentence(self) -> str:
         """Return the reliability in a sentence."""
@@ -160,24 +135,14 @@ class Reliability:
 
 @dataclass(frozen=True)
 class Predictor:
-    """A fitted model for some kinds of generated queries.
+    """A fitted model for some kinds of generated queries."""
 
-    Attributes:
-        kinds: The kinds that it needs.
-        log: Whether it is for queries that are weighted by a query log.
-        coefficients: For the log-odds of each kind, then for each family but the last of `FAMILIES`.
-        uncertainty: Their covariance.
-        variances: Of a system's own part, of how differently systems answer, of the score, and of a family's
-            part.
-        reliability: Leave-one-corpus-out.
-    """
-
-    kinds: tuple[str, ...]
-    log: bool
-    coefficients: Double
-    uncertainty: Double
-    variances: tuple[float, float, float, float]
-    reliability: Reliability
+    kinds: tuple[str, ...]  # that it needs
+    log: bool  # for queries that are weighted by a query log
+    coefficients: Double  # for the log-odds of each kind, then for each family but the last of `FAMILIES`
+    uncertainty: Double  # their covariance
+    variances: tuple[float, float, float, float]  # own part, disagreement, score, family: see above
+    reliability: Reliability  # leave-one-corpus-out
 
     def predict(self, evidence: Evidence) -> Prediction:
         """Predict the systems' scores on real queries, up to a constant."""
@@ -191,17 +156,11 @@ class Predictor:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Predicted scores on real queries, of which only differences have a meaning.
+    """Predicted scores on real queries, of which only differences have a meaning."""
 
-    Attributes:
-        mean: For each system.
-        covariance: Of these, shape (systems, systems).
-        spread: Covariance of the systems' scores over generated queries.
-    """
-
-    mean: Double
-    covariance: Double
-    spread: Double
+    mean: Double  # for each system
+    covariance: Double  # of these, shape (systems, systems)
+    spread: Double  # covariance of the systems' scores over generated queries
 
     def difference(self, first: int, second: int) -> Estimate:
         """Return the estimate of the first system's score minus the second's."""

@@ -1,30 +1,128 @@
-"""What a choice among systems found, in numbers and in words."""
+"""The outcome of a choice among systems: ranking, verdict and costs, in numbers and in words."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain, combinations
+from math import comb
+from statistics import median
 from typing import Any
 
-from sentemb.evaluation.choosing.calibration import Reliability
-from sentemb.evaluation.choosing.costs import Cost
+import numpy as np
+
+from sentemb.data.bm25 import bm25_weights, count_terms
+from sentemb.encoding import TextEncoder, for_role
+from sentemb.encoding.sentence import SentenceEncoder
+from sentemb.evaluation.choosing.calibration import Double, Estimate, Prediction, Reliability
 from sentemb.evaluation.choosing.leaks import LeakReport
-from sentemb.evaluation.choosing.questions import Basis
-from sentemb.evaluation.choosing.ranking import Pair
+from sentemb.evaluation.choosing.questions import Basis, encoder_of
+from sentemb.evaluation.comparison import DRAWS, Comparison, compare_all, generator_of
+from sentemb.evaluation.measures import measure
+from sentemb.evaluation.resampling import bootstrap
+from sentemb.evaluation.retrieval.hybrid import HybridSearcher
+from sentemb.evaluation.retrieval.searchers import KeywordSearcher, Searcher
 from sentemb.evaluation.schema import DataSet, Environment
+from sentemb.evaluation.significance import LEVEL, holm
+from sentemb.evaluation.systems import System
+from sentemb.evaluation.timing import time_in_turns
 
 _MEASURES = {"ndcg@10": "NDCG@10", "spearman": "Spearman x 100"}
 _FASTER = 1.05  # times; smaller differences in speed vary from one measurement to the next
+_DRAWS_PER_PAIR = 100
+TEXTS = 100
+"""Texts that speed is measured on."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The cost of a system."""
+
+    texts_per_second: float | None  # that it reads on this machine; None of a searcher of the caller's
+    megabytes: float | None  # of the model's weights in memory; None without a model
+    dimension: int | None  # of a vector; None without vectors
+
+
+def costs_of(searchers: Mapping[str, Searcher], texts: Sequence[str], language: str) -> dict[str, Cost]:
+    """Measure systems in turns, so that other work of the machine falls on all of them."""
+    some = list(dict.fromkeys(texts))[:TEXTS]
+    readers = {name: _reader(searcher, some, language) for name, searcher in searchers.items()}
+    actions = {name: read for name, read in readers.items() if read is not None}
+    seconds = time_in_turns(actions, rounds=3, warm_up=1)
+    speeds = {name: len(some) / max(median(taken), 1e-9) for name, taken in seconds.items()}
+    return {
+        name: Cost(speeds.get(name), _megabytes(encoder_of(searcher)), searcher.dimension)
+        for name, searcher in searchers.items()
+    }
+
+
+def _reader(searcher: Searcher, texts: Sequence[str], language: str) -> Callable[[], None] | None:
+    """Return how a system reads texts before it can be searched; None if that is not known."""
+    encoder, words = encoder_of(searcher), isinstance(searcher, (KeywordSearcher, HybridSearcher))
+
+    def read() -> None:
+        if encoder is not None:
+            for_role(encoder, "document").encode(texts)
+        if words:
+            bm25_weights(count_terms(texts, language)[0])
+
+    return read if encoder is not None or words else None
+
+
+def _megabytes(encoder: TextEncoder | None) -> float | None:
+    if not isinstance(encoder, SentenceEncoder):
+        return None
+    tensors = {id(one): one for one in chain(encoder.model.parameters(), encoder.model.buffers())}
+    size: int = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+    return size / 1e6
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two systems, and whether the first is better; differences in points of the score x 100."""
+
+    better: str  # the one that scores higher
+    worse: str
+    difference: float
+    interval: tuple[float, float]  # a confidence interval over items, or a prediction interval
+    differs: bool  # significantly
+    p: float | None = None  # of the permutation test, Holm-corrected over all pairs; None of a prediction
+    detectable: float | None = None  # the smallest difference a prediction could have shown; None of a test
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Systems, the best first, and each two of them, the better first."""
+
+    names: tuple[str, ...]
+    pairs: tuple[Pair, ...]
+
+    @property
+    def places(self) -> dict[str, int]:
+        """The place of each, from 1; a system shares the place of the first that it does not differ from."""
+        differ = {(pair.better, pair.worse) for pair in self.pairs if pair.differs}
+        places: dict[str, int] = {}
+        first = self.names[0]
+        for number, name in enumerate(self.names, start=1):
+            if (first, name) in differ:
+                first = name
+            places[name] = number if name == first else places[first]
+        return places
+
+    def pair(self, one: str, other: str) -> Pair:
+        """Return what is known of two systems."""
+        return next(pair for pair in self.pairs if {pair.better, pair.worse} == {one, other})
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A system with its quality and its costs.
+    """A system with its quality and its cost.
 
     Attributes:
-        name: What tables call it.
-        given: What the user called it.
+        name: Name in tables.
+        given: The name or path that the user gave.
         place: From 1; systems that do not differ from the first of a place share it.
-        score: The mean over the sets, x 100. Of generated queries it is not the score on real ones.
+        score: The mean over the sets, x 100. On generated queries it is not the score on real ones.
         interval: Of the score; None for generated queries.
         behind: How far it is behind the best, and the interval; None for the best.
         sets: The score on each set.
@@ -43,17 +141,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Advice:
-    """What more evidence would show.
+    """The gain from more evidence."""
 
-    Attributes:
-        detectable: The smallest difference of the first two systems that could have been called.
-        judged: Judged queries, of which so many ...
-        then: ... would bring that down to this.
-    """
-
-    detectable: float
-    judged: int
-    then: float
+    detectable: float  # the smallest difference of the first two systems that could have been called
+    judged: int  # with so many queries with qrels ...
+    then: float  # ... it would be this
 
     def sentence(self) -> str:
         """Return the advice in a sentence."""
@@ -70,19 +162,19 @@ class Choice:
 
     Attributes:
         basis: What ranks them: predictions from queries generated from the `documents`, scores on `judged`
-            queries, or on graded `pairs`.
+            queries (with qrels), or on graded `pairs`.
         measure: The metric.
         confidence: Level of the intervals.
         candidates: The best first.
         pairs: Each two of them, the better first.
         datasets: The sets of queries or pairs, with checksums.
         documents: Number of the caller's documents; 0 where pairs were given.
-        judged: Number of judged queries that updated a prediction.
+        judged: Number of queries with qrels that updated a prediction.
         logged: Number of queries of a log that generated queries were weighted by.
         skipped: Why kinds of queries were not generated, a phrase for each.
-        reliability: How such predictions held on other collections; None for judged queries and pairs.
-        advice: What more evidence would show; None for judged queries and pairs, and for one system.
-        leaks: Own texts in known test sets; None if they were not looked for.
+        reliability: How such predictions held on other collections; None for qrels and pairs.
+        advice: What more evidence would show; None for qrels and pairs, and for one system.
+        leaks: The user's texts in known test sets; None if they were not searched for.
         environment: Versions, machine and time.
     """
 
@@ -129,43 +221,124 @@ class Choice:
 
     def to_json(self) -> dict[str, Any]:
         """Return all numbers as JSON values."""
-        return {
-            "basis": self.basis,
-            "measure": self.measure,
-            "confidence": self.confidence,
-            "verdict": self.verdict(),
-            "candidates": [asdict(one) for one in self.candidates],
-            "pairs": [asdict(one) for one in self.pairs],
-            "documents": self.documents,
-            "judged": self.judged,
-            "logged": self.logged,
-            "skipped": self.skipped,
-            "datasets": [one.model_dump(mode="json") for one in self.datasets],
-            "reliability": None if self.reliability is None else asdict(self.reliability),
-            "advice": None if self.advice is None else asdict(self.advice),
-            "leaks": None if self.leaks is None else asdict(self.leaks),
-            "environment": self.environment.model_dump(mode="json"),
-        }
+        values: dict[str, Any] = {"basis": self.basis, "measure": self.measure, "confidence": self.confidence}
+        values |= {"verdict": self.verdict()}
+        values |= {key: [asdict(one) for one in getattr(self, key)] for key in ("candidates", "pairs")}
+        values |= {key: getattr(self, key) for key in ("documents", "judged", "logged", "skipped")}
+        values |= {"datasets": [one.model_dump(mode="json") for one in self.datasets]}
+        parts = {key: getattr(self, key) for key in ("reliability", "advice", "leaks")}
+        values |= {key: None if one is None else asdict(one) for key, one in parts.items()}
+        return {**values, "environment": self.environment.model_dump(mode="json")}
 
     def _scored(self, one: Candidate) -> str:
         if one.interval is None:
-            return f"{one.score:.1f} {self._measure()} on generated queries"
+            return f"{one.score:.1f} {self._measure} on generated queries"
         low, high = one.interval
-        return f"{one.score:.1f} {self._measure()} ({self._level()} {low:.1f} to {high:.1f})"
+        return f"{one.score:.1f} {self._measure} ({self._level} {low:.1f} to {high:.1f})"
 
     def _ahead(self, other: Candidate) -> str:
-        """Say how far the best is ahead of another."""
-        pair = next(one for one in self.pairs if {one.better, one.worse} == {self.best.name, other.name})
-        sign = 1 if pair.better == self.best.name else -1
-        low, high = sorted(sign * end for end in pair.interval)
-        by = f"{sign * pair.difference:.1f} {self._measure()} ({self._level()} {low:.1f} to {high:.1f})"
+        """Return how far the best is ahead of another."""
+        assert other.behind is not None  # or it is the best
+        lead, low, high = other.behind
+        by = f"{lead:.1f} {self._measure} ({self._level} {low:.1f} to {high:.1f})"
         predicted = ", predicted for real queries" if self.basis == "documents" else ""
+        pair = next(one for one in self.pairs if {one.better, one.worse} == {self.best.name, other.name})
         if not pair.differs:
             return f"ahead of {other.name} by {by}{predicted}: cannot say"
         return f"better than {other.name} by {by}{predicted}"
 
+    @property
     def _measure(self) -> str:
         return _MEASURES.get(self.measure, self.measure)
 
+    @property
     def _level(self) -> str:
         return f"{100 * self.confidence:g} % interval"
+
+
+def set_scores(system: System) -> dict[str, float]:
+    """Return the score x 100 of a system on each set."""
+    return {
+        name: 100 * measure(system.measure, one.predictions[0], one.gold) for name, one in system.sets.items()
+    }
+
+
+def rank_measured(
+    systems: Sequence[System],
+    *,
+    draws: int = DRAWS,
+    confidence: float = 0.95,
+    seed: int = 0,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Ranking:
+    """Rank systems with the same sets by their mean score over queries with qrels, or graded pairs."""
+    scores = {system.name: float(np.mean([*set_scores(system).values()])) for system in systems}
+    # With fewer, the smallest possible p-value would not survive the correction.
+    draws = max(draws, _DRAWS_PER_PAIR * comb(len(systems), 2))
+    ordered = sorted(systems, key=lambda system: -scores[system.name])
+    compared: list[tuple[System, Comparison]] = []
+    for number, first in enumerate(ordered[:-1]):
+        found = compare_all(first, ordered[number + 1 :], draws=draws, confidence=confidence, seed=seed)
+        compared.extend((first, one) for one in found)
+        if progress is not None:
+            progress("comparing", number + 1, len(ordered) - 1)
+    corrected = holm([one.headline.p for _, one in compared])
+    pairs = []
+    for (first, one), p in zip(compared, corrected, strict=True):
+        low, high = one.headline.interval or (np.nan, np.nan)
+        size = -one.headline.size
+        pairs.append(Pair(first.name, one.second, size, (-high, -low), bool(p < LEVEL), p=float(p)))
+    return Ranking(tuple(system.name for system in ordered), tuple(pairs))
+
+
+def rank_predicted(
+    names: Sequence[str], prediction: Prediction, judged: Double | None = None, *, confidence: float
+) -> Ranking:
+    """Rank systems by their predicted score on real queries.
+
+    Scores of queries with qrels, NDCG@10 x 100 of shape (systems, queries), update the prediction.
+    """
+    estimates: dict[tuple[int, int], Estimate] = {}
+    for first, second in combinations(range(len(names)), 2):
+        estimate = prediction.difference(first, second)
+        if judged is not None:
+            apart = judged[first] - judged[second]
+            estimate = estimate.updated(apart, prediction.query_variance(first, second))
+        estimates[first, second] = estimate
+        estimates[second, first] = Estimate(-estimate.mean, estimate.deviation)
+    # The mean lead over all others orders them, whether queries with qrels moved each pair or not.
+    leads = [
+        sum(estimates[own, other].mean for other in range(len(names)) if other != own)
+        for own in range(len(names))
+    ]
+    order = sorted(range(len(names)), key=lambda place: -leads[place])
+    pairs = []
+    for first, second in combinations(order, 2):
+        if estimates[first, second].mean < 0:
+            first, second = second, first  # queries with qrels say otherwise
+        one = estimates[first, second]
+        pairs.append(
+            Pair(
+                names[first],
+                names[second],
+                one.mean,
+                one.interval(confidence),
+                one.is_called,
+                detectable=one.smallest_called,
+            )
+        )
+    return Ranking(tuple(names[place] for place in order), tuple(pairs))
+
+
+def score_intervals(
+    systems: Sequence[System], *, draws: int, confidence: float, seed: int
+) -> dict[str, tuple[float, float]]:
+    """Return the interval of each system's mean score over the sets, all on the same resamples."""
+    parts = []
+    for number, (name, one) in enumerate(systems[0].sets.items()):
+        predictions = np.concatenate([system.sets[name].predictions[:1] for system in systems])
+        generator = generator_of(one, seed, number)
+        parts.append(bootstrap(systems[0].measure, predictions, one.gold, draws=draws, generator=generator))
+    means = 100 * np.mean(parts, axis=0)  # (systems, draws)
+    ends = np.nanquantile(means, [(1 - confidence) / 2, (1 + confidence) / 2], axis=1)
+    return {system.name: (float(low), float(high)) for system, low, high in zip(systems, *ends, strict=True)}

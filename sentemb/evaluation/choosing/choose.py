@@ -1,4 +1,4 @@
-"""Rank encoders, keyword search and hybrids for one's own documents."""
+"""Rank encoders, keyword search and hybrids for your own documents."""
 
 from __future__ import annotations
 
@@ -11,13 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from sentemb.data.pseudo_queries import MOST_DOCUMENTS
+from sentemb.data.generated_queries import MOST_DOCUMENTS
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.errors import InputError
 from sentemb.evaluation.choosing.calibration import CONFIDENCE, Evidence, Prediction, predictor_for
-from sentemb.evaluation.choosing.choice import Advice, Candidate, Choice
-from sentemb.evaluation.choosing.costs import costs_of
+from sentemb.evaluation.choosing.choice import (
+    Advice,
+    Candidate,
+    Choice,
+    Ranking,
+    costs_of,
+    rank_measured,
+    rank_predicted,
+    score_intervals,
+    set_scores,
+)
 from sentemb.evaluation.choosing.leaks import SETS, find_leaks, known_sets
 from sentemb.evaluation.choosing.query_log import log_weights, read_query_log
 from sentemb.evaluation.choosing.questions import (
@@ -29,25 +38,18 @@ from sentemb.evaluation.choosing.questions import (
     scores_by_query,
     skipped_kinds,
 )
-from sentemb.evaluation.choosing.ranking import (
-    Ranking,
-    rank_measured,
-    rank_predicted,
-    score_intervals,
-    set_scores,
-)
 from sentemb.evaluation.comparison import DRAWS, check_draws
 from sentemb.evaluation.environment import environment
 from sentemb.evaluation.retrieval.hybrid import PREFIXES, HybridSearcher
 from sentemb.evaluation.retrieval.named import is_run, searcher_of
 from sentemb.evaluation.retrieval.searchers import DenseSearcher, Searcher
-from sentemb.evaluation.runner.run import shared_vectors
+from sentemb.evaluation.runner import shared_vectors
 from sentemb.evaluation.schema import Record
 
 QUERIES = 300
 """Queries of each kind that are generated from the documents."""
 _JUDGED = (20, 50, 100, 200, 500)
-"""Numbers of judged queries that the advice proposes."""
+"""Numbers of queries with qrels that the advice proposes."""
 _FITTED = next(prefix for prefix, weights in PREFIXES.items() if weights == "judged")
 _OPTIONS = {"count": "queries", "most": "documents"}  # what the command calls them
 Progress = Callable[[str, int, int], None]
@@ -76,27 +78,26 @@ def choose(
     """Rank systems for your own documents.
 
     With documents, queries are generated from them, and the differences on real queries are predicted from
-    the scores. Judged queries given as well update the prediction. Alone, judged queries or graded pairs
-    rank the systems by themselves.
+    the scores. Queries with qrels that are also given update the prediction. Alone, queries with qrels or
+    graded pairs rank the systems by themselves.
 
     Args:
-        models: Anything that `load_encoder` takes, `bm25`, `hybrid:MODEL`, `hybrid-rrf:MODEL`, for judged
-            queries alone `hybrid-fitted:MODEL`, or searchers; for pairs encoders alone.
+        models: Anything that `load_encoder` takes, `bm25`, `hybrid:MODEL`, `hybrid-rrf:MODEL`, for queries
+            with qrels alone `hybrid-fitted:MODEL`, or searchers; for pairs encoders alone.
         texts: Documents, as of `read_unique_documents` or as strings.
-        query_log: Queries of your users without judgments, or a file of them, a query a line: generated
-            queries count the more the nearer their length and the rarity of their terms are to the log's.
-            With `texts` only.
-        judged: A folder in BEIR's layout with relevance judgments, a set of the catalogue, or one that is
-            read already.
+        query_log: Queries of your users without qrels, or a file of them, a query a line: generated queries
+            count the more the nearer their length and the rarity of their terms are to the log's. With
+            `texts` only.
+        judged: A folder in BEIR's layout with qrels, a set of the catalogue, or one that is already read.
         pairs: A file of graded pairs, without `texts` and `judged`.
         text_column: Column of `texts`. It is refused without `texts`, as `title_column`, `count` and `most`.
         title_column: Column of the documents' titles.
         count: Queries to generate of each kind; `QUERIES` by default.
         most: Documents to search, drawn from all; `MOST_DOCUMENTS` by default.
         seed: Seed of all draws.
-        draws: Resamples and exchanges of judged queries or pairs.
+        draws: Resamples and exchanges of queries with qrels or pairs.
         confidence: Level of the intervals; by default .8 for predictions and .95 otherwise.
-        leaks: Known sets in which to look for your texts, as of `find_leaks`; none skips this.
+        leaks: Known sets in which to search for your texts, as of `find_leaks`; none skips this.
         load: Loads a model.
         data_dir: The folder of data; `SENTEMB_DATA` by default.
         command: The command line, for the record.
@@ -126,32 +127,23 @@ def choose(
     known_sets(leaks)
     level = confidence if confidence is not None else CONFIDENCE if texts is not None else 0.95
     check_draws(draws, level)
+    options = {"text_column": text_column, "title_column": title_column, "count": count, "most": most}
     real: Questions | None = None
-    logged = None if query_log is None or texts is None else read_query_log(query_log)
+    logged: list[str] = []
     if texts is not None:
+        logged = [] if query_log is None else read_query_log(query_log)
         _refuse_fitted(models)
-        questions = generated_from(
-            texts,
-            count=QUERIES if count is None else count,
-            most=MOST_DOCUMENTS if most is None else most,
-            seed=seed,
-            text_column=text_column,
-            title_column=title_column,
-            data_dir=data_dir,
-        )
+        options |= {"count": QUERIES if count is None else count}
+        options |= {"most": MOST_DOCUMENTS if most is None else most}
+        questions = generated_from(texts, seed=seed, data_dir=data_dir, **options)  # type: ignore[arg-type]
         real = None if judged is None else judged_queries(judged, data_dir)
     else:
-        given = {
-            "query_log": query_log,
-            "text_column": text_column,
-            "title_column": title_column,
-            "count": count,
-            "most": most,
-        }
-        _refuse_given(given, "--pairs" if judged is None else "--judged")
+        _refuse_given({"query_log": query_log, **options}, "--pairs" if judged is None else "--judged")
         questions = (
             judged_queries(judged, data_dir) if judged is not None else graded_pairs(str(pairs), data_dir)
         )
+    answers: dict[str, Record] = {}
+    judged_answers: list[Record] = []
     with ExitStack() as stack:
 
         @cache
@@ -160,9 +152,7 @@ def choose(
             encoder: TextEncoder = stack.enter_context(shared_vectors(loaded, None))
             return encoder
 
-        searchers = _searchers(models, shared, questions)
-        answers: dict[str, Record] = {}
-        judged_answers: list[Record] = []
+        searchers = _searchers(models, shared)
         for number, (name, searcher) in enumerate(searchers.items()):
             tell(name, number, len(searchers))
             answers[name] = questions.record(searcher)
@@ -178,9 +168,9 @@ def choose(
         intervals = score_intervals(systems, draws=draws, confidence=level, seed=seed)
     else:
         families = [family_of(searcher) for searcher in searchers.values()]
-        weights = None if logged is None else log_weights(logged, questions.sets, questions.texts)
+        weights = log_weights(logged, questions.sets, questions.texts) if logged else None
         evidence = Evidence.of(families, scores_by_query([*answers.values()], questions.sets), weights)
-        predictor = predictor_for([one.name for one in questions.sets], log=logged is not None)
+        predictor = predictor_for([one.name for one in questions.sets], log=bool(logged))
         prediction = predictor.predict(evidence)
         scored = None if real is None else scores_by_query(judged_answers, real.sets)[real.sets[0].name]
         ranking = rank_predicted([*searchers], prediction, scored, confidence=level)
@@ -212,7 +202,7 @@ def choose(
         datasets=next(iter(answers.values())).datasets,
         documents=0 if questions.basis == "pairs" else len(questions.texts),
         judged=0 if real is None else len(real.sets[0]),
-        logged=0 if logged is None else len(logged),
+        logged=len(logged),
         skipped=tuple(skipped_kinds(questions.sets)) if texts is not None else (),
         reliability=reliability,
         advice=advice,
@@ -233,7 +223,7 @@ def _behind(ranking: Ranking, name: str) -> tuple[float, float, float] | None:
 
 
 def _advice(ranking: Ranking, names: Sequence[str], prediction: Prediction, judged: int) -> Advice | None:
-    """Return what could have been called between the first two, and what more judged queries would show."""
+    """Return what could have been called between the first two, and what more qrels would show."""
     if len(ranking.names) < 2:
         return None
     first, second = (names.index(name) for name in ranking.names[:2])
@@ -266,10 +256,8 @@ def _refuse_fitted(models: Sequence[Any]) -> None:
             )
 
 
-def _searchers(
-    models: Sequence[Any], load: Callable[[Any], TextEncoder], questions: Questions
-) -> dict[str, Searcher]:
-    """The systems by their names."""
+def _searchers(models: Sequence[Any], load: Callable[[Any], TextEncoder]) -> dict[str, Searcher]:
+    """Return the systems by their names."""
     found: dict[str, Searcher] = {}
     for model in models:
         named = isinstance(model, (str, Path))

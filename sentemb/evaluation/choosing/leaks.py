@@ -1,4 +1,4 @@
-"""Which of one's own texts are in known test sets: there, published scores and this ranking say too much."""
+"""The user's texts in known test sets, on which published scores and this ranking say too much."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sentemb.data.catalogue import expand, get
-from sentemb.data.contamination import GROUPS, load_held_out
+from sentemb.data.contamination import GROUPS, INSIDE_WORDS, NearTexts, fold, load_held_out
 from sentemb.data.files import names_a_file
 from sentemb.data.locate import MissingDataError, resolve_data_dir
-from sentemb.data.near_duplicates import INSIDE_WORDS, NearTexts, fold
 from sentemb.data.retrieval import load_retrieval
 from sentemb.data.sentences import sentences_of, word_spans
 from sentemb.evaluation.suites import RETRIEVAL
 
 SETS = ("sts", "retrieval")
-"""The sets that are looked into by default, as far as they are here."""
+"""The sets that are searched by default, as far as they are available."""
 _GROUPS = {**GROUPS, "retrieval": RETRIEVAL.sets}
 _EXAMPLES = 3
 
 
 @dataclass(frozen=True)
 class Leak:
-    """Texts of one's own that a known set has too.
+    """The user's texts that are in a known set.
 
     Attributes:
         name: The set.
-        texts: How many of one's sentences, lines and queries it has: the same, nearly, or inside longer ones.
+        texts: How many of the user's sentences, lines and queries it has: the same, nearly, or inside longer
+            ones.
         examples: Some of them.
     """
 
@@ -39,22 +39,15 @@ class Leak:
 
 @dataclass(frozen=True)
 class LeakReport:
-    """What was looked for, where, and what was found.
+    """The result of a search for the user's texts in known sets."""
 
-    Attributes:
-        texts: How many texts of one's own were looked for.
-        checked: The sets that were looked into.
-        missing: The sets that are not here.
-        leaks: What was found, the most first.
-    """
-
-    texts: int
-    checked: tuple[str, ...]
-    missing: tuple[str, ...]
-    leaks: tuple[Leak, ...]
+    texts: int  # number of the user's texts
+    checked: tuple[str, ...]  # sets
+    missing: tuple[str, ...]  # sets that are not available
+    leaks: tuple[Leak, ...]  # the most first
 
     def sentence(self) -> str:
-        """The report in a line."""
+        """Return the report in a line."""
         if not self.checked:
             return "whether your texts are in known test sets was not checked: the sets are not here"
         rest = f"; not here, and so not looked into: {_counted(self.missing)}" if self.missing else ""
@@ -64,7 +57,7 @@ class LeakReport:
         found = ", ".join(f"{leak.name} ({leak.texts:,})" for leak in self.leaks)
         return (
             f"of {self.texts:,} of your sentences and queries some are in known test sets: {found}; "
-            f"models may have been trained on these, and published scores on them are no news{rest}"
+            f"models may have been trained on these, and published scores on them may be too high{rest}"
         )
 
 
@@ -76,21 +69,21 @@ def find_leaks(
     data_dir: str | os.PathLike[str] | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> LeakReport:
-    """Look for your texts in known test sets.
+    """Find your texts in known test sets.
 
     Args:
-        texts: Documents and queries; their sentences of six words and more are looked for.
-        sets: Names of the catalogue, files, `sts`, `transfer` and `retrieval`; those that are not here are
-            left out.
+        texts: Documents and queries; their sentences of six words and more are searched for.
+        sets: Names of the catalogue, files, `sts`, `transfer` and `retrieval`; those that are not
+            available are skipped.
         nearness: Texts are near from this share of common words in the same order.
         data_dir: The folder of data; `SENTEMB_DATA` by default.
-        progress: Takes the stage and how many of how many sets are done.
+        progress: Called with the stage and how many of how many sets are done.
 
     Returns:
         The report.
 
     Raises:
-        InputError: There is no such set, or it is broken.
+        InputError: A set does not exist or cannot be read.
 
     Example:
         >>> report = find_leaks(["A man is playing a large flute."], ["stsb"])  # doctest: +SKIP
@@ -124,7 +117,7 @@ def find_leaks(
 
 
 def known_sets(sets: Sequence[str]) -> list[str]:
-    """The sets that some names mean; a name of none is refused."""
+    """Return the sets that names mean; raise InputError for an unknown name."""
     names = list(dict.fromkeys(expand([one for name in sets for one in _GROUPS.get(name, (name,))])))
     for name in names:
         if not names_a_file(name):
@@ -133,19 +126,19 @@ def known_sets(sets: Sequence[str]) -> list[str]:
 
 
 def _counted(sets: Sequence[str]) -> str:
-    """How many sets these are, in words."""
+    """Return the number of sets in words."""
     return f"{len(sets)} known test set{'' if len(sets) == 1 else 's'}"
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The sentences of a text that are long enough not to be found by chance."""
+    """Yield the sentences of a text that are too long to be found by chance."""
     for start, stop in sentences_of(text):
         if len(word_spans(text[start:stop])) >= INSIDE_WORDS:
             yield text[start:stop]
 
 
 def _texts_of(name: str, data_dir: str | os.PathLike[str] | None) -> Iterator[str]:
-    """All texts of a known set."""
+    """Yield all texts of a known set."""
     if not names_a_file(name) and get(name).kind == "retrieval":
         data = load_retrieval(name, data_dir=data_dir, check_rows=False)
         yield from data.documents

@@ -9,8 +9,7 @@ import numpy as np
 
 from sentemb.data.bm25 import count_query_terms, count_terms
 from sentemb.data.keywords import bm25_idf
-from sentemb.data.lines import read_lines
-from sentemb.data.remote import source_at
+from sentemb.data.lines import read_lines, source_at
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.data.sentences import word_spans
 from sentemb.errors import InputError
@@ -20,7 +19,7 @@ FEWEST = 20
 """Queries of a log; fewer do not show how users ask."""
 _WIDTH = 1.5  # of the kernel, in standard deviations of the log
 _LEAST_SPREAD = 0.2  # of a feature: logs of equal queries are not followed to the letter
-_FLOOR = 0.1  # weight of a query that is unlike all of the log, next to 1 of the most typical
+_FLOOR = 0.1  # weight of a query that is unlike all of the log, compared with 1 of the most typical
 
 
 def read_query_log(log: str | Path | Sequence[str]) -> list[str]:
@@ -44,11 +43,6 @@ def log_weights(log: Sequence[str], sets: Sequence[RetrievalSet], texts: Sequenc
     """Return a weight for each generated query, by the name of its set.
 
     A query has more weight the nearer its length and the rarity of its terms are to those of the log.
-
-    Args:
-        log: Queries of users.
-        sets: Generated queries.
-        texts: The documents.
     """
     language = sets[0].language
     counts, terms = count_terms(texts, language)

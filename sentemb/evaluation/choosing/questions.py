@@ -1,4 +1,4 @@
-"""The questions that systems are ranked by: generated queries, judged queries, or graded pairs."""
+"""The questions that rank systems: generated queries, queries with qrels, or graded pairs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from sentemb.data.documents import Document, read_unique_documents
-from sentemb.data.generated_queries import CHOOSING, NEIGHBORS, QUOTE, SENTENCE, generate_queries
-from sentemb.data.pseudo_queries import FEWEST
+from sentemb.data.generated_queries import CHOOSING, FEWEST, NEIGHBORS, QUOTE, SENTENCE, generate_queries
 from sentemb.data.retrieval import RetrievalSet, load_retrieval
 from sentemb.data.sts import ScoredPairs
+from sentemb.encoding import TextEncoder
+from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.sentence import SentenceEncoder
 from sentemb.encoding.static import is_static_model
 from sentemb.errors import InputError
@@ -32,23 +33,14 @@ _MEASURE = "ndcg@10"
 
 
 class Questions(NamedTuple):
-    """Sets of queries over documents, or of pairs.
-
-    Attributes:
-        basis: Where they come from.
-        measure: The metric of the answers.
-        sets: Generated or judged queries.
-        pairs: Graded pairs.
-        texts: Documents or sentences, on which speed is measured.
-        own: All texts of the user, including queries.
-    """
+    """Sets of queries over documents, or of pairs."""
 
     basis: Basis
-    measure: str
-    sets: Sequence[RetrievalSet]
+    measure: str  # of the answers
+    sets: Sequence[RetrievalSet]  # generated queries, or queries with qrels
     pairs: Sequence[ScoredPairs]
-    texts: Sequence[str]
-    own: Sequence[str]
+    texts: Sequence[str]  # documents or sentences, on which speed is measured
+    own: Sequence[str]  # all texts of the user, including queries
 
     @property
     def language(self) -> str:
@@ -120,14 +112,21 @@ def scores_by_query(records: Sequence[Record], sets: Sequence[RetrievalSet]) -> 
     }
 
 
+def encoder_of(searcher: Searcher) -> TextEncoder | None:
+    """Return the encoder of a searcher, without its cache."""
+    part = searcher.dense if isinstance(searcher, HybridSearcher) else searcher
+    if not isinstance(part, DenseSearcher):
+        return None
+    return part.encoder.encoder if isinstance(part.encoder, CachedEncoder) else part.encoder
+
+
 def family_of(searcher: Searcher) -> str:
     """Return the family of a system, of `calibration.FAMILIES`."""
     if isinstance(searcher, KeywordSearcher):
         return "keyword"
     if isinstance(searcher, HybridSearcher):
         return "hybrid"
-    encoder = getattr(searcher, "encoder", None)
-    encoder = getattr(encoder, "encoder", encoder)  # without its cache
+    encoder = encoder_of(searcher)
     static = isinstance(encoder, SentenceEncoder) and is_static_model(encoder.model)
     return "static" if static else "transformer"
 

@@ -1,4 +1,4 @@
-"""Retrieval: encoders, keyword search, hybrids and saved runs on judged queries."""
+"""Retrieval: encoders, keyword search, hybrids and saved runs on queries with qrels."""
 
 from __future__ import annotations
 

@@ -4,9 +4,9 @@ from .hybrid import HybridSearcher as HybridSearcher
 from .metrics import METRICS as METRICS
 from .metrics import query_scores as query_scores
 from .ranking import Hits as Hits
+from .ranking import read_run as read_run
+from .ranking import write_run as write_run
 from .searchers import DenseSearcher as DenseSearcher
 from .searchers import KeywordSearcher as KeywordSearcher
 from .searchers import SavedRuns as SavedRuns
 from .searchers import Searcher as Searcher
-from .trec import read_run as read_run
-from .trec import write_run as write_run

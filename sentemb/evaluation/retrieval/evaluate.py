@@ -1,17 +1,18 @@
-"""Any searcher on sets of judged queries, with the ranks of all judged documents in the record."""
+"""Any searcher on sets of queries with qrels, with the ranks of all documents with qrels in the record."""
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sentemb._files import shareable
+from sentemb.data.catalogue import expand
 from sentemb.data.retrieval import RetrievalSet, load_retrieval
 from sentemb.data.stored_texts import places_of
 from sentemb.encoding import Role, TextEncoder, for_role, load_encoder
@@ -19,25 +20,24 @@ from sentemb.encoding.nearest import Hits
 from sentemb.encoding.shards import ShardFolder
 from sentemb.encoding.tokens import tokens_of
 from sentemb.errors import InputError
-from sentemb.evaluation.environment import environment
-from sentemb.evaluation.joining import joined
+from sentemb.evaluation.environment import new_record
 from sentemb.evaluation.naming import seed_of, slug
+from sentemb.evaluation.record import join_records
 from sentemb.evaluation.retrieval.hybrid import HybridSearcher
 from sentemb.evaluation.retrieval.metrics import METRICS, query_scores
 from sentemb.evaluation.retrieval.named import searcher_of
-from sentemb.evaluation.retrieval.ranking import judged_ranks, without_themselves
+from sentemb.evaluation.retrieval.ranking import judged_ranks, run_file, without_themselves, write_run
 from sentemb.evaluation.retrieval.searchers import DenseSearcher, Searcher
-from sentemb.evaluation.retrieval.trec import run_file, write_run
-from sentemb.evaluation.schema import DataSet, Record, Score
-from sentemb.evaluation.suites import RETRIEVAL
+from sentemb.evaluation.schema import DataSet, Record, Score, checksum_of_parts
+from sentemb.evaluation.suites import RETRIEVAL, Loaded, LoadedSuite, Options, Suite, read_available
 
 logger = logging.getLogger(__name__)
 
 _TEXTS = 8192  # whose tokens are counted at a time
 DEPTH = 1000
-"""Documents that are found for a query: what MAP looks at, as in BEIR."""
+"""Documents that are retrieved for a query: what MAP looks at, as in BEIR."""
 ALL_DOCUMENTS, NOT_ITSELF = "all-documents", "not-itself"
-"""Protocols of records: whether a query may find the document that has its own id."""
+"""Protocols of records: whether a query may retrieve the document that has its own id."""
 
 
 def evaluate_retrieval(
@@ -57,19 +57,19 @@ def evaluate_retrieval(
     Args:
         system: Anything that `load_encoder` takes; `bm25`, `hybrid:MODEL`, a run in TREC's format or a folder
             of runs; or a `Searcher`.
-        sets: Names of sets, folders, or sets that are read already.
-        split: Of the sets; `test` by default, or what there is in its place.
+        sets: Names of sets, folders, or sets that are already read.
+        split: Of the sets; `test` by default, or the only one.
         data_dir: The folder of data; `SENTEMB_DATA` by default.
-        check_rows: Refuse a set whose number of documents or judgements differs from the catalogue's.
-        exclude_same_ids: Leave out the document whose id is the query's, as BEIR does for sets whose queries
+        check_rows: Refuse a set whose number of documents or qrels differs from the catalogue's.
+        exclude_same_ids: Exclude the document whose id is the query's, as BEIR does for sets whose queries
             are documents (ArguAna, Quora). Not by default: in CISI and many others equal ids are chance.
-        runs: Write what was found in this folder, as `SYSTEM/SET.trec`.
-        vectors: The documents' vectors, a folder of `sentemb encode`, so that nothing but queries is encoded;
-            of one set, whose documents it holds in their order.
+        runs: Folder in which the results are written, as `SYSTEM/SET.trec`.
+        vectors: The documents' vectors, a folder of `sentemb encode`, so that only queries are encoded; of
+            one set, whose documents it holds in their order.
         progress: Show a progress bar of the encoding.
 
     Returns:
-        The record: scores x 100, and `load_predictions` gives the ranks of all judged documents.
+        The record: scores x 100, and `load_predictions` returns the ranks of all documents with qrels.
 
     Raises:
         InputError: The system, a set or a place cannot be used.
@@ -79,31 +79,22 @@ def evaluate_retrieval(
         >>> record.score("scifact", "recall@100")  # doctest: +SKIP
     """
     searcher = as_searcher(system, None if vectors is None else ShardFolder(vectors))
-    read = [
-        one
-        if isinstance(one, RetrievalSet)
-        else load_retrieval(one, split=split, data_dir=data_dir, check_rows=check_rows)
-        for one in sets
-    ]
+    load_set = partial(load_retrieval, split=split, data_dir=data_dir, check_rows=check_rows)
+    read = [one if isinstance(one, RetrievalSet) else load_set(one) for one in sets]
     if not read:
         raise InputError("the list of sets is empty", f"choose among {', '.join(RETRIEVAL.sets)}")
     check_names([one.name for one in read])
-    records = evaluate_sets(
-        searcher,
-        read,
-        exclude_same_ids=exclude_same_ids,
-        runs=None if runs is None else Path(runs),
-        progress=progress,
-    )
-    whole = None
-    for record in records:
-        whole = joined(whole, record)
+    whole: Record | None = None
+    folder = None if runs is None else Path(runs)
+    for data in read:
+        record = _evaluate_set(searcher, data, exclude_same_ids, folder, progress=progress)
+        whole = join_records(whole, record)
     assert whole is not None  # there is a set
     return whole
 
 
 def as_searcher(system: Any, stored: ShardFolder | None = None) -> Searcher:
-    """Anything that finds documents, or that vectors can be had from; those of documents may be stored."""
+    """Return the searcher that a name, an encoder or a searcher means; vectors of documents may be stored."""
     if isinstance(system, (str, Path)):
         return searcher_of(str(system), load_encoder, stored)
     searcher: Searcher = system if hasattr(system, "search") else DenseSearcher(load_encoder(system), stored)
@@ -111,79 +102,24 @@ def as_searcher(system: Any, stored: ShardFolder | None = None) -> Searcher:
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Refuse two sets of one name."""
+    """Raise InputError if two sets have the same name."""
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"the set {twice} is listed twice", "list each set once")
-
-
-def evaluate_sets(
-    searcher: Searcher,
-    sets: Sequence[RetrievalSet],
-    *,
-    exclude_same_ids: bool = False,
-    runs: Path | None = None,
-    progress: bool = False,
-) -> Iterator[Record]:
-    """The record of each set, as soon as it is searched."""
-    for data in sets:
-        began = time.perf_counter()
-        hits = search(searcher, data, exclude_same_ids=exclude_same_ids, progress=progress)
-        if runs is not None:
-            write_run(run_file(runs / slug(searcher.name), data.name), data, hits, slug(searcher.name))
-        ranks = judged_ranks(hits, data)
-        scores = {metric: 100 * float(query_scores(metric, ranks, data.gold).mean()) for metric in METRICS}
-        yield Record(
-            suite=RETRIEVAL.name,
-            model=searcher.name,
-            fingerprint=searcher.fingerprint,
-            dimension=searcher.dimension,
-            protocol=NOT_ITSELF if exclude_same_ids else ALL_DOCUMENTS,
-            seed=seed_of(searcher.name),
-            datasets=(dataset_of(data),),
-            scores=tuple(
-                Score(dataset=data.name, metric=name, value=value) for name, value in scores.items()
-            ),
-            encoder=searcher.describe(),
-            environment=environment({data.name: time.perf_counter() - began}),
-            details={
-                "depth": DEPTH,
-                "documents": {data.name: len(data.documents)},
-                **_weights(searcher, data),
-                **_cut(searcher, data),
-            },
-        ).with_predictions({data.name: ranks}, {data.name: data.gold})
-
-
-def _weights(searcher: Searcher, data: RetrievalSet) -> dict[str, Any]:
-    """The encoder's share in a hybrid, of each half of the queries where it is fitted on the other."""
-    fits = searcher.fits.get(data.name, []) if isinstance(searcher, HybridSearcher) else []
-    return {"weights": {data.name: [fit.weight for fit in fits]}} if fits else {}
-
-
-def _cut(searcher: Searcher, data: RetrievalSet) -> dict[str, Any]:
-    """How many texts of a set the encoder does not read whole."""
-    dense = searcher.dense if isinstance(searcher, HybridSearcher) else searcher
-    if not isinstance(dense, DenseSearcher):
-        return {}
-    texts: dict[Role, Sequence[str]] = {"document": data.documents, "query": data.queries}
-    counts = {}
-    for role, some in texts.items():
-        tokens = tokens_of(for_role(dense.encoder, role))
-        if tokens is not None:
-            parts = (some[start : start + _TEXTS] for start in range(0, len(some), _TEXTS))
-            if long := sum(int((tokens.lengths(part) > tokens.room).sum()) for part in parts):
-                counts[role] = long
-    return {"cut": {data.name: counts}} if counts else {}
 
 
 def search(
     searcher: Searcher, data: RetrievalSet, *, exclude_same_ids: bool = False, progress: bool = False
 ) -> Sequence[Hits]:
-    """What a searcher finds for each query."""
+    """Return the hits of each query."""
     hits = searcher.search(data, DEPTH + exclude_same_ids, progress=progress)
     if exclude_same_ids:
         return without_themselves(hits, data, DEPTH)
-    if copies := _copies(data):
+    # Queries that are a document of the same id, whose title may stand before the text.
+    numbers = places_of({*data.query_ids}, data.document_ids)
+    both = zip(data.query_ids, data.queries, strict=True)
+    if copies := sum(
+        data.documents[numbers[name]].endswith(query) for name, query in both if name in numbers
+    ):
         logger.warning(
             "%s: %d of %d queries are also documents with the same id and text, so each retrieves "
             "itself. To exclude these documents, as BEIR does, use exclude_same_ids=True "
@@ -195,31 +131,102 @@ def search(
     return hits
 
 
-def _copies(data: RetrievalSet) -> int:
-    """How many queries are a document of the same id, whose title may stand before the text."""
-    numbers = places_of({*data.query_ids}, data.document_ids)
-    both = zip(data.query_ids, data.queries, strict=True)
-    return sum(data.documents[numbers[name]].endswith(query) for name, query in both if name in numbers)
+def _evaluate_set(
+    searcher: Searcher, data: RetrievalSet, exclude_same_ids: bool, runs: Path | None, *, progress: bool
+) -> Record:
+    began = time.perf_counter()
+    hits = search(searcher, data, exclude_same_ids=exclude_same_ids, progress=progress)
+    if runs is not None:
+        write_run(run_file(runs / slug(searcher.name), data.name), data, hits, slug(searcher.name))
+    ranks = judged_ranks(hits, data)
+    scores = {metric: 100 * float(query_scores(metric, ranks, data.gold).mean()) for metric in METRICS}
+    details: dict[str, Any] = {"depth": DEPTH, "documents": {data.name: len(data.documents)}}
+    # The encoder's weight in a hybrid, of each half of the queries where it is fitted on the other.
+    if isinstance(searcher, HybridSearcher) and (fits := searcher.fits.get(data.name)):
+        details["weights"] = {data.name: [fit.weight for fit in fits]}
+    if truncated := _count_truncated(searcher, data):
+        details["cut"] = {data.name: truncated}
+    return new_record(
+        RETRIEVAL.name,
+        searcher,
+        {data.name: time.perf_counter() - began},
+        protocol=NOT_ITSELF if exclude_same_ids else ALL_DOCUMENTS,
+        seed=seed_of(searcher.name),
+        datasets=(
+            DataSet(
+                name=data.name,
+                split=data.split,
+                items=len(data),  # queries
+                sha256=checksum_of(data),
+                source=shareable(data.source),
+            ),
+        ),
+        scores=tuple(Score(dataset=data.name, metric=name, value=value) for name, value in scores.items()),
+        details=details,
+    ).with_predictions({data.name: ranks}, {data.name: data.gold})
 
 
-def dataset_of(data: RetrievalSet) -> DataSet:
-    """What a record says of a set; its items are queries."""
-    return DataSet(
-        name=data.name,
-        split=data.split,
-        items=len(data),
-        sha256=checksum_of(data),
-        source=shareable(data.source),
-    )
+def _count_truncated(searcher: Searcher, data: RetrievalSet) -> dict[str, int]:
+    """Count the texts of a set that the encoder truncates, by role."""
+    dense = searcher.dense if isinstance(searcher, HybridSearcher) else searcher
+    counts: dict[str, int] = {}
+    if not isinstance(dense, DenseSearcher):
+        return counts
+    texts: dict[Role, Sequence[str]] = {"document": data.documents, "query": data.queries}
+    for role, some in texts.items():
+        tokens = tokens_of(for_role(dense.encoder, role))
+        if tokens is not None:
+            parts = (some[start : start + _TEXTS] for start in range(0, len(some), _TEXTS))
+            if long := sum(int((tokens.lengths(part) > tokens.room).sum()) for part in parts):
+                counts[role] = long
+    return counts
 
 
 def checksum_of(data: RetrievalSet) -> str:
-    """Checksum of documents, queries and judgements, whatever files they came from."""
-    digest = hashlib.sha256()
-    for part in (data.document_ids, data.documents, data.query_ids, data.queries):
-        digest.update(len(part).to_bytes(8, "little"))
-        for text in part:
-            encoded = text.encode("utf-8", "surrogatepass")
-            digest.update(len(encoded).to_bytes(8, "little") + encoded)
-    digest.update(np.ascontiguousarray(data.judged, dtype="<i8").tobytes())
-    return digest.hexdigest()
+    """Return a checksum of documents, queries and qrels, whatever files they came from."""
+
+    def parts() -> Iterator[str | bytes]:
+        for part in (data.document_ids, data.documents, data.query_ids, data.queries):
+            yield len(part).to_bytes(8, "little")
+            yield from part
+        yield np.ascontiguousarray(data.judged, dtype="<i8").tobytes()
+
+    return checksum_of_parts(parts())
+
+
+def load(suite: Suite, options: Options) -> Loaded:
+    """Read the requested sets, or those of the suite that are available."""
+    names = suite.sets if options.sets is None else expand(options.sets)
+    if not names:
+        raise InputError("the list of sets is empty", "list one or more, such as scifact or a folder")
+    check_names(names)
+    read = partial(
+        load_retrieval, split=options.judged, data_dir=options.data_dir, check_rows=options.check_rows
+    )
+    found, missing = read_available(names, read)
+    check_names([one.name for one in found.values()])
+    suites = (retrieval_suite(list(found.values()), options),) if found else ()
+    return Loaded(suites, missing, options.sets is None)
+
+
+def retrieval_suite(sets: Sequence[RetrievalSet], options: Options) -> LoadedSuite:
+    """Return the suite of some sets; it encodes by itself, with the prompts of queries and documents."""
+    by_name = {one.name: one for one in sets}
+
+    def evaluate(system: Any, names: Sequence[str]) -> Iterator[tuple[Record, str]]:
+        searcher = as_searcher(system)
+        for name in names:
+            record = _evaluate_set(
+                searcher, by_name[name], options.exclude_same_ids, options.runs, progress=options.progress
+            )
+            figures = (f"{metric} {record.score(name, metric):.2f}" for metric in ("ndcg@10", "recall@100"))
+            yield record, f"{name} {', '.join(figures)}, {record.environment.seconds[name]:.0f} s"
+
+    return LoadedSuite(
+        name=RETRIEVAL.name,
+        protocol=NOT_ITSELF if options.exclude_same_ids else ALL_DOCUMENTS,
+        checksums={name: checksum_of(one) for name, one in by_name.items()},
+        texts=dict.fromkeys(by_name, ()),
+        evaluate=evaluate,
+        seed=seed_of,
+    )

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sentemb._compat import BaseEvaluator, get_rank
 from sentemb.data.retrieval import RetrievalSet, load_retrieval
 from sentemb.encoding import NonFiniteError, load_encoder
 from sentemb.errors import InputError
-from sentemb.evaluation.results_csv import append_row, csv_name
+from sentemb.evaluation.evaluator import SetsEvaluator
 from sentemb.evaluation.retrieval.evaluate import check_names, search
 from sentemb.evaluation.retrieval.metrics import METRICS, query_scores
 from sentemb.evaluation.retrieval.ranking import judged_ranks
@@ -23,21 +22,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class RetrievalEvaluator(BaseEvaluator):
-    """Exact search on judged queries, for any sentence-transformers trainer.
+class RetrievalEvaluator(SetsEvaluator):
+    """Exact search on queries with qrels, for any sentence-transformers trainer.
 
-    Metrics are trec_eval's, graded, over all judged queries, in [0, 1]: `<name>_ndcg@10`, `<name>_mrr@10`,
-    `<name>_map`, `<name>_recall@100` and so on. With several sets these are the mean over the sets, and each
-    set has `<name>_<set>_ndcg@10` beside. Queries and documents get the model's own prompts.
+    Metrics are trec_eval's, graded, over all queries with qrels, in [0, 1]: `<name>_ndcg@10`,
+    `<name>_mrr@10`, `<name>_map`, `<name>_recall@100` and so on. With several sets these are the mean over
+    the sets, and each set also has `<name>_<set>_ndcg@10`. Queries and documents get the model's own prompts.
 
     The data is read and checked in the constructor, so that an error shows before training starts. An encoder
     that has diverged scores 0.0 with a warning, since NaN compares as neither better nor worse.
 
     Args:
-        sets: Names of sets or folders of one's own, as of `load_retrieval`, or sets that are read already.
-        split: The split of their judgements; `dev` keeps test sets out of the choice of a checkpoint.
+        sets: Names of sets or folders of your own, as `load_retrieval` takes them, or sets that are already
+            read.
+        split: Split of their qrels; `dev` keeps test sets out of the choice of a checkpoint.
         data_dir: The folder of data; `SENTEMB_DATA` by default.
-        exclude_same_ids: Leave out the document whose id is the query's.
+        exclude_same_ids: Exclude the document with the query's own id.
         name: Prefix of every metric; `retrieval-<split>` by default.
         write_csv: Append each result to `<name>_results.csv` where the trainer gives an output folder.
 
@@ -60,7 +60,6 @@ class RetrievalEvaluator(BaseEvaluator):
         name: str | None = None,
         write_csv: bool = True,
     ) -> None:
-        super().__init__()
         if isinstance(sets, (str, Path)) or not sets:
             raise InputError("sets must be a list", 'pass a list, such as ["tldr"]')
         self.sets = [
@@ -68,36 +67,16 @@ class RetrievalEvaluator(BaseEvaluator):
             for one in sets
         ]
         check_names([one.name for one in self.sets])
+        name = name if name is not None else f"retrieval-{self.sets[0].split}"
+        super().__init__(name, "retrieval", METRICS[0], write_csv=write_csv)
         self.exclude_same_ids = exclude_same_ids
-        self.name = name if name is not None else f"retrieval-{self.sets[0].split}"
-        self.write_csv = write_csv
-        self.csv_file = csv_name(self.name or "retrieval")
-        self.primary_metric = f"{self.name}_{METRICS[0]}" if self.name else METRICS[0]
-
-    @property
-    def best_metric_key(self) -> str:
-        """The exact value for `metric_for_best_model`."""
-        return f"eval_{self.primary_metric}"
 
     def __call__(
-        self,
-        model: SentenceTransformer,
-        output_path: str | None = None,
-        epoch: float = -1,
-        steps: int = -1,
+        self, model: SentenceTransformer, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
         """Evaluate, in the way every sentence-transformers trainer calls it."""
-        scores = [self._scores(model, data) for data in self.sets]
-        metrics = {metric: sum(one[metric] for one in scores) / len(scores) for metric in METRICS}
-        if len(scores) > 1:
-            for data, own in zip(self.sets, scores, strict=True):
-                metrics |= {f"{data.name}_{metric}": value for metric, value in own.items()}
-        # Trainers other than sentence-transformers' run an evaluator on every rank; one of them writes.
-        if output_path is not None and self.write_csv and get_rank() == 0:
-            append_row(Path(output_path) / self.csv_file, metrics, epoch, steps)
-        prefixed: dict[str, float] = self.prefix_name_to_metrics(metrics, self.name)
-        self.store_metrics_in_model_card_data(model, prefixed, epoch, steps)
-        return prefixed
+        names, scores = [one.name for one in self.sets], [self._scores(model, one) for one in self.sets]
+        return self.report(model, names, scores, output_path, epoch, steps)
 
     def _scores(self, model: SentenceTransformer, data: RetrievalSet) -> dict[str, float]:
         try:
@@ -114,11 +93,7 @@ class RetrievalEvaluator(BaseEvaluator):
         return "Information Retrieval"
 
     def get_config_dict(self) -> dict[str, Any]:
-        """What was evaluated, for the model card.
-
-        Returns:
-            Sets, split, and numbers of documents and queries.
-        """
+        """Return sets, split, and numbers of documents and queries, for the model card."""
         return {
             "sets": [one.name for one in self.sets],
             "split": self.sets[0].split,

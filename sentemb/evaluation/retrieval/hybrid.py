@@ -11,7 +11,7 @@ import numpy as np
 
 from sentemb._fusion import EVEN, FUSED, Ranking, fused_ranks, fused_scores
 from sentemb._fusion_weights import Fit, Judged, fit_weight, lean
-from sentemb.data.pseudo_queries import FEWEST, cut_queries, rank_both
+from sentemb.data.generated_queries import FEWEST, cut_queries, rank_both
 from sentemb.data.retrieval import RELEVANT, RetrievalSet
 from sentemb.data.stored_texts import first_places
 from sentemb.encoding import TextEncoder
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 Weights = Literal["cut", "judged", "ranks"]
 PREFIXES: dict[str, Weights] = {"hybrid:": "cut", "hybrid-fitted:": "judged", "hybrid-rrf:": "ranks"}
-"""How names begin, and where the weights of both parts come from; see `HybridSearcher`."""
+"""Prefixes of names, and the source of the weights of both parts; see `HybridSearcher`."""
 
 _FUSION = {
     "cut": "standardized scores, weighted by generated queries",
@@ -36,15 +36,10 @@ _FUSION = {
 class HybridSearcher:
     """An encoder and BM25, fused: the first 1,000 of each.
 
-    Args:
-        encoder: The encoder.
-        weights: `cut` takes the weights of both parts from queries that are cut from the documents, which
-            needs no judgement; `judged` fits them on one half of the set's judged queries for the other, and
-            the reverse; `ranks` is plain reciprocal rank fusion.
-        stored: The documents' vectors, as of `DenseSearcher`.
-
-    Attributes:
-        fits: What the weights of each set come from, by its name, of every search so far.
+    `weights` is the source of the weights of both parts: `cut` fits them on queries generated from the
+    documents, `judged` on one half of the set's queries with qrels for the other, and the reverse; `ranks` is
+    plain reciprocal rank fusion. `fits` holds the fits of the weights of each set, by its name, of every
+    search so far.
     """
 
     def __init__(
@@ -57,7 +52,7 @@ class HybridSearcher:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of both parts' and of how they are fused."""
+        """A hash of both parts' fingerprints and of the fusion."""
         whole = (self.dense.fingerprint, self.keyword.fingerprint, _FUSION[self.weights])
         return hashlib.sha256(" ".join(whole).encode()).hexdigest()
 
@@ -68,14 +63,15 @@ class HybridSearcher:
 
     def search(self, data: RetrievalSet, depth: int, *, progress: bool = False) -> list[Hits]:
         """See `Searcher.search`."""
-        parts = self._parts(data, progress=progress)
+        found = self.dense.search(data, FUSED, progress=progress), self.keyword.search(data, FUSED)
+        parts = [(Ranking(*own), Ranking(*other)) for own, other in zip(*found, strict=True)]
         total, places = len(data.documents), id_places(data)
         if self.weights == "ranks":
             return [ranked(*fused_ranks(*part), places, depth) for part in parts]
         if self.weights == "judged":
-            weights = self._fitted(data, parts)
+            weights = self._fit_on_halves(data, parts)
         else:
-            weights = [self._leaning(data)] * len(parts)
+            weights = [self._fit_on_documents(data)] * len(parts)
         return [
             ranked(*fused_scores(*part, total, weight), places, depth)
             for part, weight in zip(parts, weights, strict=True)
@@ -90,29 +86,23 @@ class HybridSearcher:
             "fusion": f"{_FUSION[self.weights]}, the first 1000 results of each",
         }
 
-    def _parts(self, data: RetrievalSet, *, progress: bool) -> list[tuple[Ranking, Ranking]]:
-        """The rankings of both for each query."""
-        dense = self.dense.search(data, FUSED, progress=progress)
-        keyword = self.keyword.search(data, FUSED)
-        return [(Ranking(*own), Ranking(*other)) for own, other in zip(dense, keyword, strict=True)]
-
-    def _leaning(self, data: RetrievalSet) -> float:
-        """The encoder's weight, by queries that are cut from the documents."""
+    def _fit_on_documents(self, data: RetrievalSet) -> float:
+        """Return the encoder's weight, fitted on queries generated from the documents."""
         cut = cut_queries(_Unique(data.documents))
         if len(cut.queries) < FEWEST:
             return EVEN
         documents = self.dense.vectors(cut.documents, "document")
         queries = self.dense.vectors(cut.queries, "query")
         fit = lean(rank_both(cut, queries, documents, data.language))
-        # Sets of queries on nearly the same documents have the same weight, which is worth one line.
+        # Sets of queries on nearly the same documents have the same weight, which is logged once.
         said = {other.weight for fits in self.fits.values() for other in fits}
         self.fits[data.name] = [fit]
         if fit.weight != EVEN and fit.weight not in said:
             logger.warning("%s: %s %s", data.name, self.name, fit.reason("generated queries"))
         return fit.weight
 
-    def _fitted(self, data: RetrievalSet, parts: Sequence[tuple[Ranking, Ranking]]) -> list[float]:
-        """The encoder's weight for each query, fitted on the half of the queries that it is not in."""
+    def _fit_on_halves(self, data: RetrievalSet, parts: Sequence[tuple[Ranking, Ranking]]) -> list[float]:
+        """Return the encoder's weight for each query, fitted on the half of the queries that it is not in."""
         half = np.random.default_rng(0).permutation(len(parts)) % 2
         fits = [fit_weight(_judged(data, parts, np.flatnonzero(half != side))) for side in (0, 1)]
         self.fits[data.name] = fits
@@ -120,7 +110,7 @@ class HybridSearcher:
 
 
 class _Unique(Sequence[str]):
-    """The texts of documents, each once."""
+    """The unique texts of documents."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         firsts = first_places(texts)
@@ -134,11 +124,11 @@ class _Unique(Sequence[str]):
 
 
 def _judged(data: RetrievalSet, parts: Sequence[tuple[Ranking, Ranking]], queries: Any) -> Iterator[Judged]:
-    """Some queries with their rankings and grades."""
+    """Yield some queries with their rankings and grades."""
     ends = np.searchsorted(data.judged[:, 0], np.arange(len(data) + 1))
     for query in queries:
         rows = data.judged[ends[query] : ends[query + 1]]
-        # A document that the set does not hold counts as one that is never found.
+        # A document that the set does not hold is never found.
         grades = {
             int(number) if number >= 0 else -place: float(grade)
             for place, (_, number, grade) in enumerate(rows, 1)

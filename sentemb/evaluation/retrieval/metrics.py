@@ -1,11 +1,11 @@
 """Metrics of ranked documents by trec_eval's definitions, for all queries at once.
 
-All of them follow from the ranks that the judged documents have in a run: a document that nobody judged is
-not relevant. So the judgements and one rank each are all that has to be kept of a run.
+All of them follow from the ranks that the documents with qrels have in a run: any other document is not
+relevant. So the qrels and one rank each are all that has to be kept of a run.
 
 A document is relevant from grade 1. The gain of NDCG is the grade itself, and 0 of a negative one; the ideal
-order is that of all judged documents. A query that nothing was found for counts 0, and so does one without a
-relevant document; a mean is over all judged queries.
+order is that of all documents with qrels. A query without results counts 0, and so does one without a
+relevant document; a mean is over all queries with qrels.
 """
 
 from __future__ import annotations
@@ -23,42 +23,36 @@ Double = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.integer[Any]]
 
 METRICS = ("ndcg@10", "mrr@10", "map", "recall@10", "recall@100", "precision@10", "hit@10")
-"""What records hold, the headline first."""
+"""The metrics of records, the headline first."""
 
 _NAME = re.compile(r"(ndcg|mrr|map|recall|precision|hit)(?:@([1-9]\d*))?")
 
 
 class _Judged(NamedTuple):
-    """Judgements, each with its rank; sorted by query."""
+    """Qrels, each with its rank; sorted by query."""
 
-    queries: Integers  # the query's number, shape (judgements,)
-    gains: Double  # shape (judgements,)
+    queries: Integers  # the query's number, shape (qrels,)
+    gains: Double  # shape (qrels,)
     ranks: Double  # from 1, infinite of a document that was not found among the first k
     relevant: npt.NDArray[np.bool_]
     size: int  # number of queries
 
     def per_query(self, values: Double | npt.NDArray[np.bool_]) -> Double:
-        """The sum of each query, shape (queries,)."""
+        """Return the sum of each query, shape (queries,)."""
         sums: Double = np.bincount(self.queries, weights=values, minlength=self.size).astype(np.float64)
         return sums
 
 
 def query_scores(metric: str, ranks: Integers, gold: Integers) -> Double:
-    """The score of every query, as a fraction.
+    """Return the score of every query as a fraction, shape (queries,).
 
     Args:
         metric: `ndcg`, `mrr`, `map`, `recall`, `precision` or `hit`, with `@k` for the first k documents
             alone; precision needs it.
-        ranks: The rank of each judged document in the run, from 1; 0 where it was not found. Shape
-            (judgements,).
-        gold: The query's number and the grade of each judgement, shape (judgements, 2), sorted by query;
-            every query from 0 has one.
-
-    Returns:
-        Scores of shape (queries,).
-
-    Raises:
-        InputError: There is no such metric.
+        ranks: The rank of each document with qrels in the run, from 1; 0 where it was not found. Shape
+            (qrels,).
+        gold: The query's number and the grade of each of the qrels, shape (qrels, 2), sorted by query; every
+            query from 0 has one.
     """
     found = _NAME.fullmatch(metric)
     if found is None or (found[1] == "precision" and found[2] is None):
@@ -82,14 +76,14 @@ def query_scores(metric: str, ranks: Integers, gold: Integers) -> Double:
     if found[1] == "precision":
         return hits / cut
     part = hits if found[1] == "recall" else _sum_of_precisions(judged)
-    return _ratio(part, judged.per_query(judged.relevant))
+    return divide(part, judged.per_query(judged.relevant))
 
 
 def _ndcg(judged: _Judged, cut: float) -> Double:
     order = np.lexsort((-judged.gains, judged.queries))
     places = 1.0 + _places(judged.queries[order])
     ideal = np.where(places <= cut, judged.gains[order] / np.log2(places + 1), 0.0)
-    return _ratio(judged.per_query(judged.gains / np.log2(judged.ranks + 1)), judged.per_query(ideal))
+    return divide(judged.per_query(judged.gains / np.log2(judged.ranks + 1)), judged.per_query(ideal))
 
 
 def _reciprocal_rank(judged: _Judged) -> Double:
@@ -99,7 +93,7 @@ def _reciprocal_rank(judged: _Judged) -> Double:
 
 
 def _sum_of_precisions(judged: _Judged) -> Double:
-    """For each relevant document that was found, the precision down to its rank."""
+    """Sum the precision down to the rank of each relevant document that was found."""
     ranks = np.where(judged.relevant, judged.ranks, np.inf)
     order = np.lexsort((ranks, judged.queries))
     precisions = (1.0 + _places(judged.queries[order])) / ranks[order]
@@ -107,10 +101,11 @@ def _sum_of_precisions(judged: _Judged) -> Double:
 
 
 def _places(queries: Integers) -> Integers:
-    """The place of each row among those of its query, from 0; rows are sorted by query."""
+    """Return the place of each row among those of its query, from 0; rows are sorted by query."""
     starts = np.searchsorted(queries, queries)
     return np.arange(len(queries)) - starts
 
 
-def _ratio(part: Double, whole: Double) -> Double:
+def divide(part: Double, whole: Double) -> Double:
+    """Return quotients, and 0 where the divisor is 0."""
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)

@@ -1,4 +1,4 @@
-"""What finds documents: an encoder, BM25, or a run that another system left."""
+"""Searchers: an encoder, BM25, or a run that another system left."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from sentemb.encoding.encoder import Vectors, normalised
 from sentemb.encoding.nearest import Hits
 from sentemb.encoding.shards import ShardFolder
 from sentemb.errors import InputError
-from sentemb.evaluation.retrieval.ranking import best, id_places, nearest
-from sentemb.evaluation.retrieval.trec import SUFFIX, read_run, run_file
+from sentemb.evaluation.retrieval.ranking import SUFFIX, best, id_places, nearest, read_run, run_file
 
 BM25 = "bm25"
 _DOCUMENTS = 16_384  # that are compared with the queries at a time
@@ -33,7 +32,7 @@ class Searcher(Protocol):
 
     @property
     def name(self) -> str:
-        """What tables and records call it."""
+        """Name in tables and records."""
         ...
 
     @property
@@ -47,23 +46,18 @@ class Searcher(Protocol):
         ...
 
     def search(self, data: RetrievalSet, depth: int, *, progress: bool = False) -> Sequence[Hits]:
-        """The best `depth` documents, or all that are found, for each query."""
+        """Return the best documents for each query, up to `depth`."""
         ...
 
     def describe(self) -> dict[str, Any]:
-        """Say how documents are found; JSON values only, for records."""
+        """Return how it searches; JSON values only, for records."""
         ...
 
 
 class DenseSearcher:
     """Exact search by an encoder's vectors; each unique text is encoded once, with the prompt of its role.
 
-    Args:
-        encoder: The encoder.
-        stored: The documents' vectors, where they are encoded already.
-
-    Raises:
-        InputError: Another encoder, or another prompt, made the stored vectors.
+    The documents' vectors may be `stored`; those of another encoder or prompt are refused.
     """
 
     def __init__(self, encoder: TextEncoder, stored: ShardFolder | None = None) -> None:
@@ -87,11 +81,7 @@ class DenseSearcher:
     def search(self, data: RetrievalSet, depth: int, *, progress: bool = False) -> list[Hits]:
         """See `Searcher.search`."""
         firsts = first_places(data.documents)
-        blocks = (
-            self._encoded(data, firsts, progress=progress)
-            if self._stored is None
-            else self._read(data, firsts)
-        )
+        blocks = self._blocks(data, firsts, progress=progress)
         queries = self.vectors(data.queries, "query", progress=progress)
         return nearest(queries, blocks, firsts, id_places(data), depth)
 
@@ -101,31 +91,27 @@ class DenseSearcher:
         return {**self.encoder.describe(), "similarity": self._similarity, **stored}
 
     def vectors(self, texts: Sequence[str], role: Role, *, progress: bool = False) -> Vectors:
-        """The vectors whose inner products rank; shape (texts, dimension)."""
-        return self._comparable(for_role(self.encoder, role).encode(texts, progress=progress))
+        """Return the vectors whose inner products rank; shape (texts, dimension)."""
+        return self._normalize(for_role(self.encoder, role).encode(texts, progress=progress))
 
-    def _comparable(self, vectors: Vectors) -> Vectors:
+    def _normalize(self, vectors: Vectors) -> Vectors:
         return vectors if self._similarity == "dot" else normalised(vectors)
 
-    def _encoded(
-        self, data: RetrievalSet, firsts: Places, progress: bool
+    def _blocks(
+        self, data: RetrievalSet, firsts: Places, *, progress: bool
     ) -> Iterator[tuple[Places, Vectors]]:
-        """The numbers and vectors of documents, those of equal texts once."""
-        for start in range(0, len(firsts), _DOCUMENTS):
-            texts = data.documents[start : start + _DOCUMENTS]
-            rows = _new(firsts, start, len(texts))
-            some = [texts[row] for row in rows]
-            if some:
-                yield start + rows, self.vectors(some, "document", progress=progress)
-
-    def _read(self, data: RetrievalSet, firsts: Places) -> Iterator[tuple[Places, Vectors]]:
-        """The same of vectors that are stored."""
-        assert self._stored is not None  # or they are encoded
-        start = 0
-        where, hint = (
-            self._stored.path,
-            f"encode the documents of {data.name} in their original order, titles included",
-        )
+        """Yield numbers and vectors of documents, those of equal texts once."""
+        count = len(firsts)
+        if self._stored is None:
+            for start in range(0, count, _DOCUMENTS):
+                texts = data.documents[start : start + _DOCUMENTS]
+                rows = _new_rows(firsts, start, len(texts))
+                if len(rows):
+                    some = [texts[row] for row in rows]
+                    yield start + rows, self.vectors(some, "document", progress=progress)
+            return
+        start, where = 0, self._stored.path
+        hint = f"encode the documents of {data.name} in their original order, titles included"
         for batch in self._stored.batches(_DOCUMENTS):
             texts = data.documents[start : start + len(batch.texts)]
             for number, (ours, other) in enumerate(zip_longest(texts, batch.texts), start):
@@ -133,18 +119,18 @@ class DenseSearcher:
                     raise InputError(
                         f"{where}, row {number + 1}: the text differs from that of {data.name}", hint
                     )
-            rows = _new(firsts, start, len(texts))
+            rows = _new_rows(firsts, start, len(texts))
             if len(rows):
-                yield start + rows, self._comparable(batch.vectors[rows])
+                yield start + rows, self._normalize(batch.vectors[rows])
             start += len(texts)
-        if start < len(firsts):
+        if start < count:
             raise InputError(
-                f"{where} contains {start:,} vectors, but {data.name} has {len(firsts):,} documents", hint
+                f"{where} contains {start:,} vectors, but {data.name} has {count:,} documents", hint
             )
 
 
-def _new(firsts: Places, start: int, count: int) -> Places:
-    """Of some documents, those whose text was not there before, counted from the first of them."""
+def _new_rows(firsts: Places, start: int, count: int) -> Places:
+    """Return which of some documents have a text that none before has, counted from the first of them."""
     return np.flatnonzero(firsts[start : start + count] == np.arange(start, start + count))
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
-from lazy_loader import attach_stub
-
-__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)
+from sentemb.evaluation.transfer.evaluate import evaluate_transfer as evaluate_transfer
+from sentemb.evaluation.transfer.tasks import PRESETS as PRESETS
+from sentemb.evaluation.transfer.tasks import PROBING_TASKS as PROBING_TASKS
+from sentemb.evaluation.transfer.tasks import RELATEDNESS_TASKS as RELATEDNESS_TASKS
+from sentemb.evaluation.transfer.tasks import TASKS as TASKS
+from sentemb.evaluation.transfer.tasks import TRANSFER_TASKS as TRANSFER_TASKS
+from sentemb.evaluation.transfer.tasks import load_tasks as load_tasks

@@ -1,13 +1,12 @@
-"""Transfer tasks with any encoder: unique sentences encoded once, a task's classifiers trained together."""
+"""Transfer tasks with any encoder: each unique sentence is encoded once."""
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,41 +14,40 @@ import torch
 
 from sentemb.data.labelled import LabelledTexts
 from sentemb.encoding import TextEncoder, load_encoder
-from sentemb.evaluation.environment import environment
-from sentemb.evaluation.schema import DataSet, Record, Score
-from sentemb.evaluation.transfer.presets import NeuralPreset, Preset, get_preset
-from sentemb.evaluation.transfer.protocols import (
-    Examples,
-    Outcome,
-    folds_then_test,
-    nested_folds,
-    regression,
-    splits,
+from sentemb.evaluation.environment import new_record
+from sentemb.evaluation.record import join_records
+from sentemb.evaluation.schema import DataSet, Record, Score, checksum_of_parts
+from sentemb.evaluation.suites import Loaded, LoadedSuite, Options, Suite, read_available
+from sentemb.evaluation.transfer.neural import (
+    Classes,
+    Fold,
+    Grades,
+    Trained,
+    expected_grades,
+    train_folds,
+    train_logistic,
 )
-from sentemb.evaluation.transfer.scores import task_scores
 from sentemb.evaluation.transfer.tasks import (
+    OUTER_SEED,
+    REGRESSION,
+    ROUNDING,
     TASKS,
     TRANSFER_TASKS,
+    LogisticPreset,
+    NeuralPreset,
+    Parts,
+    Preset,
+    Rows,
     TransferTask,
     check_folds,
     check_tasks,
+    get_preset,
     load_tasks,
+    percent,
+    stratified_folds,
     task_of,
+    task_scores,
 )
-
-Announce = Callable[[str], None]
-Parts = Mapping[str, LabelledTexts]
-
-
-@dataclass(frozen=True, eq=False)
-class _TaskResult:
-    """A task: the rows that predictions are of, what SentEval reports, and the classifiers' wall time."""
-
-    task: str
-    data: LabelledTexts
-    scores: Mapping[str, float]
-    outcome: Outcome
-    seconds: float
 
 
 def evaluate_transfer(
@@ -61,30 +59,25 @@ def evaluate_transfer(
     data_dir: str | Path | None = None,
     check_rows: bool = True,
     progress: bool = False,
-    announce: Announce | None = None,
+    announce: Callable[[str], None] | None = None,
 ) -> list[Record]:
     """Evaluate an encoder by classifiers that are trained on its frozen vectors (Conneau and Kiela, 2018).
 
     Args:
         encoder: Anything that `load_encoder` takes.
-        tasks: Names of `TASKS`, or files of your own as `load_tasks` takes them. The regressions of
-            `RELATEDNESS_TASKS` are the same under all presets.
+        tasks: Names of `TASKS`, or files of your own as `load_labelled` takes them.
         preset: Name of a preset: `sg-bert`, `simcse`, `simcse-fast` or `logreg`.
         seeds: Seeds of the classifiers, a record each; SentEval's example has 1111.
         data_dir: The folder of data; `SENTEMB_DATA` by default.
         check_rows: Refuse a split whose number of rows is not the published one.
         progress: Show a progress bar of the encoding.
-        announce: Takes a line on each finished task.
+        announce: Called with a line on each finished task.
 
     Returns:
-        A record for each seed, with accuracies x 100; `load_predictions` gives what was predicted.
+        A record for each seed, with accuracies x 100.
 
     Raises:
         InputError: The encoder, a task, the preset or the data cannot be used.
-
-    Example:
-        >>> (record,) = evaluate_transfer("sg-bert-mini", ["cr", "trec"], data_dir="data")  # doctest: +SKIP
-        >>> record.score("trec")  # doctest: +SKIP
     """
     get_preset(preset)  # before time is spent on reading
     check_tasks(tasks)
@@ -101,131 +94,225 @@ def evaluate_tasks(
     preset: str,
     seeds: Sequence[int],
     progress: bool = False,
-    announce: Announce | None = None,
+    announce: Callable[[str], None] | None = None,
 ) -> list[Record]:
     """Evaluate an encoder on tasks that are already read."""
     began = time.perf_counter()
     texts = list(dict.fromkeys(text for parts in tasks.values() for text in texts_of(parts)))
     rows = {text: row for row, text in enumerate(texts)}
-    vectors = _Vectors(encoder.encode(texts, progress=progress), rows)
+    vectors = encoder.encode(texts, progress=progress)
     encoded = time.perf_counter() - began
     records = []
     for seed in seeds:
-        results = []
-        for task, parts in tasks.items():
-            one = _evaluate(task, parts, vectors, preset, seed)
-            results.append(one)
+        whole: Record | None = None
+        for name, parts in tasks.items():
+            task = task_of(name)
+            examples = [examples_of(parts[split], vectors, rows) for split in task.splits]
+            began = time.perf_counter()
+            outcome = train_task(task, examples, get_preset(preset), seed)
+            seconds = {name: time.perf_counter() - began}
+            if whole is None:
+                seconds = {"encode": encoded, **seconds}
+            data = parts[task.tested]
+            scores = task_scores(task, data.labels, outcome.predictions, folds=get_preset(preset).folds)
+            items = DataSet(
+                name=name,
+                split=data.split,
+                items=len(data),
+                sha256=checksum_of_task(name, parts),
+                classes=data.label_names,
+            )
+            record = new_record(
+                "transfer",
+                encoder,
+                seconds,
+                protocol=preset,
+                seed=seed,
+                datasets=(items,),
+                scores=(
+                    *(Score(dataset=name, metric=metric, value=value) for metric, value in scores.items()),
+                    Score(dataset=name, metric=next(iter(scores)), protocol="dev", value=outcome.dev_score),
+                ),
+                details={
+                    "unique": len(texts),
+                    "penalties": {name: list(outcome.penalties)} if outcome.penalties else {},
+                },
+            ).with_predictions({name: outcome.predictions}, {name: data.labels})
+            whole = join_records(whole, record)
             if announce is not None:
-                scores = ", ".join(f"{name} {value:.2f}" for name, value in one.scores.items())
-                announce(f"{encoder.name} {task} seed {seed}: {scores}, {one.seconds:.1f} s")
-        records.append(_record(encoder, preset, seed, results, unique=len(texts), encoded=encoded))
+                shown = ", ".join(f"{metric} {value:.2f}" for metric, value in scores.items())
+                announce(f"{encoder.name} {name} seed {seed}: {shown}, {seconds[name]:.1f} s")
+        if whole is not None:
+            records.append(whole)
     return records
 
 
+def examples_of(data: LabelledTexts, vectors: npt.NDArray[np.float32], rows: Mapping[str, int]) -> Examples:
+    """Return features `(n, d)`; of a pair the difference and the product of its vectors, `(n, 2 d)`."""
+
+    def select(texts: Sequence[str]) -> torch.Tensor:
+        return torch.from_numpy(vectors[[rows[text] for text in texts]])
+
+    first = select(data.texts)
+    if data.pairs is None:
+        return Examples(first, data.labels)
+    second = select(data.pairs)
+    return Examples(torch.cat([(first - second).abs(), first * second], dim=1), data.labels)
+
+
 def texts_of(parts: Parts) -> Iterator[str]:
-    """All texts of a task, repeats included."""
+    """Yield all texts of a task, repeats included."""
     for part in parts.values():
         yield from part.texts
         yield from part.pairs or ()
 
 
 def checksum_of_task(task: str, parts: Parts) -> str:
-    """Checksum of what is predicted; the order of a task's rows is part of it."""
-    return _checksum(task, parts[task_of(task).tested])
-
-
-def _checksum(task: str, data: LabelledTexts) -> str:
+    """Return a checksum of what is predicted; the order of a task's rows is part of it."""
+    data = parts[task_of(task).tested]
     if task not in TASKS:
-        return str(data.describe()["sha256"])  # the texts of one's own file may change under their labels
-    return hashlib.sha256(np.ascontiguousarray(data.labels).tobytes()).hexdigest()
+        return str(data.describe()["sha256"])  # the texts of your own file may change under their labels
+    return checksum_of_parts([np.ascontiguousarray(data.labels).tobytes()])
 
 
-@dataclass(frozen=True, eq=False)
-class _Vectors:
-    """The vector of each unique sentence."""
-
-    vectors: npt.NDArray[np.float32]
-    rows: Mapping[str, int]
-
-    def examples(self, data: LabelledTexts) -> Examples:
-        """Features `(n, d)`; of a pair the difference and the product of its vectors, `(n, 2 d)`."""
-        first = self._of(data.texts)
-        if data.pairs is None:
-            return Examples(first, data.labels)
-        second = self._of(data.pairs)
-        return Examples(torch.cat([(first - second).abs(), first * second], dim=1), data.labels)
-
-    def _of(self, texts: Sequence[str]) -> torch.Tensor:
-        return torch.from_numpy(self.vectors[[self.rows[text] for text in texts]])
+def load(suite: Suite, options: Options) -> Loaded:
+    """Read the available tasks; each seed of the classifiers has a record of its own."""
+    preset = get_preset(options.preset)
+    names = suite.sets if options.tasks is None else options.tasks
+    check_tasks(names)
+    found, missing = read_available(
+        names, lambda name: load_tasks([name], data_dir=options.data_dir, check_rows=options.check_rows)
+    )
+    tasks = {title: parts for loaded in found.values() for title, parts in loaded.items()}
+    check_folds(tasks, preset)
+    several = len(options.seeds) > 1
+    suites = [transfer_suite(tasks, options.preset, seed, several=several) for seed in options.seeds]
+    return Loaded(tuple(suites) if tasks else (), missing)
 
 
-def _evaluate(task: str, parts: Parts, vectors: _Vectors, preset: str, seed: int) -> _TaskResult:
-    kind = task_of(task)
-    examples = [vectors.examples(parts[split]) for split in kind.splits]
-    began = time.perf_counter()
-    outcome = _train(kind, examples, get_preset(preset), seed)
-    seconds = time.perf_counter() - began
-    data = parts[kind.tested]
-    scores = task_scores(kind, data.labels, outcome.predictions, folds=get_preset(preset).folds)
-    return _TaskResult(task, data, scores, outcome, seconds)
+def transfer_suite(
+    tasks: Mapping[str, Parts], preset: str, seed: int, *, several: bool = False
+) -> LoadedSuite:
+    """Return the suite of some tasks with classifiers of one seed, evaluated one task after the other."""
+
+    def evaluate(encoder: TextEncoder, names: Sequence[str]) -> Iterator[tuple[Record, str]]:
+        for name in names:
+            (record,) = evaluate_tasks(encoder, {name: tasks[name]}, preset=preset, seeds=[seed])
+            score = record.scores[0]
+            yield record, f"{name} {score.metric} {score.value:.2f}, {record.environment.seconds[name]:.0f} s"
+
+    return LoadedSuite(
+        name="transfer",
+        label=f"transfer seed {seed}" if several else "",
+        protocol=preset,
+        checksums={name: checksum_of_task(name, parts) for name, parts in tasks.items()},
+        texts={name: [*texts_of(parts)] for name, parts in tasks.items()},
+        evaluate=evaluate,
+        seed=lambda model: seed,
+    )
 
 
-def _train(task: TransferTask, examples: Sequence[Examples], preset: Preset, seed: int) -> Outcome:
+def train_task(task: TransferTask, examples: Sequence[Examples], preset: Preset, seed: int) -> Outcome:
+    """Train and validate a task's classifiers on its splits."""
     if task.validation == "regression":
         return regression(*examples, seed=seed)
     if task.linear and isinstance(preset, NeuralPreset):
         preset = replace(preset, hidden=0)
     if task.validation == "nested":
         return nested_folds(*examples, preset=preset, seed=seed)
-    if task.validation == "folds":
-        return folds_then_test(*examples, preset=preset, seed=seed)
-    return splits(*examples, preset=preset, seed=seed)
+    return (folds_then_test if task.validation == "folds" else splits)(*examples, preset=preset, seed=seed)
 
 
-def _record(
-    encoder: TextEncoder,
-    preset: str,
-    seed: int,
-    results: Sequence[_TaskResult],
-    *,
-    unique: int,
-    encoded: float,
-) -> Record:
-    """What was measured, with this machine and this moment."""
-    scores = [
-        Score(dataset=one.task, metric=metric, value=value)
-        for one in results
-        for metric, value in one.scores.items()
-    ]
-    scores += [
-        Score(dataset=one.task, metric=next(iter(one.scores)), protocol="dev", value=one.outcome.dev_score)
-        for one in results
-    ]
-    record = Record(
-        suite="transfer",
-        model=encoder.name,
-        fingerprint=encoder.fingerprint,
-        dimension=encoder.dimension,
-        protocol=preset,
-        seed=seed,
-        datasets=tuple(
-            DataSet(
-                name=one.task,
-                split=one.data.split,
-                items=len(one.data),
-                sha256=_checksum(one.task, one.data),
-                classes=one.data.label_names,
-            )
-            for one in results
-        ),
-        scores=tuple(scores),
-        encoder=encoder.describe(),
-        environment=environment({"encode": encoded, **{one.task: one.seconds for one in results}}),
-        details={
-            "unique": unique,
-            "penalties": {one.task: list(one.outcome.penalties) for one in results if one.outcome.penalties},
-        },
+class Examples(NamedTuple):
+    """Rows of a task."""
+
+    features: torch.Tensor  # `(n, d)` float32
+    labels: npt.NDArray[Any]  # `(n,)` class numbers from 0; of a regression scores up to 5
+
+
+class Outcome(NamedTuple):
+    """Predictions of a task's classifiers."""
+
+    # `(n,)` a class or a score for each test row; without a test split for each row, by the classifier that
+    # did not see it
+    predictions: npt.NDArray[Any]
+    dev_score: float  # of the chosen penalty in validation, x 100: accuracy, of a regression Pearson
+    penalties: tuple[float, ...] = ()  # the chosen penalty of each final classifier; a regression has none
+
+
+def nested_folds(data: Examples, *, preset: Preset, seed: int) -> Outcome:
+    """Run a nested cross-validation: MR, CR, SUBJ and MPQA."""
+    train = _trainer(data, preset, seed)
+    outer = stratified_folds(np.arange(len(data.labels)), data.labels, preset.folds, OUTER_SEED)
+    inner = [stratified_folds(rows, data.labels, preset.folds, OUTER_SEED) for rows, _ in outer]
+    # In one call, which keeps every core busy to the end.
+    trained = train([fold for folds in inner for fold in _seeded(folds, preset.penalties, seed)])
+    parts = [trained[start : start + preset.folds] for start in range(0, len(trained), preset.folds)]
+    chosen, validated = zip(*(_choose(part) for part in parts), strict=True)
+    penalties = [preset.penalties[best] for best in chosen]
+    last = train(
+        [_last(rows, preset, penalty, seed) for (rows, _), penalty in zip(outer, penalties, strict=True)]
     )
-    return record.with_predictions(
-        {one.task: one.outcome.predictions for one in results}, {one.task: one.data.labels for one in results}
-    )
+    predictions = np.empty(len(data.labels), dtype=np.int64)
+    for (_, rows), final in zip(outer, last, strict=True):
+        predictions[rows] = final.predict(data.features[torch.from_numpy(rows)])[0]
+    return Outcome(predictions, round(float(np.mean(validated)), 2), tuple(penalties))
+
+
+def folds_then_test(data: Examples, test: Examples, *, preset: Preset, seed: int) -> Outcome:
+    """Cross-validate on the training split, then use the test split once: TREC and MRPC."""
+    train = _trainer(data, preset, seed)
+    rows = np.arange(len(data.labels))
+    folds = stratified_folds(rows, data.labels, preset.folds, seed)
+    best, validated = _choose(train(_seeded(folds, preset.fold_penalties, seed)))
+    penalty = preset.fold_penalties[best]
+    (last,) = train([_last(rows, preset, penalty, seed)])
+    return Outcome(last.predict(test.features)[0], validated, (penalty,))
+
+
+def splits(data: Examples, dev: Examples, test: Examples, *, preset: Preset, seed: int) -> Outcome:
+    """Validate on the dev split, then use the test split once: SST, SICK-E and the probing tasks."""
+    both = Examples(torch.cat([data.features, dev.features]), np.concatenate([data.labels, dev.labels]))
+    rows = np.arange(len(both.labels))
+    parts = [(rows[: len(data.labels)], rows[len(data.labels) :])]
+    (trained,) = _trainer(both, preset, seed)(_seeded(parts, preset.penalties, seed))
+    best, validated = _choose([trained])
+    # A last fit would have the same rows, weights and order of rows as the one that was chosen.
+    return Outcome(trained.predict(test.features)[best], validated, (preset.penalties[best],))
+
+
+def regression(data: Examples, dev: Examples, test: Examples, *, seed: int) -> Outcome:
+    """Train a regression that the dev split stops: STS-B and SICK-R as SentEval has them."""
+    features = torch.cat([data.features, dev.features])
+    objective = Grades(np.concatenate([data.labels, dev.labels]), features.dtype)
+    rows = np.arange(len(features))
+    fold = Fold.seeded(rows[: len(data.labels)], rows[len(data.labels) :], (0.0,), seed)
+    (trained,) = train_folds(features, objective, [fold], REGRESSION, seed=seed)
+    predictions = expected_grades(trained.network.logits(test.features.unsqueeze(0))[0])[0]
+    if np.ptp(predictions) <= ROUNDING:
+        predictions = np.full_like(predictions, predictions[0])
+    return Outcome(predictions, percent(trained.scores[0]))
+
+
+def _trainer(data: Examples, preset: Preset, seed: int) -> Callable[[Sequence[Fold]], list[Trained]]:
+    labels = torch.from_numpy(data.labels)
+    if isinstance(preset, LogisticPreset):
+        return lambda folds: train_logistic(data.features, labels, folds)
+    return lambda folds: train_folds(data.features, Classes(labels), folds, preset, seed=seed)
+
+
+def _seeded(folds: Sequence[tuple[Rows, Rows]], penalties: tuple[float, ...], seed: int) -> list[Fold]:
+    return [Fold.seeded(rows, held, penalties, seed) for rows, held in folds]
+
+
+def _choose(trained: Sequence[Trained]) -> tuple[int, float]:
+    """Return the place of the penalty with the best mean accuracy, the first of equal ones, and the mean."""
+    means = [percent(mean) for mean in np.mean([one.scores for one in trained], axis=0)]
+    best = int(np.argmax(means))
+    return best, means[best]
+
+
+def _last(rows: Rows, preset: Preset, penalty: float, seed: int) -> Fold:
+    if isinstance(preset, LogisticPreset):
+        return Fold.seeded(rows, rows, (penalty,), seed)
+    return Fold.divided(rows, (penalty,), seed, share=preset.validation_share)

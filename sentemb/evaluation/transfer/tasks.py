@@ -1,4 +1,4 @@
-"""SentEval's tasks and files of one's own: which set, which features, which way to validate."""
+"""SentEval's tasks and your own files: sets, classifiers by preset, validation, and scores."""
 
 from __future__ import annotations
 
@@ -6,36 +6,130 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
+from sklearn.model_selection import StratifiedKFold
 
 from sentemb._uris import local_path
 from sentemb.data.files import name_and_split, names_a_file
-from sentemb.data.labelled import LabelledTexts, load_labelled
-from sentemb.data.probing import read_probe
+from sentemb.data.labelled import LabelledTexts, load_labelled, read_probe
 from sentemb.data.sts import load_scored_pairs
 from sentemb.errors import InputError
-from sentemb.evaluation.transfer.presets import NeuralPreset, Preset
+from sentemb.evaluation.correlation import correlate
+from sentemb.evaluation.measures import measure
+from sentemb.evaluation.suites import TRANSFER
 
+Rows = npt.NDArray[np.int64]
+Parts = Mapping[str, LabelledTexts]
 Validation = Literal["nested", "folds", "split", "regression"]
 """Nested folds, folds on the training split, a dev split, or a dev split that stops a regression."""
+
+OUTER_SEED = 1111
+"""Of the folds of tasks without a test split, whatever the classifier's seed."""
+ROUNDING = 1e-5
+"""Of grades in float32: smaller differences are noise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """Training of SentEval's networks, with one layer or with a hidden one, by batches.
+
+    Every `epoch_size` passes the network is scored on rows that it is not trained on. Scores that are not a
+    new best are counted, also when a best one comes between them; the one after `tenacity` of them ends the
+    training, and the weights of the best score are kept.
+    """
+
+    hidden: int  # units of the hidden layer with its sigmoid; 0 for none
+    optimizer: Literal["adam", "rmsprop"]
+    batch_size: int
+    tenacity: int
+    epoch_size: int
+    max_epochs: int = 200  # a network that has seen more passes is not trained further
+
+    @property
+    def learning_rate(self) -> float:
+        """Torch's default of the optimizer, which SentEval leaves as it is."""
+        return 1e-3 if self.optimizer == "adam" else 1e-2
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeuralPreset(Schedule):
+    """SentEval's own classifier: logistic regression, or one hidden layer."""
+
+    folds: int  # k of the cross-validations
+    penalties: tuple[float, ...] = (
+        1e-5,
+        1e-4,
+        1e-3,
+        1e-2,
+    )  # weight decay, L2 in the gradient, to choose from
+    # part of the training rows that stops the last fit, where a task has no dev split
+    validation_share: float = 0.05
+
+    @property
+    def fold_penalties(self) -> tuple[float, ...]:
+        """Penalties of tasks that validate by folds of their training split."""
+        return self.penalties
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogisticPreset:
+    """L2-regularised logistic regression to convergence: no seed, no batches, no early stop."""
+
+    folds: int  # k of the cross-validations
+    penalties: tuple[float, ...]  # C of scikit-learn, an inverse, to choose from
+    fold_penalties: tuple[float, ...]  # those of tasks that validate by folds of their training split
+
+
+Preset = NeuralPreset | LogisticPreset
+
+REGRESSION = Schedule(hidden=0, optimizer="adam", batch_size=64, tenacity=3, epoch_size=50, max_epochs=1000)
+"""Of the trained regression, which has no settings: a layer without weight decay, scored every 50 passes."""
+
+_SIMCSE: dict[str, Any] = {"hidden": 0, "optimizer": "adam", "batch_size": 64, "tenacity": 5, "epoch_size": 4}
+PRESETS: Mapping[str, Preset] = {
+    # SBERT-WK's script, which SG-BERT's table 9 follows.
+    "sg-bert": NeuralPreset(**{**_SIMCSE, "hidden": 50}, folds=10),
+    # SimCSE's evaluation.py, mode test.
+    "simcse": NeuralPreset(**_SIMCSE, folds=10),
+    # SimCSE's mode fasttest, which is SentEval's "prototyping" setting and BERT-flow's.
+    "simcse-fast": NeuralPreset(
+        hidden=0, optimizer="rmsprop", batch_size=128, tenacity=3, epoch_size=2, folds=5
+    ),
+    # The grids of C of SentEval's scikit-learn classifiers (validation.py): that of TREC and MRPC, its
+    # KFoldClassifier, has 2**-1 to 2**5, the others have 2**-2 to 2**3.
+    "logreg": LogisticPreset(
+        folds=10,
+        penalties=(0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
+        fold_penalties=(0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0),
+    ),
+}
+"""The classifiers that published transfer scores were made with, by name."""
+
+
+def get_preset(name: str) -> Preset:
+    """Return a preset by its name."""
+    if name not in PRESETS:
+        raise InputError(f"unknown preset {name!r}", f"choose one of {', '.join(PRESETS)}")
+    return PRESETS[name]
 
 
 @dataclass(frozen=True)
 class TransferTask:
     """A task."""
 
-    name: str  # what the command line calls it
-    label: str  # what papers call it
+    name: str  # on the command line
+    label: str  # in papers
     data: str  # its set in the catalogue, or the file of a probing task
     validation: Validation  # how the penalty is chosen, and what is reported
     linear: bool = False  # SentEval gives it no hidden layer, whatever the preset
-    f1: bool = False  # F1 of the second class is reported beside accuracy
+    f1: bool = False  # F1 of the second class is reported in addition to accuracy
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits that it needs."""
+        """The splits that it needs; predictions are of the last."""
         needed = {"nested": ("train",), "folds": ("train", "test")}
         return needed.get(self.validation, ("train", "dev", "test"))
 
@@ -73,7 +167,7 @@ TASKS: Mapping[str, TransferTask] = {
 }
 """By name."""
 
-TRANSFER_TASKS = ("mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc")
+TRANSFER_TASKS = TRANSFER.sets
 """The seven of the papers, whose mean is their "Avg."."""
 
 PROBING_TASKS = tuple(name for name, task in TASKS.items() if task.data.endswith(".txt"))
@@ -85,43 +179,17 @@ preset the same. Most papers report the cosine without training, `evaluate_sts`;
 
 
 def task_of(title: str) -> TransferTask:
-    """A task by what results call it; any other than those of `TASKS` is a file of one's own."""
+    """Return a task by its name in results; any other than those of `TASKS` is a file of your own."""
     return TASKS.get(title) or TransferTask(title, title, "", "nested")
 
 
 def title_of(name: str) -> str:
-    """What results call a task, or a file of one's own."""
+    """Return the name of a task, or of a file of your own, in results."""
     return name if name in TASKS or not names_a_file(name) else name_and_split(local_path(name))[0]
 
 
-def load_tasks(
-    names: Sequence[str] = TRANSFER_TASKS,
-    *,
-    data_dir: str | os.PathLike[str] | None = None,
-    check_rows: bool = True,
-) -> dict[str, dict[str, LabelledTexts]]:
-    """Read the sets of tasks, their rows in SentEval's order.
-
-    SentEval sorts rows by their numbers of words and then by their labels before it makes folds of them; rows
-    that are equal in both stay as they are in the files. Another order would give other folds.
-
-    Args:
-        names: Tasks, or files as `load_labelled` takes them, which are cross-validated as MR is.
-        data_dir: The folder of data; `SENTEMB_DATA` by default.
-        check_rows: Refuse a split whose number of rows is not the published one.
-
-    Returns:
-        The splits of each task, by their names; a file is called by its name without suffixes.
-
-    Raises:
-        InputError: No name, a name twice, an unknown task, or data that cannot be used.
-    """
-    check_tasks(names)
-    return {title_of(name): _load(name, data_dir, check_rows=check_rows) for name in names}
-
-
 def check_tasks(names: Sequence[str]) -> None:
-    """Refuse what is no list of tasks."""
+    """Raise InputError if names are not a list of tasks or files."""
     if isinstance(names, str) or not names:
         raise InputError("the list of tasks is empty", f"choose among {', '.join(TASKS)}")
     for name in names:
@@ -136,8 +204,51 @@ def check_tasks(names: Sequence[str]) -> None:
         raise InputError(f"the task {twice[0]} is listed twice", "list each task once")
 
 
-def check_folds(tasks: Mapping[str, Mapping[str, LabelledTexts]], preset: Preset) -> None:
-    """Refuse data that cannot be divided into a preset's folds, before time is spent on encoding."""
+def load_tasks(
+    names: Sequence[str] = TRANSFER_TASKS,
+    *,
+    data_dir: str | os.PathLike[str] | None = None,
+    check_rows: bool = True,
+) -> dict[str, dict[str, LabelledTexts]]:
+    """Read the splits of tasks, or of files that are cross-validated as MR is, by their names in results.
+
+    Rows are in SentEval's order: it sorts them by their numbers of words and then by their labels before it
+    makes folds of them; rows that are equal in both stay as they are in the files. Another order would give
+    other folds.
+    """
+    check_tasks(names)
+    found = {}
+    for name in names:
+        if name not in TASKS:
+            parts = {"train": load_labelled(name)}
+        elif name in PROBING_TASKS:
+            parts = read_probe(TASKS[name].data, data_dir=data_dir, check_rows=check_rows)
+        else:
+            read = _load_graded if name in RELATEDNESS_TASKS else load_labelled
+            parts = {
+                split: read(TASKS[name].data, split=split, data_dir=data_dir, check_rows=check_rows)
+                for split in TASKS[name].splits
+            }
+        found[title_of(name)] = {split: _sort_rows(part) for split, part in parts.items()}
+    return found
+
+
+def _load_graded(
+    name: str, *, split: str, data_dir: str | os.PathLike[str] | None, check_rows: bool
+) -> LabelledTexts:
+    pairs = load_scored_pairs(name, split=split, data_dir=data_dir, check_rows=check_rows)
+    return LabelledTexts(name, split, [*pairs.first], [*pairs.second], pairs.gold, (), source=pairs.source)
+
+
+def _sort_rows(data: LabelledTexts) -> LabelledTexts:
+    keys = [[len(text.split()) for text in data.texts], data.labels]
+    if data.pairs is not None:
+        keys.insert(1, [len(text.split()) for text in data.pairs])
+    return data.select(np.lexsort([np.asarray(key) for key in reversed(keys)]))
+
+
+def check_folds(tasks: Mapping[str, Parts], preset: Preset) -> None:
+    """Raise InputError if data cannot be divided into a preset's folds, before time is spent on encoding."""
     folds = preset.folds
     # Of the rows outside a fold, each class must have one for every inner fold.
     needed = {"nested": folds + 2, "folds": folds}
@@ -167,32 +278,45 @@ def check_folds(tasks: Mapping[str, Mapping[str, LabelledTexts]], preset: Preset
             )
 
 
-def _load(
-    name: str, data_dir: str | os.PathLike[str] | None, *, check_rows: bool
-) -> dict[str, LabelledTexts]:
-    if name not in TASKS:
-        return {"train": _sorted(load_labelled(name))}
-    task = TASKS[name]
-    if name in PROBING_TASKS:
-        parts = read_probe(task.data, data_dir=data_dir, check_rows=check_rows)
-    else:
-        load = _load_graded if task.validation == "regression" else load_labelled
-        parts = {
-            split: load(task.data, split=split, data_dir=data_dir, check_rows=check_rows)
-            for split in task.splits
+def task_scores(
+    task: TransferTask, gold: npt.NDArray[Any], predictions: npt.NDArray[Any], *, folds: int
+) -> dict[str, float]:
+    """Return SentEval's scores, rounded as there: accuracy and F1, or Pearson and Spearman x 100 and MSE."""
+    if task.validation == "regression":
+        scores = {
+            metric: percent(correlate(metric, predictions, gold, noise=ROUNDING, default=0.0))
+            for metric in ("pearson", "spearman")
         }
-    return {split: _sorted(part) for split, part in parts.items()}
+        return {**scores, "mse": round(float(np.mean((predictions - gold) ** 2)), 4)}
+    nested = task.validation == "nested"
+    accuracy = nested_accuracy(gold, predictions, folds) if nested else percent(np.mean(predictions == gold))
+    return {"accuracy": accuracy} | ({"f1": percent(measure("f1", predictions, gold))} if task.f1 else {})
 
 
-def _load_graded(
-    name: str, *, split: str, data_dir: str | os.PathLike[str] | None, check_rows: bool
-) -> LabelledTexts:
-    pairs = load_scored_pairs(name, split=split, data_dir=data_dir, check_rows=check_rows)
-    return LabelledTexts(name, split, [*pairs.first], [*pairs.second], pairs.gold, (), source=pairs.source)
+def accuracy_of_folds(
+    task: str, preset: str, gold: npt.NDArray[Any], predictions: npt.NDArray[Any]
+) -> float | None:
+    """Return the accuracy of a task that is reported as a mean over folds; None of other tasks."""
+    if task_of(task).validation != "nested" or preset not in PRESETS:
+        return None
+    return nested_accuracy(gold, predictions, PRESETS[preset].folds)
 
 
-def _sorted(data: LabelledTexts) -> LabelledTexts:
-    keys = [[len(text.split()) for text in data.texts], data.labels]
-    if data.pairs is not None:
-        keys.insert(1, [len(text.split()) for text in data.pairs])
-    return data.select(np.lexsort([np.asarray(key) for key in reversed(keys)]))
+def nested_accuracy(gold: npt.NDArray[Any], predictions: npt.NDArray[Any], folds: int) -> float:
+    """Return the mean accuracy of the outer folds, each of which is rounded."""
+    right = predictions == gold
+    parts = stratified_folds(np.arange(len(gold)), gold, folds, OUTER_SEED)
+    return round(float(np.mean([percent(np.mean(right[test])) for _, test in parts])), 2)
+
+
+def stratified_folds(
+    rows: Rows, labels: npt.NDArray[np.int64], count: int, seed: int
+) -> list[tuple[Rows, Rows]]:
+    """Return the training and test rows of each fold."""
+    divided = StratifiedKFold(n_splits=count, shuffle=True, random_state=seed)
+    return [(rows[train], rows[test]) for train, test in divided.split(rows, labels[rows])]
+
+
+def percent(share: float | np.floating[Any]) -> float:
+    """Return a share x 100, rounded to two decimals as SentEval does before it compares or averages."""
+    return round(100 * float(share), 2)

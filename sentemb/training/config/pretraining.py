@@ -6,7 +6,6 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from sentemb.errors import InputError
 from sentemb.limits import refuse_above
 from sentemb.training.config.base import RunConfig, Seeds
 
@@ -21,7 +20,7 @@ class PretrainConfig(RunConfig):
 
     # Where a run ends and what it writes down may change when it is resumed.
     free_to_change: ClassVar[tuple[str, ...]] = (
-        *("output", "cache", "precision"),
+        *("output", "precision"),
         *("max_steps", "max_minutes", "save_minutes", "log_steps"),
     )
 
@@ -33,13 +32,9 @@ class PretrainConfig(RunConfig):
         None,
         description="Model to continue pretraining. By default a new BERT and its vocabulary are created.",
     )
-    stack_to: int | None = Field(
-        None, ge=1, description="Number of layers to grow the base to, by repeating its layers."
-    )
     exclude: tuple[str, ...] = Field(
         (), description="Files of sentences that must not occur in training lines, such as test sets."
     )
-    cache: str | None = Field(None, description="Folder for the tokenized text. The run folder by default.")
     vocabulary: int = Field(16_000, ge=1, description="Vocabulary size of a new tokenizer.")
     layers: int = Field(
         6,
@@ -55,15 +50,7 @@ class PretrainConfig(RunConfig):
     initialise: Literal["cooccurrence", "random"] = Field(
         "cooccurrence", description="Initialization of the token embeddings of a new BERT."
     )
-    embedding_scale: float = Field(
-        0.05, gt=0, description="Standard deviation of the co-occurrence vector of a rare token."
-    )
     length: int = Field(128, ge=1, description="Tokens per row.")
-    layout: Literal["packed", "documents"] = Field(
-        "packed",
-        description="`packed` splits the stream of documents into full blocks. `documents` makes one row per "
-        "document, for models that cannot separate packed documents.",
-    )
     masking_rate: float = Field(
         0.15,
         gt=0,
@@ -96,10 +83,6 @@ class PretrainConfig(RunConfig):
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:
-        if self.stack_to is not None and self.base is None:
-            raise InputError(
-                "stack_to needs a base", "remove stack_to, or name a --base; for a new model, set layers"
-            )
         if self.base is None:
             layer = 4 * self.width**2 + 2 * self.width * self.inner_width
             weights = self.layers * layer + (self.vocabulary + self.positions) * self.width

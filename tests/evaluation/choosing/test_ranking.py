@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sentemb.evaluation.choosing.calibration import CALLED, Prediction
-from sentemb.evaluation.choosing.ranking import rank_measured, rank_predicted, score_intervals, set_scores
+from sentemb.evaluation.choosing.choice import rank_measured, rank_predicted, score_intervals, set_scores
 from sentemb.evaluation.systems import SetRuns, System
 
 

@@ -1,4 +1,4 @@
-"""A small set of judged queries over the words of the tiny encoder."""
+"""A small set of queries with qrels over the words of the tiny encoder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Systems on judged queries: the right vectors, records that hold their proof, comparisons over queries."""
+"""Systems on queries with qrels: the right vectors, records with predictions, comparisons over queries."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
-from sentemb.data.retrieval import RetrievalSet, load_retrieval
+from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.evaluation import compare, load_predictions, read_record, system_of, to_frame, write_record
 from sentemb.evaluation.retrieval import METRICS, evaluate_retrieval, query_scores
-from sentemb.evaluation.retrieval.hybrid import HybridSearcher
 from sentemb.evaluation.retrieval.searchers import DenseSearcher
 from tests.evaluation.retrieval.conftest import make_set
 
@@ -106,13 +105,6 @@ def test_runs_are_written_and_are_a_system_of_their_own(judged_set: RetrievalSet
         assert [one.value for one in again.scores] == [one.value for one in record.scores]
 
 
-def test_a_hybrid_finds_what_its_parts_find(judged_set: RetrievalSet) -> None:
-    searcher = HybridSearcher(load_encoder(lambda texts: np.array([[len(text), 1.0] for text in texts])))
-    hits = searcher.search(judged_set, 100)
-    assert all(len(one.documents) == 40 for one in hits)
-    assert searcher.name.startswith("hybrid:")
-
-
 def test_a_document_that_is_the_query_itself_can_be_left_out(caplog: pytest.LogCaptureFixture) -> None:
     data = make_set()
     data = RetrievalSet(
@@ -131,14 +123,3 @@ def test_bm25_is_between_the_published_figures_without_and_with_stop_words(share
     assert 45.4 < record.score("cacm") < 49.3 + 0.6
     assert record.score("cacm", "recall@100") == pytest.approx(70.7, abs=1.5)
     assert record.score("xquad-r/zh") == pytest.approx(82.4, abs=0.8)
-
-
-def test_a_copy_with_fewer_documents_is_refused(shared_data: Path, tmp_path: Path) -> None:
-    source = shared_data / "retrieval" / "cisi"
-    for name in ("queries.jsonl", "qrels/test.tsv"):
-        (tmp_path / "cisi" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "cisi" / name).write_bytes((source / name).read_bytes())
-    lines = (source / "corpus.jsonl").read_text().splitlines(keepends=True)
-    (tmp_path / "cisi" / "corpus.jsonl").write_text("".join(lines[:-1]))
-    with pytest.raises(InputError, match="documents has 1,459 rows instead of 1,460"):
-        load_retrieval("cisi", data_dir=tmp_path)

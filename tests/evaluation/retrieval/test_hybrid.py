@@ -80,9 +80,11 @@ def test_plain_fusion_of_ranks_is_there_for_comparison(judged_set: RetrievalSet)
         assert np.array_equal(hits.documents, expected.documents)
 
 
-def test_kinds_of_fusion_have_names_and_fingerprints_of_their_own() -> None:
+def test_kinds_of_fusion_have_names_and_fingerprints_of_their_own(judged_set: RetrievalSet) -> None:
     kinds: tuple[Weights, ...] = ("cut", "judged", "ranks")
     searchers = [HybridSearcher(load_encoder(letters), kind) for kind in kinds]
     for facts in ("name", "fingerprint"):
         assert len({getattr(one, facts) for one in searchers}) == 3
     assert len({one.describe()["fusion"] for one in searchers}) == 3
+    hits = searchers[0].search(judged_set, 100)
+    assert all(len(one.documents) == 40 for one in hits)  # what its parts find

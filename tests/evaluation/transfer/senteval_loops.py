@@ -10,7 +10,7 @@ import torch
 from sklearn.model_selection import StratifiedKFold
 from torch import nn
 
-from sentemb.evaluation.transfer.presets import NeuralPreset
+from sentemb.evaluation.transfer.tasks import NeuralPreset
 
 
 @dataclass

@@ -1,7 +1,0 @@
-"""The suite runner: an encoder on every suite from one encoding, each result a record."""
-
-from __future__ import annotations
-
-from lazy_loader import attach_stub
-
-__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -1,0 +1,219 @@
+"""Analyses of encoders: geometry, layers and learning curves as tables, figures and sections of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from sentemb.errors import InputError
+from sentemb.evaluation.naming import without_seed
+from sentemb.evaluation.schema import Record
+from sentemb.report.labels import Label, label_table
+from sentemb.report.page import Chart, Section
+from sentemb.report.results import geometry_table
+from sentemb.report.table import ABSENT, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SPEARMAN = "spearman_cosine"
+
+Scores = Mapping[str, tuple[float | None, ...]]
+"""Pooling to one score per layer, from the embedding output (layer 0); None if there is no score."""
+
+
+class TrainingPath(NamedTuple):
+    """Alignment and uniformity of an encoder during training."""
+
+    name: str  # of the encoder
+    dev: str  # the data set
+    points: tuple[tuple[float, float], ...]  # at the evaluations, the base first; the mean over seeds
+
+    def is_on(self, record: Record) -> bool:
+        """Return whether a record was measured on the same pairs."""
+        dataset = record.datasets[0]
+        return (dataset.name, dataset.split) == (self.dev, "dev")
+
+
+def read_training_path(folder: Path) -> TrainingPath | None:
+    """Read the training path of a run, or the mean over its seeds; None if the folder does not have one."""
+    from sentemb.training.learning_curves import read_learning_curves
+
+    members = sorted(folder.glob("seed-*")) or [folder]
+    read = [read_learning_curves(member, ("uniformity", "alignment")) for member in members]
+    found = [one for one in read if one is not None]
+    if not found:
+        return None
+    at = [dict(zip(one.steps, zip(*one.values.values(), strict=True), strict=True)) for one in found]
+    steps = sorted(set.intersection(*map(set, at)))
+    points = np.mean([[one[step] for step in steps] for one in at], axis=0)  # (steps, 2)
+    return TrainingPath(folder.resolve().name, found[0].dev, tuple(map(tuple, points.tolist())))
+
+
+def by_pairs(records: Sequence[Record]) -> list[list[Record]]:
+    """Group records of geometry by the set and split on which they were measured."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for one in records:
+        groups.setdefault((one.datasets[0].name, one.datasets[0].split), []).append(one)
+    return list(groups.values())
+
+
+def shown_name(model: str, labels: Mapping[str, Label]) -> str:
+    """Return the name in figures of the method that a model is a run of."""
+    method = without_seed(model)
+    return str(labels.get(method, method))
+
+
+def geometry_figures(
+    records: Sequence[Record], labels: Mapping[str, Label], paths: Sequence[TrainingPath] = ()
+) -> tuple[Figure, Figure]:
+    """Draw alignment over uniformity, and spectra, of records on one set: means over seeds."""
+    from sentemb.report.figures import alignment_figure, plain, spectrum_figure
+
+    dataset = records[0].datasets[0].name
+    methods: dict[str, list[Record]] = {}
+    for one in records:
+        methods.setdefault(plain(shown_name(one.model, labels)), []).append(one)
+
+    def means(metric: str) -> dict[str, float]:
+        return {name: fmean(run.score(dataset, metric) for run in runs) for name, runs in methods.items()}
+
+    uniformity, alignment = means("uniformity"), means("alignment")
+    spectra = {
+        name: np.mean([run.details["spectrum"] for run in runs], axis=0) for name, runs in methods.items()
+    }
+    ways = {plain(shown_name(one.name, labels)): one.points for one in paths if one.is_on(records[0])}
+    points = {name: (uniformity[name], alignment[name]) for name in methods}
+    return alignment_figure(points, ways), spectrum_figure(spectra, means("effective_rank"))
+
+
+def geometry_section(
+    records: Sequence[Record], runs: Sequence[Path], labels: Mapping[str, Label], *, figures: bool
+) -> Section | None:
+    """Return the section on geometry, with the training paths of runs."""
+    if not records:
+        return None
+    groups = by_pairs(records)
+    paths = []
+    for folder in runs if figures else ():
+        with suppress(InputError):  # a run without geometry has a learning curve
+            paths += [path for path in [read_training_path(folder)] if path is not None]
+    charts = []
+    for some in groups if figures else ():
+        listed = ", ".join(dict.fromkeys(shown_name(one.model, labels) for one in some))
+        first, second = geometry_figures(some, labels, paths)
+        charts += [
+            _chart(first, f"Alignment against uniformity of {listed}"),
+            _chart(second, f"Variance along each direction of {listed}"),
+        ]
+    tables = tuple(label_table(geometry_table(some), labels) for some in groups)
+    return Section("geometry", "Geometry", tables=tables, charts=tuple(charts))
+
+
+def layer_scores(record: Record, dataset: str) -> Scores:
+    """Return the scores of one data set of a record of the suite `layers`."""
+    found: dict[str, dict[int, float]] = {}
+    for score in record.scores:
+        if score.dataset == dataset:
+            pooling, _, layer = score.protocol.partition(", layer ")
+            found.setdefault(pooling, {})[int(layer)] = score.value
+    layers = range(1 + max(map(max, found.values())))
+    return {pooling: tuple(scores.get(layer) for layer in layers) for pooling, scores in found.items()}
+
+
+def best_layer(scores: Scores) -> tuple[int, str]:
+    """Return layer and pooling of the best score, the first of equals."""
+    found = [
+        (score, -layer, pooling)
+        for pooling, each in scores.items()
+        for layer, score in enumerate(each)
+        if score is not None
+    ]
+    _, layer, pooling = max(found, key=lambda one: one[:2])
+    return -layer, pooling
+
+
+def layer_tables(record: Record) -> Iterator[Table]:
+    """Yield a table for each data set: a row per layer, the best score in bold."""
+    for dataset in record.datasets:
+        scores = layer_scores(record, dataset.name)
+        layer, pooling = best_layer(scores)
+        yield Table(
+            title=f"{record.model}: {dataset.name} {dataset.split}, {dataset.items:,} pairs, Spearman x 100 "
+            "of cosine similarities by layer and pooling, protocol all",
+            header=("layer", *scores),
+            rows=tuple(
+                (str(number), *(ABSENT if score is None else f"{score:.2f}" for score in each))
+                for number, each in enumerate(zip(*scores.values(), strict=True))
+            ),
+            notes=("layer 0 is the embedding output",),
+            best=frozenset({(layer, 1 + list(scores).index(pooling))}),
+        )
+
+
+def layer_record_figure(record: Record) -> tuple[Figure, str]:
+    """Return the figure of a record, a panel per data set, and its description."""
+    from sentemb.report.figures import layer_figure, plain
+
+    panels = {f"{one.name} {one.split}": layer_scores(record, one.name) for one in record.datasets}
+    best = [f"layer {layer}, {pooling} pooling" for layer, pooling in map(best_layer, panels.values())]
+    figure = layer_figure(panels, title=plain(record.model))
+    return figure, f"Scores by layer of {record.model}; the best: {', '.join(best)}"
+
+
+def layers_section(records: Sequence[Record], *, figures: bool) -> Section | None:
+    """Return the section on layers."""
+    if not records:
+        return None
+    tables = tuple(table for record in records for table in layer_tables(record))
+    charts = tuple(_chart(*layer_record_figure(record)) for record in records) if figures else ()
+    return Section("layers", "Scores by layer", tables=tables, charts=charts)
+
+
+def training_section(runs: Sequence[Path]) -> Section:
+    """Return the section with the dev scores of runs over the steps, the seeds of a run as one line."""
+    from sentemb.report.figures import learning_curve_figure
+
+    by_dev: dict[str, dict[str, list[dict[int, float]]]] = {}
+    for folder in runs:
+        name = folder.resolve().name
+        for dev, curves in _learning_curves(folder).items():
+            if name in by_dev.setdefault(dev, {}):
+                raise InputError(f"two runs have the same name, {name}", "rename a folder")
+            by_dev[dev][name] = curves
+    charts = [
+        _chart(
+            learning_curve_figure(curves, y_label=f"{dev} dev, Spearman × 100"),
+            f"Spearman correlation x 100 on {dev} over the training steps of {', '.join(curves)}",
+        )
+        for dev, curves in by_dev.items()
+    ]
+    return Section("training", "Learning curves", charts=tuple(charts))
+
+
+def _learning_curves(folder: Path) -> dict[str, list[dict[int, float]]]:
+    """Read dev set to the learning curve of every seed."""
+    from sentemb.training.learning_curves import read_learning_curves
+
+    if not folder.is_dir():
+        raise InputError(f"no such folder: {folder}", "list the folder of a run")
+    found: dict[str, list[dict[int, float]]] = {}
+    for member in sorted(folder.glob("seed-*")) or [folder]:
+        trace = read_learning_curves(member, (_SPEARMAN,))
+        if trace is not None:
+            scores = [100 * value for value in trace.values[_SPEARMAN]]
+            found.setdefault(trace.dev, []).append(dict(zip(trace.steps, scores, strict=True)))
+    if not found:
+        raise InputError(f"{folder} does not contain a run", "list a folder that sentemb train wrote")
+    return found
+
+
+def _chart(figure: Figure, description: str) -> Chart:
+    from sentemb.report.figures import svg_of
+
+    return Chart(svg_of(figure), description)
