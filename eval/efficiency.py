@@ -37,7 +37,7 @@ from sentemb.evaluation.environment import hardware, library_versions
 from sentemb.evaluation.timing import Times, time_in_turns
 from sentemb.report.table import ABSENT, Table
 from sentemb.training import resolve, train
-from sentemb.training.program import run_with_options
+from sentemb.training.outcome import run_with_options
 from sentemb.transforms import add_flow, add_whitening, flow_config
 
 PUBLISHED = {  # table 6, BERT-base: training, inference

@@ -36,7 +36,7 @@ from sentemb.report import sts_table, transfer_table
 from sentemb.report.labels import label_table, mark_best, read_labels
 from sentemb.report.page import Section, latex_report, markdown_report
 from sentemb.report.table import ABSENT, Table
-from sentemb.training.program import run_with_options
+from sentemb.training.outcome import run_with_options
 
 FIGURES = Path(__file__).with_name("sg_bert_published.toml")
 BESIDE = {

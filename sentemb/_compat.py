@@ -18,7 +18,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.evaluation.evaluator import BaseEvaluator
 from sentence_transformers.base.losses.gradcache import CachedLossMixin, RandContext
 from sentence_transformers.base.losses.gradcache import _create_minibatch as slice_minibatch
-from sentence_transformers.base.losses.merged_forward import embed_columns, merge_feature_batches
+from sentence_transformers.base.losses.merged_forward import merge_feature_batches
 from sentence_transformers.base.modules.module import Module
 from sentence_transformers.base.modules.router import Router
 from sentence_transformers.sentence_transformer.modules import (
@@ -47,7 +47,6 @@ __all__ = [
     "Transformer",
     "WeightedLayerPooling",
     "all_gather_with_grad",
-    "embed_columns",
     "fused_adam",
     "get_rank",
     "get_world_size",

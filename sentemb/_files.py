@@ -1,4 +1,4 @@
-"""Files that are either the old or the new one, whatever dies when."""
+"""Files that are either the old or the new one, regardless of when a process is killed."""
 
 from __future__ import annotations
 
@@ -25,13 +25,12 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-
 _REPLACED = ".replaced"
 
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """Fill a file beside `path` and give it that name only when it is complete and on the disk."""
+    """Fill a file next to `path` and give it that name only when it is complete and on the disk."""
     path = without_dots(path)
     with _partial(path, _new_empty_file) as partial:
         with partial.open("wb") as file:
@@ -41,7 +40,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def writing(path: str | Path) -> Iterator[None]:
-    """Errors of a full disk name what was written; those of Python and of writers in Rust do not say it."""
+    """Name what was written in errors of a full disk, which those of Python and of Rust do not."""
     try:
         yield
     except (OSError, RuntimeError, SafetensorError) as error:
@@ -96,18 +95,16 @@ def refuse_unusable_output(
 ) -> None:
     """Refuse an output before the work: one that would replace what is read or kept, or cannot be written.
 
-    An output replaces an input where it is the input, holds it, or is a file in it. The cache folder, which
-    may not be there yet, is kept likewise. Inputs that are no path, such as names of data sets and hub ids,
-    are ignored.
+    An output replaces an input where it is the input, holds it, or is a file in it. The same holds for the
+    cache folder, which may not exist yet. Inputs that are not paths, such as names of data sets, are ignored.
     """
     refuse_uri(output)
+    target = Path(output).resolve()
     if cache is not None:
         refuse_uri(cache)
-    target = Path(output).resolve()
-    if cache is not None and target in (Path(cache).resolve(), *Path(cache).resolve().parents):
-        raise InputError(
-            f"the output {output} would replace the cache folder {cache}", "choose another output"
-        )
+        if target in (Path(cache).resolve(), *Path(cache).resolve().parents):
+            why = f"the output {output} would replace the cache folder {cache}"
+            raise InputError(why, "choose another output")
     for source in inputs:
         if source is None or not local_path(source).exists():
             continue
@@ -132,10 +129,8 @@ def _try_file(folder: Path, output: str | os.PathLike[str]) -> None:
         with tempfile.TemporaryFile(dir=place):
             pass
     except OSError as error:
-        raise InputError(
-            f"cannot write {output}: creating a file in {place} failed ({error.strerror})",
-            "choose another output",
-        ) from None
+        why = f"creating a file in {place} failed ({error.strerror})"
+        raise InputError(f"cannot write {output}: {why}", "choose another output") from None
 
 
 def check_new_folder(path: Path, *, overwrite: bool = False) -> None:
@@ -146,7 +141,7 @@ def check_new_folder(path: Path, *, overwrite: bool = False) -> None:
 
 
 def refuse_existing(output: str | os.PathLike[str], *, overwrite: bool) -> None:
-    """Refuse an output file that would replace one, unless it is empty or that is wanted; and a folder."""
+    """Refuse an output that is a folder, or that would replace a file which is not empty."""
     path = Path(output)
     if path.is_dir():
         raise InputError(f"the output {output} is a folder", "name a file")
@@ -155,9 +150,9 @@ def refuse_existing(output: str | os.PathLike[str], *, overwrite: bool) -> None:
 
 
 def shareable(path: str | os.PathLike[str]) -> str:
-    """A path as strangers may read it: relative to the working folder, or without its folders.
+    """Return a path as strangers may read it: relative to the working folder, or without its folders.
 
-    A URI loses what lets one in: user, password and query.
+    A URI loses user, password and query.
     """
     if is_remote(path):
         return without_secrets(os.fspath(path))
@@ -169,17 +164,14 @@ def shareable(path: str | os.PathLike[str]) -> str:
 
 
 def without_dots(path: Path) -> Path:
-    """The same place without `..`: on the way to `new/..` a folder would be made that nobody asked for."""
+    """Return the same place without `..`: a folder would be made on the way to `new/..`."""
     return Path(os.path.realpath(path)) if ".." in path.parts else path
 
 
 def sha256_of(path: Path) -> str:
-    """Checksum of a file's bytes."""
-    digest = hashlib.sha256()
+    """Return the checksum of a file's bytes."""
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _refuse_existing_folder(path: Path) -> None:
@@ -190,9 +182,9 @@ def _refuse_existing_folder(path: Path) -> None:
 
 @contextlib.contextmanager
 def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
-    """Fill a folder beside `path` and give it that name only when everything in it is complete.
+    """Fill a folder next to `path` and give it that name only when everything in it is complete.
 
-    A folder that is there already and holds something is refused, or replaced at the end.
+    An existing folder that is not empty is refused, or replaced at the end.
     """
     path = Path(os.path.realpath(path)) if overwrite else without_dots(path)  # of a link what it leads to
     if not overwrite or path.is_file():
@@ -214,7 +206,7 @@ def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
 
 
 def _exchange(partial: Path, path: Path) -> None:
-    """Put a folder in the place of another and remove that."""
+    """Replace a folder by another."""
     old = partial.with_suffix(_REPLACED)
     path.replace(old)
     try:
@@ -226,7 +218,7 @@ def _exchange(partial: Path, path: Path) -> None:
 
 
 def _restore(path: Path) -> None:
-    """After a kill within `_exchange` the old folder is there by its name again, or goes."""
+    """Give the old folder its name again after a kill within `_exchange`, or remove it."""
     for old in path.parent.glob(f".{glob.escape(path.name)}.*{_REPLACED}"):
         if path.exists():
             _remove(old)
@@ -236,9 +228,9 @@ def _restore(path: Path) -> None:
 
 @contextlib.contextmanager
 def _partial(path: Path, make: Callable[..., str]) -> Iterator[Path]:
-    """A name beside `path` for what is not complete yet; it goes with a failure.
+    """Yield a name next to `path` for what is not complete yet; a failure removes it.
 
-    After a kill it goes with the next use: the lock on it lasts as long as its writer lives.
+    After a kill, the next use removes it: the lock on it lasts as long as its writer lives.
     """
     refuse_uri(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -271,7 +263,7 @@ def _new_empty_file(**place: Any) -> str:
 
 @contextlib.contextmanager
 def _alone(path: Path, *, wait: bool) -> Iterator[bool]:
-    """Lock a file or folder, if it can be; one that another process has locked is a BlockingIOError."""
+    """Lock a file or folder, if it can be; raise BlockingIOError if another process has locked it."""
     if fcntl is None:
         if not wait:
             raise BlockingIOError
@@ -279,15 +271,15 @@ def _alone(path: Path, *, wait: bool) -> Iterator[bool]:
         return
     # NFS locks what is open for writing alone, and so no folder.
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    is_alone = True
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-            alone = True
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except OSError as error:
             if not wait or error.errno != errno.EBADF:
                 raise
-            alone = False
-        yield alone
+            is_alone = False
+        yield is_alone
     finally:
         os.close(descriptor)
 
@@ -328,19 +320,16 @@ def _umask() -> int:
 
 @contextlib.contextmanager
 def held(lock: Path, busy: str, hint: str, *, reentrant: bool = False) -> Iterator[None]:
-    """Hold a lock, or say at once that another process has it; a reentrant one this thread may hold twice."""
+    """Hold a lock, or raise InputError if another process has it. A thread may hold a reentrant one twice."""
     from filelock import FileLock, Timeout
 
     lock.parent.mkdir(parents=True, exist_ok=True)
-    guard = FileLock(lock, timeout=0, is_singleton=reentrant)
-    try:
-        guard.acquire()
-    except Timeout:
-        raise InputError(busy, hint) from None
-    try:
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(FileLock(lock, timeout=0, is_singleton=reentrant))
+        except Timeout:
+            raise InputError(busy, hint) from None
         yield
-    finally:
-        guard.release()
 
 
 @contextlib.contextmanager

@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sentemb._commands import format_command
 from sentemb._files import write_text
 from sentemb.adaptation import Adapted, adapt
-from sentemb.data.bundled_text import BUNDLED_PAIRS, bundled_pairs, bundled_sentences_file
+from sentemb.data.bundled_text import (
+    BUNDLED_PAIRS,
+    bundled_pairs,
+    bundled_sentences_file,
+    bundled_uses,
+)
 from sentemb.data.docstrings import stdlib_documents
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.evaluation import evaluate_pairs
-from sentemb.modules import Poolings
 from sentemb.modules.source import find_source
-from sentemb.quickstart_page import write_all_questions, write_search, write_training
-from sentemb.quickstart_search import Answers, ask_everything
-from sentemb.report.page import Page
-from sentemb.report.table import Table
+from sentemb.quickstart_search import DEV, METRICS, TEST, Answers, ask_everything
+from sentemb.report.figures import curve_figure, interval_figure, svg_of
+from sentemb.report.maps import map_figure, project_to_plane
+from sentemb.report.page import Answer, Page
+from sentemb.report.table import ABSENT, Table
 from sentemb.search import SearchIndex
 from sentemb.training import TrainConfig, resolve, train
+from sentemb.training.contrastive import load_rows
 from sentemb.training.progress import ConsoleProgress
-from sentemb.training.rows import load_rows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SEARCH_ENCODER = "static-mini"
 """The bundled encoder that searches."""
@@ -31,6 +40,14 @@ SEARCH_ENCODER = "static-mini"
 _CHOSEN: dict[str, dict[str, Any]] = {
     "bert-mini": {"learning_rate": 1.5e-4, "loss_options": {"temperature": 0.02, "drift_weight": 0.01}}
 }
+_SAME_MEANING = 4.0  # pairs that mean the same are joined by a line on the map
+_SHOWN = 6  # questions, the first that were written
+_SPLITS = {TEST: "held-out", DEV: "dev"}
+_MEANING = (
+    "hit@10: questions with a relevant document among the first ten hits; recall@10: share of the relevant "
+    "documents that are among them; MRR@10: mean of 1 / rank of the first relevant one. All x 100, with 95% "
+    "intervals over the questions."
+)
 
 
 class Score(NamedTuple):
@@ -127,10 +144,9 @@ def run_quickstart(
     (better or index).save(output / "index")
 
     announce(f"evaluating {base} before training")
-    poolings: tuple[Poolings, ...] = ("cls", "mean")
     scores = [
-        Score("before training", pooling, _spearman(load_encoder(base, pooling=pooling)))
-        for pooling in poolings
+        Score("before training", "cls", _spearman(load_encoder(base, pooling="cls"))),
+        Score("before training", "mean", _spearman(load_encoder(base, pooling="mean"))),
     ]
     announce("training SG-OPT")
     trained = output / "model"
@@ -138,15 +154,14 @@ def run_quickstart(
     scores.append(Score("after SG-OPT", "cls", _spearman(trained)))
 
     announce("drawing")
-    made = Quickstart(
-        model, adapted, answers, tuple(scores), trained, output / "index", output / "index.html"
-    )
+    place = (trained, output / "index", output / "index.html")
+    made = Quickstart(model, adapted, answers, tuple(scores), *place)
     page = Page("sentemb quickstart")
-    write_search(page, answers, adapted)
-    write_training(page, base, trained, made.table(), seed=seed)
+    _write_search(page, answers, adapted)
+    _write_training(page, base, trained, made.table(), seed=seed)
     page.heading("The same with your own file")
     page.commands(*made.your_turn())
-    write_all_questions(page, answers)
+    _write_all_questions(page, answers)
     write_text(made.page, page.html())
     return made
 
@@ -173,3 +188,109 @@ def _configuration(
 
 def _spearman(encoder: TextEncoder | Path) -> float:
     return evaluate_pairs(encoder, [bundled_pairs()]).score(BUNDLED_PAIRS)
+
+
+def search_table(answers: Answers, *, splits: Sequence[str] = (TEST, DEV)) -> Table:
+    """Return the scores of each way to search."""
+    rows = tuple(
+        (way, _SPLITS[split], *(str(answers.scores[way, split, metric]) for metric in METRICS))
+        for split in splits
+        for way in answers.ways
+    )
+    header = ("search", "questions", *(metric.replace("mrr", "MRR") for metric in METRICS))
+    fitted = "The document texts and the hybrid weights were chosen on the dev questions."
+    return Table("", header, rows, notes=(_MEANING, fitted), names=2)
+
+
+def _write_search(page: Page, answers: Answers, adapted: Adapted) -> None:
+    """Add the sections on search."""
+    page.heading("Questions about Python's standard library")
+    page.text(answers.verdict(), style="verdict")
+    page.text(
+        f"The documents describe {answers.documents:,} functions, classes and modules of this Python "
+        f"version: the beginning of their documentation and, for {len(bundled_uses()):,} of them, typical "
+        f"uses. The {len(answers.questions)} questions are in a user's words. The uses were written without "
+        "knowing the questions, and do not contain any of them."
+    )
+    page.text(f"{adapted.base}, adapted to these documents without labels: {adapted.verdict()}.")
+    charts = {}
+    for metric, name in (
+        ("hit@10", "questions with a relevant document in the first ten hits, %"),
+        ("mrr@10", "MRR@10 x 100"),
+    ):
+        estimates = {way: answers.scores[way, TEST, metric] for way in answers.ways}
+        charts[f"{name} by search method"] = svg_of(interval_figure(estimates, x_label=name))
+    page.charts(charts)
+    page.table(search_table(answers))
+    page.heading("Results next to each other")
+    for place, question in enumerate(answers.questions[:_SHOWN]):
+        shown = {
+            way: [
+                Answer(str(hit.id), hit.text.partition(": ")[2], hit.id in question.answers)
+                for hit in hits[place]
+            ]
+            for way, hits in answers.hits.items()
+        }
+        page.answers(question.text, shown)
+
+
+def _write_all_questions(page: Page, answers: Answers) -> None:
+    """Add every question with the rank of its first relevant document."""
+    rows = []
+    for place, one in enumerate(answers.questions):
+        ranks = (str(answers.ranks[way][place] or ABSENT) for way in answers.ways)
+        rows.append((one.text, _SPLITS[one.split], ", ".join(one.answers), *ranks))
+    page.heading("All questions")
+    header = ("question", "split", "relevant documents", *answers.ways)
+    note = f"Rank of the first relevant document; {ABSENT} if it is not among the first ten hits."
+    folded = f"All {len(rows)} questions with the rank of the first relevant document"
+    page.table(Table("", header, tuple(rows), notes=(note,), names=3), folded=folded)
+
+
+def _write_training(page: Page, base: str, model: Path, table: Table, *, seed: int) -> None:
+    """Add the sections on self-guided training."""
+    page.heading("Training without labels")
+    page.text(
+        "Self-guided contrastive training (SG-OPT) turns a pretrained language model into a sentence "
+        "encoder, using only unlabelled sentences."
+    )
+    page.table(table)
+    page.text(
+        f"SG-OPT from {Path(base).name}, seed {seed}, scored on the {len(bundled_pairs().gold)} sentence "
+        "pairs bundled with sentemb. This is not a benchmark: the pairs have a single annotator, and they "
+        "also selected the checkpoint",
+        style="note",
+    )
+    lines = (model / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    entries = [entry for entry in map(json.loads, lines) if "eval_dev_spearman_cosine" in entry]
+    steps = [float(entry["step"]) for entry in entries]
+    scores = [100 * float(entry["eval_dev_spearman_cosine"]) for entry in entries]
+    curve = curve_figure({"SG-OPT": (steps, scores)}, x_label="optimizer step", y_label="Spearman x 100")
+    page.charts({"Spearman correlation on the bundled pairs during training": svg_of(curve)})
+    page.heading("The sentences before and after")
+    page.text(
+        "Each point is a sentence, colored by domain. A line joins two sentences with the same meaning."
+    )
+    page.charts({f"Map of the sentences {title}": svg_of(one) for title, one in _maps(base, model).items()})
+
+
+def _maps(base: str, model: Path) -> dict[str, Figure]:
+    """Draw the sentences of the pairs before and after training."""
+    pairs = bundled_pairs()
+    rows: dict[str, int] = {}
+    groups: list[str] = []
+    links: list[tuple[int, int]] = []
+    for subset in pairs.subsets:
+        for position in range(subset.start, subset.stop):
+            first, second = pairs.first[position], pairs.second[position]
+            for text in (first, second):
+                if text not in rows:
+                    rows[text] = len(rows)
+                    groups.append(subset.name)
+            if pairs.gold[position] >= _SAME_MEANING:
+                links.append((rows[first], rows[second]))
+    before, after = load_encoder(base, pooling="cls"), load_encoder(model)
+    return {
+        title: map_figure({title: project_to_plane(encoder.encode(list(rows)))}, groups, links)
+        for title, encoder in (("before training, [CLS]", before), ("after SG-OPT, [CLS]", after))
+    }

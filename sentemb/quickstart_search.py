@@ -72,9 +72,8 @@ class Answers:
         return (
             f"{self.ways[-1].capitalize()} search finds a relevant document among the first ten hits for "
             f"{found:.0f}% of {self.gain.items} held-out questions (95% interval {low:.0f} to {high:.0f}). "
-            "The "
-            f"difference from keyword search is {self.gain.size:+.0f} points ({less:+.0f} to {more:+.0f}), "
-            f"p = {self.gain.p:.2g}."
+            f"The difference from keyword search is {self.gain.size:+.0f} points ({less:+.0f} to "
+            f"{more:+.0f}), p = {self.gain.p:.2g}."
         )
 
     @property
@@ -134,7 +133,13 @@ def ask_everything(
     Returns:
         What was found, and how much of it is right.
     """
-    questions = _answerable(documents)
+    known = {document.id for document in documents}
+    # The questions with the answers that this Python has, if any.
+    named = (
+        one._replace(answers=tuple(name for name in one.answers if name in known))
+        for one in bundled_questions()
+    )
+    questions = [one for one in named if one.answers]
     splits = {split: [one for one in questions if one.split == split] for split in (DEV, TEST)}
     ways = [
         IndexSearcher(KEYWORD, index, "keyword"),
@@ -142,15 +147,14 @@ def ask_everything(
         IndexSearcher(HYBRID, index, "hybrid"),
         *([] if adapted is None else [IndexSearcher(ADAPTED, adapted, "hybrid")]),
     ]
-    for one in (index, adapted):
-        if one is not None:
-            one.fit([asked.text for asked in splits[DEV]], [asked.answers for asked in splits[DEV]])
+    for one in filter(None, (index, adapted)):
+        one.fit([asked.text for asked in splits[DEV]], [asked.answers for asked in splits[DEV]])
     sets = {split: _judged(split, some, documents) for split, some in splits.items()}
     records = {
-        way.name: {split: evaluate_retrieval(way, [one]) for split, one in sets.items()} for way in ways
+        (way.name, split): evaluate_retrieval(way, [one]) for way in ways for split, one in sets.items()
     }
     compared = ways[0].name, ways[-1].name
-    on_test = [records[name][TEST] for name in compared]
+    on_test = [records[name, TEST] for name in compared]
     found = {way.name: way.ask([one.text for one in questions], _DEPTH) for way in ways}
     return Answers(
         questions=questions,
@@ -161,23 +165,10 @@ def ask_everything(
             for name, some in found.items()
         },
         scores={
-            (name, split, metric): _estimate(record, metric)
-            for name, both in records.items()
-            for split, record in both.items()
-            for metric in METRICS
+            (*key, metric): _estimate(record, metric) for key, record in records.items() for metric in METRICS
         },
         gain=compare(*(system_of(on_test, name, measure=METRICS[0]) for name in compared)).headline,
     )
-
-
-def _answerable(documents: Sequence[Document]) -> list[Question]:
-    """The questions with the answers that this Python has, if any."""
-    known = {document.id for document in documents}
-    some = [
-        one._replace(answers=tuple(name for name in one.answers if name in known))
-        for one in bundled_questions()
-    ]
-    return [one for one in some if one.answers]
 
 
 def _judged(split: str, questions: Sequence[Question], documents: Sequence[Document]) -> RetrievalSet:

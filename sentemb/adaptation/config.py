@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from sentemb.compression.config import DocumentsConfig
-from sentemb.training.config.base import Options, Seeds
+from sentemb.training.config.base import CheckedModel, EncoderConfig, Options, RunConfig, Seeds
 
 STATIC, FINISHED, RAW = "static", "finished", "raw"
 """Kinds of bases: token vectors alone, a sentence encoder, a transformer without sentence-level training."""
@@ -25,7 +25,7 @@ TAUGHT: dict[str, Any] = {"loss": "InBatchDistillationLoss", "loss_options": {"t
 """Settings with a teacher."""
 
 
-class AdaptConfig(DocumentsConfig):
+class AdaptConfig(CheckedModel, DocumentsConfig, EncoderConfig, RunConfig):
     """Everything but the documents that decides the weights of an adapted encoder, and where they go.
 
     Example:

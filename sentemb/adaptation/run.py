@@ -52,13 +52,13 @@ from sentemb.modules.loading import default_pooling
 from sentemb.modules.source import find_source
 from sentemb.pretraining.throughput import faster_precision
 from sentemb.training.card import write_card
-from sentemb.training.encoder_session import EncoderSession
 from sentemb.training.folder import RunFolder
 from sentemb.training.length_bucketing import bucketed_by_length
 from sentemb.training.objective import build_loss, negatives_per_anchor
 from sentemb.training.outcome import Run
 from sentemb.training.progress import ConsoleProgress, without_upstream_bars
 from sentemb.training.ranks import refuse_several
+from sentemb.training.session import Session
 
 _READ = 1000  # documents from which the language is detected
 
@@ -129,7 +129,7 @@ class Candidate(NamedTuple):
     general: Mapping[str, float]  # scores on general tasks, if they are limited
 
 
-class AdaptSession(EncoderSession):
+class AdaptSession(Session):
     """Train the base on pairs of the documents; queries from held-out documents say how much of that to keep.
 
     Raises:
@@ -207,9 +207,9 @@ class AdaptSession(EncoderSession):
         labels = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
         self.rows = Dataset(pa.table({"query": queries, "document": documents, LABEL: labels}))
 
-    def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool, in_memory: bool) -> Any:
+    def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool) -> Any:
         """Make the trainer; pairs come in their order, and training ends with its time."""
-        trainer = super().make_trainer([*callbacks, self.limit], fresh=fresh, in_memory=in_memory)
+        trainer = super().make_trainer([*callbacks, self.limit], fresh=fresh)
         trainer.args.batch_sampler = in_order
         return trainer
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from pydantic import BaseModel
 from sentence_transformers import SentenceTransformer
+from torch import Tensor
 
 from sentemb._files import new_folder
-from sentemb.classification.inputs import Input, check_inputs, compute
 from sentemb.encoding.encoder import check_finite
 from sentemb.encoding.sentence import training_flags_kept
 from sentemb.encoding.tokens import Tokens
@@ -24,6 +24,10 @@ from sentemb.modules.heads import ClassificationHead, build_head
 from sentemb.modules.lengths import shortest_input
 
 Scores = NDArray[np.float32]
+Input = str | tuple[str, str]
+"""A text, or a pair of texts that the encoder reads as one sequence, [CLS] first [SEP] second [SEP]."""
+
+_BATCH = 64
 
 
 class _Config(BaseModel):
@@ -48,7 +52,7 @@ _HEAD = HeadFolder(
 class Classifier:
     """Names the class of texts, or of pairs of texts.
 
-    A pair is read as one sequence, [CLS] first [SEP] second [SEP], in which the longer text is cut first.
+    A pair is read as one sequence, [CLS] first [SEP] second [SEP]; its longer text is truncated first.
 
     Args:
         encoder: The encoder.
@@ -94,7 +98,7 @@ class Classifier:
         self.max_length = max_length
 
     def predict(self, texts: Sequence[Input]) -> list[str]:
-        """The most likely class of each text.
+        """Return the most likely class of each text.
 
         Args:
             texts: Texts, or pairs `(first, second)`; empty strings are legal.
@@ -108,38 +112,25 @@ class Classifier:
         return [self.labels[number] for number in self.logits(texts).argmax(axis=1)]
 
     def predict_proba(self, texts: Sequence[Input]) -> Scores:
-        """Probabilities of all classes, `(len(texts), classes)`: the softmax of the logits."""
+        """Return the probabilities of all classes, `(len(texts), classes)`: the softmax of the logits."""
         probabilities: Scores = torch.from_numpy(self.logits(texts)).softmax(dim=1).numpy()
         return probabilities
 
     def count_cut(self, texts: Sequence[Input]) -> int:
-        """How many texts, or pairs of texts, are longer than the classifier reads.
-
-        Args:
-            texts: As for `predict`.
-
-        Returns:
-            The number; 0 where there is no limit.
-
-        Raises:
-            InputError: A text is of another kind.
-        """
+        """Return how many texts, or pairs, are longer than the classifier reads; see `predict`."""
         inputs = check_inputs(texts, pairs=self.pairs)
         tokenizer: Any = self.encoder.tokenizer
         longest = self.max_length or self.encoder.max_seq_length
         if longest is None or longest > 2**31 or not hasattr(tokenizer, "num_special_tokens_to_add"):
             return 0
         tokens = Tokens(tokenizer, int(longest) - tokenizer.num_special_tokens_to_add(pair=self.pairs))
-        parts = [[one] if isinstance(one, str) else list(one) for one in inputs]
-        at_most = [sum(tokens.lengths(one)) for one in parts]
-        return sum(
-            sum(tokens.counts(one)) > tokens.room
-            for one, most in zip(parts, at_most, strict=True)
-            if most > tokens.room
-        )
+        parts = ([one] if isinstance(one, str) else list(one) for one in inputs)
+        # The lengths are upper bounds, and fast.
+        long = [one for one in parts if sum(tokens.lengths(one)) > tokens.room]
+        return sum(sum(tokens.counts(one)) > tokens.room for one in long)
 
     def logits(self, texts: Sequence[Input]) -> Scores:
-        """What the head computes, `(len(texts), classes)`; cosines over the temperature by label vectors."""
+        """Return what the head computes, `(len(texts), classes)`; label vectors give cosines over T."""
         inputs = check_inputs(texts, pairs=self.pairs)
         if not inputs:
             return np.zeros((0, len(self.labels)), dtype=np.float32)
@@ -160,7 +151,8 @@ class Classifier:
         """
         with new_folder(Path(folder)) as partial:
             self.encoder.save_pretrained(str(partial), create_model_card=False)
-            _HEAD.write(partial, self.head, self.config())
+            config = {"labels": list(self.labels), "pairs": self.pairs, "max_length": self.max_length}
+            _HEAD.write(partial, self.head, {**config, "head": self.head.config()})
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str | None = None) -> Classifier:
@@ -185,11 +177,54 @@ class Classifier:
         with _HEAD.reading(path):
             return cls(encoder, head, config.labels, pairs=config.pairs, max_length=config.max_length)
 
-    def config(self) -> dict[str, Any]:
-        """Everything but the weights, as JSON values."""
-        return {
-            "labels": list(self.labels),
-            "pairs": self.pairs,
-            "max_length": self.max_length,
-            "head": self.head.config(),
-        }
+
+def check_inputs(texts: Sequence[Input], *, pairs: bool) -> list[Input]:
+    """Return texts, or pairs; raise InputError for what a classifier of these cannot classify."""
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        given = "a single string" if isinstance(texts, str) else repr(texts)
+        raise InputError(f"a classifier expects a list of texts, but got {given}", "pass a list")
+    checked: list[Input] = []
+    for index, text in enumerate(texts):
+        parts = [text] if isinstance(text, str) else list(text) if isinstance(text, tuple | list) else []
+        if len(parts) != 1 + pairs or not all(isinstance(part, str) for part in parts):
+            expected = "a pair of texts (first, second)" if pairs else "a text"
+            raise InputError(f"input {index} is {str(text)[:40]!r}", f"pass {expected}")
+        checked.append((parts[0], parts[1]) if pairs else parts[0])
+    return checked
+
+
+@torch.inference_mode()
+def compute(
+    encoder: SentenceTransformer,
+    inputs: Sequence[Input],
+    function: Callable[[dict[str, Any]], Tensor],
+    *,
+    max_length: int | None,
+    dropout: bool = False,
+) -> NDArray[np.float32]:
+    """Apply a function to what the encoder returns: unique inputs once, those of a length together."""
+    places: dict[Input, int] = {}
+    positions = [places.setdefault(one, len(places)) for one in inputs]
+    unique = list(places)
+    if dropout:
+        positions, unique = list(range(len(inputs))), list(inputs)
+    # Longest first: a batch that does not fit the memory fails at once.
+    order = sorted(range(len(unique)), key=lambda place: -_characters(unique[place]))
+    rows: list[NDArray[np.float32]] = []
+    limit = {} if max_length is None else {"max_length": max_length}
+    with training_flags_kept(encoder):
+        encoder.train(dropout)
+        for start in range(0, len(order), _BATCH):
+            batch = [unique[place] for place in order[start : start + _BATCH]]
+            features = {
+                name: value.to(encoder.device) if isinstance(value, Tensor) else value
+                for name, value in encoder.preprocess(batch, **limit).items()
+            }
+            rows.append(function(encoder(features)).float().cpu().numpy())
+    found = np.concatenate(rows)  # (unique, columns)
+    found[order] = found.copy()
+    return found[positions]
+
+
+def _characters(text: Input) -> int:
+    return len(text) if isinstance(text, str) else len(text[0]) + len(text[1])

@@ -1,21 +1,26 @@
-"""How well a classifier does on labelled texts, for any trainer of sentence-transformers."""
+"""How well a classifier does on labelled texts, and where it puts texts and classes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
 from sentemb._compat import BaseEvaluator
-from sentemb.classification.classifier import Classifier
-from sentemb.classification.inputs import Input
-from sentemb.data.labelled import LabelledTexts
+from sentemb.classification.classifier import Classifier, Input, check_inputs, compute
+from sentemb.data.labelled import LabelledTexts, score_classes
+from sentemb.encoding.encoder import Vectors, normalised
+from sentemb.encoding.sentence import training_flags_kept
 from sentemb.errors import InputError
 from sentemb.evaluation.classification import Task
 from sentemb.modules.heads import ClassificationHead
+from sentemb.modules.labels import LabelHead
 from sentemb.training.config import Metric
 
 
@@ -65,11 +70,7 @@ class ClassifierEvaluator(BaseEvaluator):
         return f"eval_{self.primary_metric}"
 
     def __call__(
-        self,
-        model: SentenceTransformer,
-        output_path: str | None = None,
-        epoch: float = -1,
-        steps: int = -1,
+        self, model: SentenceTransformer, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
         """Evaluate, in the way every sentence-transformers trainer calls it."""
         encoder: SentenceTransformer = getattr(model, "module", model)  # of a wrapper such as DDP
@@ -86,7 +87,7 @@ class ClassifierEvaluator(BaseEvaluator):
         return prefixed
 
     def scorer(self, vectors: Tensor) -> Callable[[], float]:
-        """Make a function that scores the head on vectors `(n, d)` which do not change."""
+        """Return a function that scores the head on vectors `(n, d)` which do not change."""
 
         @torch.no_grad()
         def score() -> float:
@@ -96,7 +97,7 @@ class ClassifierEvaluator(BaseEvaluator):
         return score
 
     def get_config_dict(self) -> dict[str, Any]:
-        """What was evaluated, for the model card."""
+        """Return what was evaluated, for the model card."""
         return {"set": self.data.name, "split": self.data.split, "texts": len(self.data)}
 
 
@@ -113,10 +114,71 @@ def score_classifier(classifier: Classifier, data: LabelledTexts) -> dict[str, f
 
 
 def scoring_task(data: LabelledTexts, metric: Metric = "accuracy") -> Task:
-    """How predictions for a set are scored, whatever the set is called."""
+    """Return how predictions for a set are scored, whatever the set is called."""
     return Task(data.name, metric, data.pairs is not None, len(data.label_names))
 
 
 def inputs_of(data: LabelledTexts) -> list[Input]:
-    """The texts of a set, as a classifier takes them."""
+    """Return the texts of a set, as a classifier takes them."""
     return list(data.texts) if data.pairs is None else list(zip(data.texts, data.pairs, strict=True))
+
+
+def grade_classes(data: LabelledTexts, *, decimals: int | None = 1) -> LabelledTexts:
+    """Return a set with a class for each grade, as SupCL-Seq does for STS-B (footnote 3)."""
+    if data.label_names:
+        raise InputError(
+            f"the labels of {data.name} are classes, not scores", "use a set with scores, such as stsb-glue"
+        )
+    grades = data.labels.astype(np.float64)
+    different = np.unique(grades if decimals is None else np.round(grades, decimals))
+    names = tuple(str(float(grade)) for grade in different)
+    return replace(data, labels=score_classes(grades, decimals=decimals), label_names=names)
+
+
+def score_grades(classifier: Classifier, data: LabelledTexts) -> dict[str, float]:
+    """Correlate predicted grades with those of a set.
+
+    The predicted grade is the mean of all grades under the predicted probabilities; the paper does not say
+    how it makes one of classes.
+    """
+    grades = np.array([float(name) for name in classifier.labels])
+    predicted = classifier.predict_proba(inputs_of(data)) @ grades  # (n,)
+    task = Task(data.name, "spearman", data.pairs is not None, 0)  # SupCL-Seq, table 2
+    return dict(task.scores(data.labels, predicted))
+
+
+def map_classes(folders: Sequence[Path], texts: LabelledTexts) -> dict[str, tuple[Vectors, Vectors | None]]:
+    """Return vectors of texts, and of labels if it has any, of each classifier by its folder's name."""
+    found = {}
+    for folder in folders:
+        classifier = Classifier.load(folder)
+        if classifier.labels != texts.label_names:
+            raise InputError(
+                f"{folder} has the classes {', '.join(classifier.labels[:5])}, but {texts.name} has "
+                f"{', '.join(texts.label_names[:5])}",
+                "use a set with the classifier's classes",
+            )
+        found[folder.name] = map_vectors(classifier, inputs_of(texts))
+    if len(found) < len(folders):
+        raise InputError(
+            "two folders have the same name, which is the title of their panels", "rename one of them"
+        )
+    return found
+
+
+def map_vectors(classifier: Classifier, texts: Sequence[Input]) -> tuple[Vectors, Vectors | None]:
+    """Return the vectors by which a classifier separates texts, of length one."""
+    head = classifier.head
+    labels = None
+
+    def of_batch(features: dict[str, Any]) -> Tensor:
+        found: Tensor = features["sentence_embedding"]
+        return head.embed(features) if isinstance(head, LabelHead) else found
+
+    with training_flags_kept(head), torch.inference_mode():
+        head.eval()
+        inputs = check_inputs(texts, pairs=classifier.pairs)
+        vectors = compute(classifier.encoder, inputs, of_batch, max_length=classifier.max_length)
+        if isinstance(head, LabelHead):
+            labels = normalised(head.label_vectors.float().cpu().numpy())
+    return normalised(vectors), labels

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from sentemb.classification.classifier import Classifier
 from sentemb.classification.session import ClassifierSession
@@ -51,9 +52,8 @@ def fit_classifier(
         train: Texts, or pairs, with a class each.
         validation: The same kind of texts and the same classes, to choose the weights by; without it the last
             weights are kept.
-        resume: Go on with the interrupted run in the output folder, if there is one.
-        in_memory: Write no record, no checkpoints and no model, for a classifier that is used and forgotten;
-            the output folder serves as a place for temporary files.
+        resume: Resume the interrupted run in the output folder, if there is one.
+        in_memory: Write the run to a temporary folder, for a classifier that is used and forgotten.
         progress: Where to show progress.
 
     Returns:
@@ -68,73 +68,72 @@ def fit_classifier(
         >>> cola = load_labelled("cola", split="train")  # doctest: +SKIP
         >>> fit_classifier(config, cola).classifier.predict(["Cat the sat."])  # doctest: +SKIP
     """
+    if in_memory:
+        with TemporaryDirectory() as folder:
+            return fit_classifier(config.replace(output=folder), train, validation, progress=progress)
     config.check_single_seed("fit_classifier")
     check_options(config)
-    check_sets(train, validation)
+    _check_sets(train, validation)
     on_main(lambda: RunFolder(Path(config.output)).check(config, resume=resume))
     with without_upstream_bars():
         session = on_all(lambda: ClassifierSession(config, train, validation, progress=progress))
-        run = session.run_in_memory() if in_memory else session.run(resume=resume)
+        run = session.run(resume=resume)
         return ClassifierRun(session.classifier, run)
 
 
 def check_options(config: ClassifierConfig) -> None:
-    """Check names and types of all options, and that they are of use to the loss."""
+    """Raise InputError for an unknown option, one of the wrong type, or one that the loss does not use."""
     check_loss_options(config)
-    if takes_head(config.loss):
-        if config.probe_options:
+    if not takes_head(config.loss):
+        if config.head != "linear":
             raise InputError(
-                f"{config.loss} trains the head itself, so probe_options (of a second stage) are not used",
-                "remove probe_options, or use the recipe supcl-seq",
+                f"{config.loss} does not train a head, and a {config.head} head cannot be fitted to a "
+                "frozen encoder",
+                "use the head linear, or another loss",
             )
-        if config.self_supervised:
-            raise InputError(
-                f"{config.loss} needs labels, which self_supervised hides", "remove self_supervised"
-            )
-    elif config.head != "linear":
+    elif config.probe_options:
         raise InputError(
-            f"{config.loss} does not train a head, and a {config.head} head cannot be fitted to a "
-            "frozen encoder",
-            "use the head linear, or another loss",
+            f"{config.loss} trains the head itself, so probe_options (of a second stage) are not used",
+            "remove probe_options, or use the recipe supcl-seq",
         )
+    elif config.self_supervised:
+        raise InputError(f"{config.loss} needs labels, which self_supervised hides", "remove self_supervised")
 
 
-def check_sets(train: LabelledTexts, validation: LabelledTexts | None) -> None:
-    """Refuse labelled texts that no classifier can be trained on."""
+def _check_sets(train: LabelledTexts, validation: LabelledTexts | None) -> None:
+    """Raise InputError for labelled texts that no classifier can be trained on."""
     if not train.label_names:
         raise InputError(
             f"the labels of {train.name} are scores, but a classifier needs classes", "use a set with classes"
         )
-    present = [name for name, count in train.class_counts.items() if count]
-    if len(present) == 1:
+    where = f"{train.name} {train.split}"
+    absent = [name for name, count in train.class_counts.items() if not count]
+    if len(absent) == len(train.label_names) - 1:
+        (only,) = set(train.label_names) - set(absent)
         raise InputError(
-            f"all rows of {train.name} {train.split} have the label {present[0]}",
-            "add examples of at least one more class",
+            f"all rows of {where} have the label {only}", "add examples of at least one more class"
         )
-    if absent := [name for name in train.label_names if name not in present]:
-        # A few examples drawn from a whole set, as in few-shot learning, can miss a rare class.
+    if absent:  # a few examples drawn from a whole set, as in few-shot learning, can miss a rare class
         logger.warning(
-            "%s %s does not have examples of the class %s, so the classifier will hardly ever predict it",
-            train.name,
-            train.split,
+            "%s does not have examples of the class %s, so the classifier will hardly ever predict it",
+            where,
             ", ".join(absent[:5]),
         )
     if validation is None:
         return
+    other = f"{validation.name} {validation.split}"
     if (validation.pairs is None) != (train.pairs is None):
         raise InputError(
-            f"{validation.name} {validation.split} and {train.name} {train.split} do not match: one "
-            "has pairs, the other single texts",
+            f"{other} and {where} do not match: one has pairs, the other single texts",
             "use the same text columns for both",
         )
     if unseen := [name for name in validation.label_names if name not in train.label_names]:
         raise InputError(
-            f"{validation.name} {validation.split} has labels that do not occur in {train.name} "
-            f"{train.split}: {', '.join(unseen[:5])}",
+            f"{other} has labels that do not occur in {where}: {', '.join(unseen[:5])}",
             "add examples of these labels to the training set",
         )
     if validation.label_names != train.label_names:
         raise InputError(
-            f"{validation.name} {validation.split} numbers its classes differently from {train.name}",
+            f"{other} numbers its classes differently from {train.name}",
             "read it with label_names=train.label_names",
         )

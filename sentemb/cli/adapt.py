@@ -8,29 +8,27 @@ import typer
 
 from sentemb._files import refuse_unusable_output
 from sentemb.adaptation.config import AdaptConfig
+from sentemb.cli import options as opt
 from sentemb.cli.console import next_command
-from sentemb.cli.options import DEFAULT_ENCODER, DOCUMENTS, Fields, Resume, Values, flags, grouped
 
-_FIELDS = Fields(
+_FIELDS = opt.Fields(
     AdaptConfig,
     *("minutes", ("max_steps", "steps"), "batch_size", "learning_rate", "teacher", "layers"),
     *("max_forgetting", "text_column", "title_column", "pooling", "max_length"),
     *(("seeds", "seed"), "data_dir"),
 )
+_OUTPUT = typer.Option("--output", "-o", help="Folder for the adapted model. It must be new or empty.")
+_BASE = typer.Option("--base", "-b", help="Encoder to adapt: folder, hub id or bundled model.")
 
 
-@grouped
+@opt.grouped
 def adapt(
-    documents: Annotated[str, typer.Argument(help=DOCUMENTS)],
-    output: Annotated[
-        str, typer.Option("--output", "-o", help="Folder for the adapted model. It must be new or empty.")
-    ],
+    documents: Annotated[str, typer.Argument(help=opt.DOCUMENTS)],
+    output: Annotated[str, _OUTPUT],
     *,
-    base: Annotated[
-        str, typer.Option("--base", "-b", help="Encoder to adapt: folder, hub id or bundled model.")
-    ] = DEFAULT_ENCODER,
-    settings: Annotated[Values, _FIELDS],
-    resume: Resume = False,
+    base: Annotated[str, _BASE] = opt.DEFAULT_ENCODER,
+    settings: Annotated[opt.Values, _FIELDS],
+    resume: opt.Resume = False,
 ) -> None:
     """Adapt an encoder to your documents: no labels, minutes on two cores."""
     refuse_unusable_output(output, [documents, base, settings.get("teacher")])
@@ -44,6 +42,6 @@ def adapt(
     typer.echo(f"Reliability: {adapted.reliability.sentence()}.")
     typer.echo(f"Verdict: {adapted.verdict()}.")
     reading = ("text_column", "title_column", "data_dir", *([] if adapted.helped else ["pooling"]))
-    shared = flags(**{name: settings.get(name) for name in reading})
+    shared = opt.flags(**{name: settings.get(name) for name in reading})
     model = output if adapted.helped else base
     next_command("index", "build", documents, *shared, "--model", model, "--output", "index")

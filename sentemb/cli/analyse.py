@@ -8,48 +8,32 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from pydantic import Field
 
-from sentemb._files import check_writable, refuse_existing, refuse_unusable_output, write_bytes
+from sentemb._files import check_writable, write_bytes
+from sentemb.cli import options as opt
 from sentemb.cli.console import next_command, next_step, say, show
-from sentemb.cli.options import (
-    AllowCountMismatch,
-    DataDir,
-    Device,
-    MaxLength,
-    Model,
-    Models,
-    Options,
-    Output,
-    OutputFolder,
-    Overwrite,
-    Pooling,
-    Seed,
-    grouped,
-    local_output,
-    split_names,
-)
 from sentemb.errors import InputError, naming
 
 if TYPE_CHECKING:
     from sentemb.encoding import TextEncoder
 
 
-class _Layers(Options):
-    model: Model
+class _Layers(opt.Options):
+    model: opt.Model
     sets: str = "stsb"
     """STS sets, separated by commas: sts12 to sts16, stsb, sickr, sickr-mteb."""
     split: Literal["test", "dev", "train"] = "test"
     """Split of the sets to score."""
     poolings: str = "cls,mean,max"
     """Poolings, separated by commas: cls, mean, max, lasttoken, ..."""
-    data_dir: DataDir = None
-    output: Output = None
-    max_length: MaxLength = None
-    device: Device = None
-    overwrite: Overwrite = False
-    allow_count_mismatch: AllowCountMismatch = False
+    data_dir: opt.DataDir = None
+    output: opt.Output = None
+    max_length: opt.MaxLength = None
+    device: opt.Device = None
+    overwrite: opt.Overwrite = False
+    allow_count_mismatch: opt.AllowCountMismatch = False
 
 
-@grouped
+@opt.grouped
 def layers(options: _Layers) -> None:
     """Score every layer with every pooling in one forward pass (SG-BERT, figure 1)."""
     from sentemb.evaluation.environment import command_line
@@ -62,8 +46,8 @@ def layers(options: _Layers) -> None:
         check_writable(output)
     record = evaluate_layers(
         options.model,
-        split_names(options.sets),
-        poolings=split_names(options.poolings),
+        opt.split_names(options.sets),
+        poolings=opt.split_names(options.poolings),
         **options.values("split", "data_dir", "device", "max_length", "overwrite"),
         check_rows=not options.allow_count_mismatch,
         folder=output,
@@ -82,16 +66,16 @@ def layers(options: _Layers) -> None:
     next_command("report", output)
 
 
-class _Geometry(Options):
+class _Geometry(opt.Options):
     folders: Annotated[list[Path], typer.Argument()]
     """Folders with records of `sentemb eval geometry`."""
-    output: OutputFolder
+    output: opt.OutputFolder
     run: list[Path] | None = None
     """Draw alignment and uniformity over the training steps of this run (a folder of `sentemb train`). For
     several seeds, draw their mean. Repeat for several runs."""
 
 
-@grouped
+@opt.grouped
 def geometry(options: _Geometry) -> None:
     """Draw alignment over uniformity, optionally with training paths, and the spectra of encoders.
 
@@ -112,10 +96,8 @@ def geometry(options: _Geometry) -> None:
     for folder in options.run or ():
         path = read_training_path(folder)
         if path is None:
-            raise InputError(
-                f"{folder} does not contain a training run with a dev set",
-                "name an output folder of `sentemb train`",
-            )
+            step = "name an output folder of `sentemb train`"
+            raise InputError(f"{folder} does not contain a training run with a dev set", step)
         there = {shown_name(one.model, labels) for some in groups for one in some if path.is_on(one)}
         if shown_name(path.name, labels) not in there:
             raise InputError(
@@ -124,42 +106,41 @@ def geometry(options: _Geometry) -> None:
             )
         paths.append(path)
     check_writable(output)
-    kinds = ("alignment-uniformity", "spectrum")
     for some in groups:
-        for kind, figure in zip(kinds, geometry_figures(some, labels, paths), strict=True):
+        figures = geometry_figures(some, labels, paths)
+        for kind, figure in zip(("alignment-uniformity", "spectrum"), figures, strict=True):
             picture = output / f"{slug(some[0].protocol)}.{kind}.png"
             write_bytes(picture, png_of(figure))
             typer.echo(str(picture))
     next_command("report", *folders, "-o", "report.html")
 
 
-class _Picture(Options):
-    output: Annotated[Path, typer.Option("--output", "-o", callback=local_output)]
+class _Picture(opt.Options):
+    output: Annotated[Path, typer.Option("--output", "-o", callback=opt.local_output)]
     """Output file of the figure (.png)."""
-    seed: Seed = 0
-    data_dir: DataDir = None
-    overwrite: Overwrite = False
+    seed: opt.Seed = 0
+    data_dir: opt.DataDir = None
+    overwrite: opt.Overwrite = False
 
-    def check(self, *inputs: str | Path) -> None:
+    def check_picture(self, *inputs: str | Path) -> None:
         """Refuse an output that is not a new picture."""
         if self.output.suffix != ".png":
             raise InputError(f"--output {self.output} is not a .png file", "write --output NAME.png")
-        refuse_unusable_output(self.output, inputs)
-        refuse_existing(self.output, overwrite=self.overwrite)
+        self.check_output(*inputs)
 
 
 class _PairMap(_Picture):
-    models: Models
+    models: opt.Models
     data: str = "stsb"
     """Scored pairs: name of a data set, or a file."""
     split: str = "dev"
     """Split of the data set."""
     pairs: int = Field(20, ge=1)
     """Number of pairs to draw from the highest and from the lowest scores."""
-    pooling: Pooling = None
+    pooling: opt.Pooling = None
 
 
-@grouped
+@opt.grouped
 def pair_map(options: _PairMap) -> None:
     """Draw a t-SNE map of the most and the least similar pairs (SG-BERT, figures 5 and 6)."""
     from sentemb.data.sampling import draw_extremes
@@ -168,7 +149,7 @@ def pair_map(options: _PairMap) -> None:
     from sentemb.report.maps import pair_map_figure
 
     models, data, seed = options.models, options.data, options.seed
-    options.check(data, *models)
+    options.check_picture(data, *models)
     scored = load_scored_pairs(data, **options.values("split", "data_dir"))
     with naming(data):
         drawn = draw_extremes(scored.gold, count=options.pairs, seed=seed)
@@ -191,17 +172,17 @@ class _ClassMap(_Picture):
     """Number of texts to draw, as a stratified sample."""
 
 
-@grouped
+@opt.grouped
 def class_map(options: _ClassMap) -> None:
     """Draw a t-SNE map of texts (dots) and label vectors (stars) (SCL, figure 2; LaCon, figure 4)."""
-    from sentemb.classification.maps import map_classes
+    from sentemb.classification.evaluator import map_classes
     from sentemb.data.labelled import load_labelled
     from sentemb.data.sampling import stratified_sample
     from sentemb.report.figures import png_of
     from sentemb.report.maps import label_map_figure
 
     classifiers, seed = options.classifiers, options.seed
-    options.check(options.data, *classifiers)
+    options.check_picture(options.data, *classifiers)
     whole = load_labelled(options.data, **options.values("split", "data_dir"))
     texts = whole.select(stratified_sample(whole.labels, min(options.rows, len(whole)), seed=seed))
     panels = map_classes(classifiers, texts)

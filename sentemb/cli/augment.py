@@ -10,35 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sentemb.cli import options as opt
 from sentemb.cli.console import next_command, progress_bar, say
-from sentemb.cli.options import (
-    Columns,
-    DataDir,
-    Device,
-    Options,
-    OutputFile,
-    Overwrite,
-    Seed,
-    grouped,
-    split_columns,
-    split_numbers,
-    split_seeds,
-)
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
     from sentemb.augmentation import Decoding, Seq2SeqTranslator
 
 
-class Translation(Options):
+class _Translation(opt.Options):
     """Options of both verbs."""
 
     forward: str
     """Model that translates the texts into the pivot language: folder or hub id."""
     backward: str
     """Model that translates them back: folder or hub id."""
-    output: OutputFile
-    overwrite: Overwrite = False
+    output: opt.OutputFile
+    overwrite: opt.Overwrite = False
     source_language: str | None = None
     """Language of the texts, for multilingual models: a code of the model, such as en or eng_Latn."""
     pivot_language: str | None = None
@@ -47,37 +35,26 @@ class Translation(Options):
     """Text to put before every input of --forward, such as T5's 'translate English to German: '."""
     backward_prefix: str = ""
     """Text to put before every input of --backward."""
-    seed: Seed = 0
+    seed: opt.Seed = 0
     max_new_tokens: int = 256
     """Maximum length of a translation in tokens."""
     batch_size: int = 16
     """Texts per batch. Finished batches survive if the command is killed."""
     cache_dir: Path | None = None
     """Folder for finished translations. By default they lie next to the output until it is complete."""
-    device: Device = None
-    data_dir: DataDir = None
+    device: opt.Device = None
+    data_dir: opt.DataDir = None
 
-    def translators(
-        self, decoding: Decoding, texts: list[str]
-    ) -> tuple[Seq2SeqTranslator, Seq2SeqTranslator]:
+    def translators(self, decoding: Decoding, texts: list[str]) -> tuple[Seq2SeqTranslator, ...]:
         """Load both models, and warn of texts that are too long for the first."""
         from sentemb.augmentation import Seq2SeqTranslator
 
-        here, there = self.source_language, self.pivot_language
-        forward, backward = (
-            Seq2SeqTranslator(
-                model,
-                decoding=decoding,
-                source_language=source,
-                target_language=target,
-                prefix=prefix,
-                device=self.device,
-            )
-            for model, source, target, prefix in (
-                (self.forward, here, there, self.forward_prefix),
-                (self.backward, there, here, self.backward_prefix),
-            )
-        )
+        def load(model: str, source: str | None, target: str | None, prefix: str) -> Seq2SeqTranslator:
+            languages: Any = {"source_language": source, "target_language": target}
+            return Seq2SeqTranslator(model, decoding=decoding, **languages, prefix=prefix, device=self.device)
+
+        forward = load(self.forward, self.source_language, self.pivot_language, self.forward_prefix)
+        backward = load(self.backward, self.pivot_language, self.source_language, self.backward_prefix)
         if count := forward.count_too_long(texts):
             say(
                 f"{count:,} of {len(texts):,} texts are longer than the maximum input of {forward.name}; "
@@ -97,8 +74,20 @@ class Translation(Options):
         if self.cache_dir is None:
             shutil.rmtree(own, ignore_errors=True)
 
+    def write(self, columns: dict[str, list[Any]], data: str, **made: Any) -> None:
+        """Write the texts, and a manifest that says how they were made."""
+        from sentemb.data import describe_source
+        from sentemb.data.columns import write_table
 
-class _BackTranslation(Translation):
+        source = describe_source(data, data_dir=self.data_dir)
+        write_table(self.output, columns, {"source": source, **made})
+
+
+def _described(pair: tuple[Seq2SeqTranslator, ...]) -> dict[str, Any]:
+    return {role: one.describe() for role, one in zip(("forward", "backward"), pair, strict=True)}
+
+
+class _BackTranslation(_Translation):
     data: Annotated[str, typer.Argument()]
     """Texts: catalogue name, file, folder or hub id."""
     column: str | None = None
@@ -109,14 +98,14 @@ class _BackTranslation(Translation):
     """Sample at this temperature instead of using beam search."""
 
 
-@grouped
+@opt.grouped
 def back_translate(options: _BackTranslation) -> None:
     """Back-translate texts, to get positives for `sentemb train bt`. Run it again to resume after Ctrl-C.
 
     Repeated texts are kept and translated once. Texts whose translation is empty are skipped.
     """
-    from sentemb.data import describe_source, load_columns
-    from sentemb.data.columns import by_column, check_output, write_table
+    from sentemb.data import load_columns
+    from sentemb.data.columns import by_column, check_output
 
     # Before the models are loaded: a missing file or column must not cost a minute.
     data, column = options.data, options.column
@@ -126,32 +115,26 @@ def back_translate(options: _BackTranslation) -> None:
     from sentemb import augmentation
 
     decoding = augmentation.Decoding(**options.values("beams", "temperature", "seed", "max_new_tokens"))
-    pair = options.translators(decoding, texts)
-    with options.cache() as cache, progress_bar() as progress:
-        translations = augmentation.back_translate(
-            texts, *pair, cache=cache, batch_size=options.batch_size, progress=progress
-        )
-        counts = augmentation.count_back_translations(texts, translations)
-        kept = [both for both in zip(texts, translations, strict=True) if both[1]]
+    pair, size = options.translators(decoding, texts), options.batch_size
+    with options.cache() as cache, progress_bar() as bar:
+        back = augmentation.back_translate(texts, *pair, cache=cache, batch_size=size, progress=bar)
+        counts = augmentation.count_back_translations(texts, back)
+        kept = [both for both in zip(texts, back, strict=True) if both[1]]
         if not kept:
             raise InputError(
                 f"all translations of {data} are empty",
                 "check that --forward and --backward are translation models for this language pair",
             )
-        made = {
-            "source": describe_source(data, data_dir=options.data_dir),
-            **_described(*pair),
-            "counts": counts._asdict(),
-        }
-        write_table(options.output, by_column(augmentation.PAIR_COLUMNS, kept), made)
+        columns = by_column(augmentation.PAIR_COLUMNS, kept)
+        options.write(columns, data, **_described(pair), counts=counts._asdict())
     typer.echo(f"{options.output}: {len(kept):,} rows; {counts}")
     next_command("train", "bt", "--data", options.output, "--output", "FOLDER")
 
 
-class _NoisyCopies(Translation):
+class _NoisyCopies(_Translation):
     data: Annotated[str, typer.Argument()]
     """Labelled texts: catalogue name or file."""
-    columns: Columns = None
+    columns: opt.Columns = None
     temperatures: str = "0.3,0.5,0.7,0.9"
     """Sampling temperatures. The defaults are the paper's."""
     copies: int = 3
@@ -160,7 +143,7 @@ class _NoisyCopies(Translation):
     """Copy only the rows that the experiment `noise` samples with these seeds, such as 0,1,2."""
 
 
-@grouped
+@opt.grouped
 def noisy_copies(options: _NoisyCopies) -> None:
     """Sample noisy copies of labelled rows by back-translation, for the experiment `noise` (SCL).
 
@@ -168,53 +151,38 @@ def noisy_copies(options: _NoisyCopies) -> None:
     only the rows that the experiment uses are translated, about 1,000 of a large set. Run the command again
     to resume after Ctrl-C.
     """
-    from sentemb.data import describe_source
-    from sentemb.data.columns import check_output, write_table
+    from sentemb.data.columns import check_output
     from sentemb.data.sampling import read_originals
 
     data, copies = options.data, options.copies
     check_output(options.output, [data], overwrite=options.overwrite, cache=options.cache_dir)
-    levels = [float(level) for level in split_numbers("temperatures", options.temperatures)]
-    chosen = None if options.seeds is None else _drawn(data, split_seeds(options.seeds), options.data_dir)
-    rows = read_originals(data, split_columns(options.columns), only=chosen, data_dir=options.data_dir)
+    levels = [float(level) for level in opt.split_numbers("temperatures", options.temperatures)]
+    chosen = None if options.seeds is None else _drawn(data, opt.split_seeds(options.seeds), options.data_dir)
+    rows = read_originals(data, opt.split_columns(options.columns), only=chosen, data_dir=options.data_dir)
     from sentemb import augmentation
 
-    decodings = [
-        augmentation.Decoding(temperature=level, **options.values("seed", "max_new_tokens"))
-        for level in levels
-    ]
+    given = options.values("seed", "max_new_tokens")
+    decodings = [augmentation.Decoding(temperature=level, **given) for level in levels]
     pair = options.translators(decodings[0], [text for row in rows.values() for text in row])
     copied: dict[str, list[Any]] = {}
     made: dict[str, Any] = {}
-    with options.cache() as cache, progress_bar() as progress:
+    with options.cache() as cache, progress_bar() as bar:
+        shared: Any = {"copies": copies, "cache": cache, "batch_size": options.batch_size, "progress": bar}
         for level, decoding in zip(levels, decodings, strict=True):
-            sampling = [translator.with_decoding(decoding) for translator in pair]
-            found = augmentation.noisy_copies(
-                rows,
-                *sampling,
-                temperature=level,
-                copies=copies,
-                cache=cache,
-                batch_size=options.batch_size,
-                progress=progress,
-            )
+            sampling = tuple(translator.with_decoding(decoding) for translator in pair)
+            found = augmentation.noisy_copies(rows, *sampling, temperature=level, **shared)
             for name, values in found.columns.items():
                 copied.setdefault(name, []).extend(values)
-            made[f"{level:g}"] = {**_described(*sampling), "counts": found.counts._asdict()}
+            made[f"{level:g}"] = {**_described(sampling), "counts": found.counts._asdict()}
             typer.echo(f"temperature {level:g}: {found.counts}")
             if found.incomplete:
                 say(
                     f"{found.incomplete:,} rows have fewer than {copies} distinct copies; raise --copies to "
                     "have spare ones"
                 )
-        source = describe_source(data, data_dir=options.data_dir)
-        write_table(options.output, copied, {"source": source, "temperatures": made})
+        options.write(copied, data, temperatures=made)
     typer.echo(f"{options.output}: {len(copied['index']):,} copies of {len(rows):,} rows")
     next_command("experiment", "noise", "--data", f"copies.{data}={options.output}", "--output", "FOLDER")
-
-
-def _described(forward: Seq2SeqTranslator, backward: Seq2SeqTranslator) -> dict[str, Any]:
-    return {"forward": forward.describe(), "backward": backward.describe()}
 
 
 def _drawn(data: str, seeds: tuple[int, ...], data_dir: Path | None) -> set[int]:

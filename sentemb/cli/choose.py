@@ -9,21 +9,8 @@ import typer
 from pydantic import Field
 
 from sentemb._commands import format_command
-from sentemb.cli.console import also_command, next_command, next_step, progress_bar, propose_fit, say, show
-from sentemb.cli.options import (
-    DEFAULT_ENCODER,
-    DOCUMENTS,
-    EncoderOptions,
-    Markdown,
-    Overwrite,
-    Seed,
-    TextColumn,
-    TitleColumn,
-    bundled_models,
-    flags,
-    grouped,
-    split_names,
-)
+from sentemb.cli import options as opt
+from sentemb.cli.console import also_command, next_command, next_step, progress_bar, say, show
 
 if TYPE_CHECKING:
     from sentemb.evaluation.choosing import Choice
@@ -31,11 +18,11 @@ if TYPE_CHECKING:
 _EXAMPLE_LENGTH = 100
 
 
-class _Options(EncoderOptions):
-    systems: Annotated[list[str], typer.Argument(autocompletion=bundled_models)]
+class _Options(opt.EncoderOptions):
+    systems: Annotated[list[str], typer.Argument(autocompletion=opt.bundled_models)]
     """Model: folder, hub id, bundled model or word-vector file in GloVe format. Also bm25, hybrid:MODEL,
     hybrid-rrf:MODEL, and with --judged hybrid-fitted:MODEL. With --pairs only encoders."""
-    texts: str | None = Field(None, description=DOCUMENTS)
+    texts: str | None = Field(None, description=opt.DOCUMENTS)
     query_log: str | None = None
     """File with real queries of your users, one per line. Generated queries are weighted to resemble them."""
     judged: str | None = None
@@ -43,8 +30,8 @@ class _Options(EncoderOptions):
     systems on their own."""
     pairs: Path | None = None
     """File of scored pairs (two texts and a score per row), to rank by similarity instead of search."""
-    text_column: TextColumn = None
-    title_column: TitleColumn = None
+    text_column: opt.TextColumn = None
+    title_column: opt.TitleColumn = None
     queries: int | None = Field(None, ge=20)
     """Number of queries to generate of each kind. Default: 300."""
     documents: int | None = Field(None, ge=20)
@@ -56,21 +43,21 @@ class _Options(EncoderOptions):
     """Number of bootstrap resamples of queries or pairs, for tests and intervals."""
     confidence: float | None = None
     """Confidence level of the intervals. Default: 0.8 for predictions, 0.95 otherwise."""
-    seed: Seed = 0
-    output: Annotated[Path | None, typer.Option("--output", "-o")] = None
+    seed: opt.Seed = 0
+    output: opt.NewFile = None
     """JSON file with all numbers, including the comparison of every two systems."""
-    overwrite: Overwrite = False
-    markdown: Markdown = False
+    overwrite: opt.Overwrite = False
+    markdown: opt.Markdown = False
 
 
-@grouped
+@opt.grouped
 def choose(options: _Options) -> None:
     """Rank encoders, bm25 and hybrid:MODEL for your documents, without labels.
 
     sentemb generates queries from your documents, scores every system on them, and predicts the differences
     on real queries, with intervals. 20 to 50 queries with qrels (--judged) make the prediction more precise.
     """
-    from sentemb._files import refuse_existing, refuse_unusable_output, write_json
+    from sentemb._files import write_json
     from sentemb.encoding.resolve import check_address
     from sentemb.evaluation.choosing import choose as choose_among
     from sentemb.evaluation.environment import command_line
@@ -78,11 +65,8 @@ def choose(options: _Options) -> None:
     from sentemb.modules.loading import check_options
     from sentemb.report.results import choice_table
 
-    systems, texts, judged, output = options.systems, options.texts, options.judged, options.output
-    if output is not None:
-        inputs = [texts, options.query_log, judged, options.pairs, *systems]
-        refuse_unusable_output(output, inputs, cache=options.cache_dir)
-        refuse_existing(output, overwrite=options.overwrite)
+    systems, texts, judged = options.systems, options.texts, options.judged
+    options.check_output(texts, options.query_log, judged, options.pairs, *systems)
     check_options(options.pooling, options.device)
     for model in filter(None, map(model_of, systems)):
         check_address(model, data_dir=options.data_dir)
@@ -94,7 +78,7 @@ def choose(options: _Options) -> None:
             **options.values("seed", "draws", "confidence", "data_dir"),
             count=options.queries,
             most=options.documents,
-            leaks=() if options.leaks == "none" else split_names(options.leaks),
+            leaks=() if options.leaks == "none" else opt.split_names(options.leaks),
             load=options.load,
             command=command_line(),
             progress=bar,
@@ -110,36 +94,34 @@ def choose(options: _Options) -> None:
     if choice.advice is not None:
         typer.echo(f"Evidence: {choice.advice.sentence()}.")
     typer.echo(f"Verdict: {choice.verdict()}.")
-    if output is not None:  # last: a disk that is full costs no verdict
-        write_json(output, choice.to_json())
+    if options.output is not None:  # last: a disk that is full costs no verdict
+        write_json(options.output, choice.to_json())
     _propose(choice, judged if texts is None and judged and Path(judged).is_dir() else texts, options)
 
 
 def _propose(choice: Choice, source: str | None, options: _Options) -> None:
     """Print the commands that use the best system, and before them those that may find a better one."""
     from sentemb.adaptation.held_out import FEWEST_DOCUMENTS
+    from sentemb.cli.index import propose_fit
     from sentemb.evaluation.retrieval.hybrid import PREFIXES
     from sentemb.evaluation.retrieval.named import model_of
     from sentemb.evaluation.retrieval.searchers import BM25
 
     best = choice.best.given
-    models = [model_of(best), *(model_of(one.given) for one in choice.candidates)]
+    models = map(model_of, (best, *(one.given for one in choice.candidates)))
     model = next(filter(None, models), None)
     if source is None:
-        next_command("serve", model or DEFAULT_ENCODER)
+        next_command("serve", model or opt.DEFAULT_ENCODER)
         return
     reading = options.flags("text_column", "title_column", "data_dir", "pooling")
     # Word vectors, which are a file, are not adapted.
     if model is not None and not Path(model).is_file() and choice.documents >= FEWEST_DOCUMENTS:
         adapt = ("adapt", source, *reading, "--base", model, "--output", "FOLDER")
         also_command(*adapt, comment="may improve this encoder for your documents, without labels")
-    mode = "keyword" if best == BM25 else "hybrid" if best.startswith(tuple(PREFIXES)) else "dense"
-    equal = [one for one in choice.candidates if one.place == choice.best.place]
-    if mode == "hybrid" or len(equal) > 1:
+    mode = "keyword" if best == BM25 else "hybrid" if best.startswith(tuple(PREFIXES)) else None
+    if mode == "hybrid" or sum(one.place == choice.best.place for one in choice.candidates) > 1:
         propose_fit("index")
     named = [] if model is None or mode == "keyword" else [*options.flags("max_length"), "--model", model]
-    search = flags(mode=None if mode == "dense" else mode)
-    next_step(
-        f"{format_command('index', 'build', source, *reading, *named, '--output', 'index')} && "
-        f"{format_command('index', 'search', 'index', 'your question', *search)}"
-    )
+    build = format_command("index", "build", source, *reading, *named, "--output", "index")
+    search = format_command("index", "search", "index", "your question", *opt.flags(mode=mode))
+    next_step(f"{build} && {search}")

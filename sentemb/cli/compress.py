@@ -9,22 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import Field
 
+from sentemb.cli import options as opt
 from sentemb.cli.console import next_command, progress_bar, say, show
-from sentemb.cli.options import (
-    DOCUMENTS,
-    DataDir,
-    Markdown,
-    MaxLength,
-    Options,
-    Overwrite,
-    Pooling,
-    Seed,
-    TextColumn,
-    TitleColumn,
-    bundled_models,
-    grouped,
-    split_names,
-)
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,15 +20,16 @@ if TYPE_CHECKING:
     from sentemb.report.table import Table
 
 _MEGA = 1e6
+_DELTA = ("95 %", "p")
 _CALIBRATED = ("int8-", "layers-")  # prefixes of variants that depend on the calibration texts
 
 
-class _Options(Options):
-    model: Annotated[str, typer.Argument(autocompletion=bundled_models)]
+class _Options(opt.Options):
+    model: Annotated[str, typer.Argument(autocompletion=opt.bundled_models)]
     """Model to compress: folder, hub id or bundled model."""
-    texts: str = Field(description=DOCUMENTS)
-    text_column: TextColumn = None
-    title_column: TitleColumn = None
+    texts: str = Field(description=opt.DOCUMENTS)
+    text_column: opt.TextColumn = None
+    title_column: opt.TitleColumn = None
     sets: str | None = None
     """STS sets or your own files of scored pairs, separated by commas. The default is the dev split of STS-B,
     if it is available."""
@@ -58,15 +45,15 @@ class _Options(Options):
     """Points of STS or NDCG@10 that a written variant may lose."""
     record: Path | None = None
     """JSON file for all numbers."""
-    overwrite: Overwrite = False
-    seed: Seed = 0
-    pooling: Pooling = None
-    max_length: MaxLength = None
-    data_dir: DataDir = None
-    markdown: Markdown = False
+    overwrite: opt.Overwrite = False
+    seed: opt.Seed = 0
+    pooling: opt.Pooling = None
+    max_length: opt.MaxLength = None
+    data_dir: opt.DataDir = None
+    markdown: opt.Markdown = False
 
 
-@grouped
+@opt.grouped
 def compress(options: _Options) -> None:
     """Measure smaller variants of a model on your own documents, and write one.
 
@@ -74,7 +61,7 @@ def compress(options: _Options) -> None:
     quantized vectors, and an int8 table for static models. The table lists their size, their speed, and their
     quality drop on scored pairs and on queries generated from your documents.
     """
-    from sentemb._files import refuse_existing, refuse_unusable_output, write_json
+    from sentemb._files import refuse_unusable_output, write_json
     from sentemb.compression import QualityDropError, divide_documents
     from sentemb.compression import compress as run
     from sentemb.data.documents import read_unique_documents
@@ -84,14 +71,13 @@ def compress(options: _Options) -> None:
     from sentemb.modules.cards import base_terms, public_name
 
     model, texts, output, record = options.model, options.texts, options.output, options.record
-    inputs = [model, texts, options.student, *split_names(options.sets or "")]
+    inputs = [model, texts, options.student, *opt.split_names(options.sets or "")]
     if (options.write is None) != (output is None):
         raise InputError("--write and --output need each other", "pass --write VARIANT --output FOLDER")
     if output is not None:
         refuse_unusable_output(output, inputs)
     if record is not None:
-        refuse_unusable_output(record, inputs)
-        refuse_existing(record, overwrite=options.overwrite)
+        options.check_output(*inputs, output=record)
     documents = read_unique_documents(texts, **options.values("text_column", "title_column", "data_dir"))
     parts = divide_documents(documents, seed=options.seed)
     tasks = generate_queries(parts.evaluation, count=150, most=len(parts.evaluation), seed=options.seed)
@@ -115,7 +101,7 @@ def compress(options: _Options) -> None:
                 parts.calibration,
                 pairs=pairs,
                 tasks=tasks,
-                only=split_names(options.only or ""),
+                only=opt.split_names(options.only or ""),
                 wanted=options.write,
                 **options.values(
                     "student", "output", "overwrite", "tolerance", "pooling", "max_length", "seed"
@@ -143,7 +129,7 @@ def _pairs(options: _Options) -> list[ScoredPairs]:
     from sentemb.evaluation.sts import load_sets
 
     if options.sets is not None:
-        return load_sets(split_names(options.sets), data_dir=options.data_dir)
+        return load_sets(opt.split_names(options.sets), data_dir=options.data_dir)
     if (found := stsb_dev(options.data_dir)) is not None:
         return [found]
     fetch = shlex.join(["sentemb", "data", "fetch", "stsb", *options.flags("data_dir")])
@@ -152,6 +138,8 @@ def _pairs(options: _Options) -> list[ScoredPairs]:
 
 
 def _table(model: str, found: Compressed, shared: int) -> Table:
+    from sentemb.compression.variants import CALIBRATION_TEXTS
+    from sentemb.compression.write import EVALUATION_DOCUMENTS
     from sentemb.report.table import Table
 
     reports = found.reports
@@ -159,39 +147,24 @@ def _table(model: str, found: Compressed, shared: int) -> Table:
     for row in reports.rows:
         cells = (f"{row.bytes / _MEGA:.1f}", f"{row.vector_bytes:,}", f"{row.speed:,.0f}")
         rows.append((row.name, *cells, *_cells(row.sts), *_cells(row.ndcg), "*" if row.best else ""))
-    delta = ("95 %", "p")
-    rows += [(name, *["–"] * (len(rows[0]) - 2), "") for names in found.missing for name in names.split(", ")]
-    return Table(
-        title=f"Smaller variants of {model}",
-        header=("variant", "MB", "bytes/vector", "texts/s", "ΔSTS", *delta, "ΔNDCG@10", *delta, "best"),
-        rows=tuple(rows),
-        notes=(
-            *(f"{name}: {meaning}" for name, meaning in found.meanings.items()),
-            "Δ: difference from the model in points. STS: Spearman on "
-            f"{', '.join(reports.pairs) or 'no pairs'}. "
-            f"NDCG@10: queries generated from the documents, {', '.join(reports.tasks) or 'none'}",
-            f"texts/s: measured on {reports.texts:,} of the documents, interleaved. best: no other row is as "
-            "good "
-            "or better in every column",
-            *_note_on(shared, found),
-            *(f"{names} skipped: {reason}" for names, reason in found.missing.items()),
-        ),
-    )
-
-
-def _note_on(shared: int, found: Compressed) -> list[str]:
-    """Return a note if variants are evaluated on documents that they were calibrated on."""
-    from sentemb.compression.variants import CALIBRATION_TEXTS
-    from sentemb.compression.write import EVALUATION_DOCUMENTS
-
-    calibrated = any(name.startswith(_CALIBRATED) for name in found.meanings)
-    if not shared or not found.reports.tasks or not calibrated:
-        return []
-    return [
-        f"{shared:,} of the documents that calibrated int8 and layers are also searched, so their ΔNDCG@10 "
-        f"may be too optimistic; pass at least {EVALUATION_DOCUMENTS + CALIBRATION_TEXTS:,} documents to "
-        "avoid this"
+    rows += [(name, *["–"] * 9, "") for names in found.missing for name in names.split(", ")]
+    notes = [f"{name}: {meaning}" for name, meaning in found.meanings.items()]
+    notes += [
+        "Δ: difference from the model in points. STS: Spearman on "
+        f"{', '.join(reports.pairs) or 'no pairs'}. "
+        f"NDCG@10: queries generated from the documents, {', '.join(reports.tasks) or 'none'}",
+        f"texts/s: measured on {reports.texts:,} of the documents, interleaved. best: no other row is as "
+        "good or better in every column",
     ]
+    if shared and reports.tasks and any(name.startswith(_CALIBRATED) for name in found.meanings):
+        notes.append(
+            f"{shared:,} of the documents that calibrated int8 and layers are also searched, so their "
+            f"ΔNDCG@10 may be too optimistic; pass at least {EVALUATION_DOCUMENTS + CALIBRATION_TEXTS:,} "
+            "documents to avoid this"
+        )
+    notes += [f"{names} skipped: {reason}" for names, reason in found.missing.items()]
+    header = ("variant", "MB", "bytes/vector", "texts/s", "ΔSTS", *_DELTA, "ΔNDCG@10", *_DELTA, "best")
+    return Table(f"Smaller variants of {model}", header, tuple(rows), tuple(notes))
 
 
 def _cells(one: Difference | None) -> tuple[str, str, str]:

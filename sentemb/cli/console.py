@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -54,14 +54,6 @@ def next_command(*words: object, comment: str = "") -> None:
 def also_command(*words: object, comment: str) -> None:
     """Print another command that may help, before the one to type next."""
     say(f"also: {format_command(*words)}  # {comment}")
-
-
-def propose_fit(folder: object) -> None:
-    """Propose to fit hybrid search to queries with qrels, which an index folder can be given at any time."""
-    also_command(
-        *("index", "fit", folder, "--queries", "queries.jsonl", "--qrels", "qrels.tsv"),
-        comment="20 of your own queries with their relevant documents improve hybrid search",
-    )
 
 
 @contextlib.contextmanager
@@ -134,22 +126,16 @@ def show(table: Table, *, markdown: bool = False, marked: Marked | None = None) 
 
 def _blocks(table: Table, width: int) -> Iterator[Sequence[int]]:
     """Yield the columns of each block: the names, and the numbers that fit next to them."""
-    widths = [
-        max(len(line) for cell in column for line in printable(cell).split("\n"))
-        for column in zip(table.header, *table.rows, strict=True)
-    ]
-    names = range(table.names)
-    taken = min(sum(widths[: table.names]) + _GAP * table.names, int(_NAMES * width))
+    columns = zip(table.header, *table.rows, strict=True)
+    widths = [max(len(line) for cell in cells for line in printable(cell).split("\n")) for cells in columns]
+    room = width - min(sum(widths[: table.names]) + _GAP * table.names, int(_NAMES * width))
     block: list[int] = []
-    free = width - taken
     for column in range(table.names, len(widths)):
-        needed = widths[column] + _GAP
-        if block and needed > free:
-            yield [*names, *block]
-            block, free = [], width - taken
+        if block and sum(widths[one] + _GAP for one in (*block, column)) > room:
+            yield [*range(table.names), *block]
+            block = []
         block.append(column)
-        free -= needed
-    yield [*names, *block]
+    yield [*range(table.names), *block]
 
 
 def _rich(table: Table, columns: Sequence[int], marked: Marked) -> RichTable:
@@ -158,23 +144,19 @@ def _rich(table: Table, columns: Sequence[int], marked: Marked) -> RichTable:
 
     printed = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
     for column in columns:
-        holds_names = column < table.names
-        printed.add_column(
-            printable(table.header[column]),
-            justify="left" if holds_names else "right",
-            overflow="fold",
-            no_wrap=not holds_names,
-        )
+        name, is_name = printable(table.header[column]), column < table.names
+        justify: Literal["left", "right"] = "left" if is_name else "right"
+        printed.add_column(name, justify=justify, overflow="fold", no_wrap=not is_name)
     group = ""
     for number, row in enumerate(table.rows):
         if table.groups and table.groups[number] != group:
             group = table.groups[number]
             printed.add_row(Text(printable(group), style="italic"))
-        styles = ["bold" if (number, column) in table.best else "" for column in columns]
-        cells = [
-            Text.assemble(*_parts(row[column], marked.get((number, column), ())), style=style)
-            for column, style in zip(columns, styles, strict=True)
-        ]
+        cells = []
+        for column in columns:
+            style = "bold" if (number, column) in table.best else ""
+            parts = _parts(row[column], marked.get((number, column), ()))
+            cells.append(Text.assemble(*parts, style=style))
         printed.add_row(*cells)
     return printed
 

@@ -6,12 +6,14 @@ from typing import Annotated
 
 import typer
 
+from sentemb.cli import options as opt
 from sentemb.cli.console import next_command, say, show
-from sentemb.cli.options import AllowCountMismatch, DataDir
 from sentemb.errors import InputError
 
+_UNSET = ("the data folder is not set", "pass --data-dir FOLDER or set SENTEMB_DATA")
 
-def list_entries(data_dir: DataDir = None) -> None:
+
+def list_entries(data_dir: opt.DataDir = None) -> None:
     """List the data sets of the catalogue and their location."""
     from sentemb.data.catalogue import SPLITS, entries
     from sentemb.data.locate import find, resolve_data_dir
@@ -26,7 +28,7 @@ def list_entries(data_dir: DataDir = None) -> None:
         here = str(place).removeprefix(f"{root}/") if place else "no"
         table.append((entry.name, entry.kind, here, rows or "not counted"))
     title = f"Data sets (data folder: {root or 'not set'})"
-    show(Table(title=title, header=("name", "kind", "here", "rows"), rows=tuple(table), names=3))
+    show(Table(title, ("name", "kind", "here", "rows"), tuple(table), names=3))
 
 
 def info(name: Annotated[str, typer.Argument(help="Name of a data set, as in `sentemb data list`.")]) -> None:
@@ -61,22 +63,21 @@ def info(name: Annotated[str, typer.Argument(help="Name of a data set, as in `se
         typer.echo(f"\n{entry.citation}")
 
 
+_FETCHED = "Names of data sets as in `sentemb data list`, or of families: sts17, sts22, ..."
+_VERIFIED = "Names of data sets. The default is all in the data folder."
+
+
 def fetch(
-    names: Annotated[
-        list[str],
-        typer.Argument(
-            help="Names of data sets as in `sentemb data list`, or of families: sts17, sts22, ..."
-        ),
-    ],
-    data_dir: DataDir = None,
-    allow_count_mismatch: AllowCountMismatch = False,
+    names: Annotated[list[str], typer.Argument(help=_FETCHED)],
+    data_dir: opt.DataDir = None,
+    allow_count_mismatch: opt.AllowCountMismatch = False,
 ) -> None:
     """Download data sets from the hub into the data folder."""
     from sentemb.data.catalogue import expand, get
     from sentemb.data.fetch import fetch as fetch_set
 
     if data_dir is None:
-        raise InputError("the data folder is not set", "pass --data-dir FOLDER or set SENTEMB_DATA")
+        raise InputError(*_UNSET)
     for name in expand(names):
         entry = get(name)
         if entry.hub_id and entry.revision is None:
@@ -86,10 +87,7 @@ def fetch(
 
 
 def verify(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Names of data sets. The default is all in the data folder.")
-    ] = None,
-    data_dir: DataDir = None,
+    names: Annotated[list[str] | None, typer.Argument(help=_VERIFIED)] = None, data_dir: opt.DataDir = None
 ) -> None:
     """Check the row counts of the data sets in the data folder. Exits with 2 if a count differs."""
     from sentemb.data.catalogue import entries, expand, get
@@ -98,19 +96,14 @@ def verify(
 
     root = resolve_data_dir(data_dir)
     if root is None:
-        raise InputError("the data folder is not set", "pass --data-dir FOLDER or set SENTEMB_DATA")
+        raise InputError(*_UNSET)
     chosen = [get(name) for name in expand(names)] if names else [e for e in entries() if find(e, root)]
     if not chosen:
-        raise InputError(
-            f"{root} does not contain any data set of the catalogue",
-            "download one with `sentemb data fetch NAME`",
-        )
+        hint = "download one with `sentemb data fetch NAME`"
+        raise InputError(f"{root} does not contain any data set of the catalogue", hint)
     counts = [counted for entry in chosen for counted in count(entry, root)]
     for counted in counts:
         typer.echo(str(counted))
-    wrong = sorted({counted.name for counted in counts if counted.problem})
-    if wrong:
-        raise InputError(
-            f"row counts differ from the catalogue: {', '.join(wrong)}",
-            "download complete copies with `sentemb data fetch`",
-        )
+    if wrong := sorted({counted.name for counted in counts if counted.problem}):
+        hint = "download complete copies with `sentemb data fetch`"
+        raise InputError(f"row counts differ from the catalogue: {', '.join(wrong)}", hint)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from sentemb.cli import options as opt
 from sentemb.cli.console import next_command, say, show
-from sentemb.cli.options import Markdown, bundled_models
 
 if TYPE_CHECKING:
     from sentemb.report.table import Table
@@ -21,19 +22,14 @@ _SETTINGS = (
     *("MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY"),
 )
 _MODELS = ("static-mini", "sg-bert-mini")
+_CHECKED = typer.Argument(
+    help="Models to check: bundled models, folders or hub ids.",
+    autocompletion=opt.bundled_models,
+    show_default=" ".join(_MODELS),
+)
 
 
-def doctor(
-    models: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Models to check: bundled models, folders or hub ids.",
-            autocompletion=bundled_models,
-            show_default=" ".join(_MODELS),
-        ),
-    ] = None,
-    markdown: Markdown = False,
-) -> None:
+def doctor(models: Annotated[list[str] | None, _CHECKED] = None, markdown: opt.Markdown = False) -> None:
     """Show versions, processor and kernels, and check that vectors do not depend on their batch.
 
     A text should have the same vector, to the last bit, alone and in any batch, with any number of threads.
@@ -41,7 +37,11 @@ def doctor(
     is checked here. Exits with 1 if a vector differs.
     """
     from sentemb._machine import cores, describe_processor, memory_gib
+    from sentemb.data.bundled_text import bundled_sentences
+    from sentemb.encoding import load_encoder
+    from sentemb.encoding.rows import compare_batches
     from sentemb.evaluation.environment import library_versions
+    from sentemb.report.table import Table
 
     memory = memory_gib()
     size = "" if memory is None else f", {memory:g} GiB of memory"
@@ -49,9 +49,22 @@ def doctor(
     typer.echo(f"processor: {describe_processor()}")
     typer.echo(f"versions: {', '.join(f'{name} {version}' for name, version in library_versions().items())}")
     show(_kernels(), markdown=markdown)
-    table, holds = _checked(models or list(_MODELS))
-    show(table, markdown=markdown)
-    if not holds:
+    sentences = bundled_sentences()
+    texts = [*sentences[:48], *(" ".join(sentences[start : start + 4]) for start in range(0, 48, 4)), "", "a"]
+    rows, changed = [], 0
+    precisions: tuple[Literal["float32", "reduced"], ...] = ("float32", "reduced")
+    for model, precision in product(models or _MODELS, precisions):
+        encoder = load_encoder(model, precision=precision)
+        differing, largest = compare_batches(encoder, texts)
+        changed += differing
+        verdict = f"identical alone and in a batch ({len(texts)} texts)"
+        if differing:
+            verdict = f"{differing} of {len(texts)} texts depend on the batch, by up to {largest:.1g}"
+        kernel = str(encoder.describe().get("linear_kernel", "–"))
+        rows.append((encoder.name, precision, kernel, verdict))
+    header = ("model", "precision", "kernel", "vectors")
+    show(Table("Vectors alone and in a batch", header, tuple(rows), names=4), markdown=markdown)
+    if changed:
         say(
             "the last bits of a text's vector depend on the batch on this machine: results agree only up to "
             "rounding"
@@ -72,7 +85,7 @@ def _kernels() -> Table:
     rows = [("torch", torch.backends.cpu.get_cpu_capability(), str(torch.get_num_threads()))]
     for library in threadpool_info():
         kind = str(library.get("architecture") or library["internal_api"])
-        rows.append((f"{Path(library['filepath']).name}", kind, str(library["num_threads"])))
+        rows.append((Path(library["filepath"]).name, kind, str(library["num_threads"])))
     waiting = ", ".join(f"{name}={os.environ[name]}" for name in _SETTINGS if name in os.environ)
     notes = (
         f"packed linear layers (oneDNN): {'yes' if processor.packs and processor.avx512 else 'no'}; "
@@ -80,28 +93,3 @@ def _kernels() -> Table:
         f"environment variables: {waiting or 'none set'}",
     )
     return Table("Kernels", ("library", "instructions", "threads"), tuple(rows), notes, names=2)
-
-
-def _checked(models: list[str]) -> tuple[Table, bool]:
-    """Compare vectors alone and in batches for each model in each precision."""
-    from sentemb.data.bundled_text import bundled_sentences
-    from sentemb.encoding import load_encoder
-    from sentemb.encoding.rows import compare_batches
-    from sentemb.report.table import Table
-
-    sentences = bundled_sentences()
-    texts = [*sentences[:48], *(" ".join(sentences[start : start + 4]) for start in range(0, 48, 4)), "", "a"]
-    rows, holds = [], True
-    for model in models:
-        for precision in ("float32", "reduced"):
-            encoder = load_encoder(model, precision=precision)
-            changed, largest = compare_batches(encoder, texts)
-            holds = holds and not changed
-            verdict = f"identical alone and in a batch ({len(texts)} texts)"
-            if changed:
-                verdict = f"{changed} of {len(texts)} texts depend on the batch, by up to {largest:.1g}"
-            kernel = str(encoder.describe().get("linear_kernel", "–"))
-            rows.append((encoder.name, precision, kernel, verdict))
-    return Table(
-        "Vectors alone and in a batch", ("model", "precision", "kernel", "vectors"), tuple(rows), names=4
-    ), holds

@@ -13,35 +13,24 @@ from pydantic import Field
 
 from sentemb._files import refuse_unusable_output
 from sentemb._uris import local_path
+from sentemb.cli import options as opt
 from sentemb.cli.console import next_command, progress_bar, say
-from sentemb.cli.options import (
-    DEFAULT_ENCODER,
-    EncoderOptions,
-    IdColumn,
-    Named,
-    OutputFolder,
-    TextColumn,
-    TitleColumn,
-    grouped,
-)
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
-    from sentemb.encoding.shards import Row
     from sentemb.encoding.workers import Pool
-    from sentemb.search import Document
 
 _LINES = {".txt", ".csv", ".tsv", ".jsonl"}
 
 
-class _Options(EncoderOptions):
+class _Options(opt.EncoderOptions):
     data: Annotated[str, typer.Argument()]
     """Documents: file, folder, URI, hub id or catalogue name."""
-    output: OutputFolder
-    model: Named = DEFAULT_ENCODER
-    text_column: TextColumn = None
-    title_column: TitleColumn = None
-    id_column: IdColumn = None
+    output: opt.OutputFolder
+    model: opt.Named = opt.DEFAULT_ENCODER
+    text_column: opt.TextColumn = None
+    title_column: opt.TitleColumn = None
+    id_column: opt.IdColumn = None
     workers: int | None = Field(None, ge=1, le=256)
     """Number of processes that share the cores, or of Ray actors. Default: 1, or one per CPU of the Ray
     cluster."""
@@ -55,7 +44,7 @@ class _Options(EncoderOptions):
     """Number of rows per shard."""
 
 
-@grouped
+@opt.grouped
 def encode(options: _Options) -> None:
     """Encode a corpus of any size into a folder of shards. Run the same command again to resume.
 
@@ -64,9 +53,14 @@ def encode(options: _Options) -> None:
     """
     data, output = options.data, options.output
     refuse_unusable_output(output, [data, options.model], cache=options.cache_dir)
-    from sentemb.encoding.shards import encode_shards
+    from sentemb.encoding.shards import Row, encode_shards
     from sentemb.modules.cards import public_name
-    from sentemb.search import read_documents
+    from sentemb.search import Document, read_documents
+
+    def rows(documents: Iterator[Document]) -> Iterator[Row]:
+        for position, one in enumerate(documents):
+            identifier = position if one.id is None else one.id
+            yield Row(identifier, one.text, one.metadata, one.location or f"row {position}")
 
     pool = _pool(options)
     documents = read_documents(data, **options.values("text_column", "title_column", "id_column", "data_dir"))
@@ -76,7 +70,7 @@ def encode(options: _Options) -> None:
     began = time.monotonic()
     with progress_bar() as bar:
         found = encode_shards(
-            _rows(itertools.chain(first, documents)),
+            rows(itertools.chain(first, documents)),
             output,
             options.arguments(options.model),
             source=public_name(data),
@@ -106,31 +100,18 @@ def _pool(options: _Options) -> Pool | None:
     from sentemb.encoding.cluster import ray_pool
 
     if options.device not in (None, "cpu"):
-        raise InputError(
-            f"--device {options.device} does not work with --ray, which encodes on CPUs", "remove --device"
-        )
+        why = f"--device {options.device} does not work with --ray, which encodes on CPUs"
+        raise InputError(why, "remove --device")
     if options.cache_dir is not None:
         raise InputError("--cache-dir does not work with --ray", "remove one of the two options")
     return ray_pool(options.ray, options.workers)
 
 
-def _rows(documents: Iterator[Document]) -> Iterator[Row]:
-    """Yield documents as rows. A document without an id gets its position."""
-    from sentemb.encoding.shards import Row
-
-    for position, document in enumerate(documents):
-        identifier = position if document.id is None else document.id
-        yield Row(identifier, document.text, document.metadata, document.location or f"row {position}")
-
-
 def _estimated(path: Path) -> int:
     """Return the number of lines of text files; 0 for other formats."""
     files = [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]
-    if not files or any(one.suffix not in _LINES for one in files):
-        return 0
     count = 0
-    for one in files:
+    for one in files if all(one.suffix in _LINES for one in files) else ():
         with one.open("rb") as file:
-            while piece := file.read(1 << 20):
-                count += piece.count(b"\n")
+            count += sum(piece.count(b"\n") for piece in iter(lambda: file.read(1 << 20), b""))
     return count

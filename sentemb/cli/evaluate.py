@@ -5,21 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
+from sentemb.cli import options as opt
 from sentemb.cli.console import next_command, next_step, say, show
-from sentemb.cli.options import (
-    EvaluationOptions,
-    Markdown,
-    Models,
-    bundled_models,
-    grouped,
-    split_names,
-    split_seeds,
-)
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,11 +21,19 @@ if TYPE_CHECKING:
     from sentemb.evaluation.runner import EvaluationResult
     from sentemb.evaluation.schema import Record
 
-Loaded = TypeVar("Loaded", bound="TextEncoder | Searcher")
+Result = TypeVar("Result")
 
 
-class _Sts(EvaluationOptions):
-    models: Models
+class _Evaluation(opt.Options):
+    """Options of all verbs, beside those with which they load encoders."""
+
+    output: opt.Output = None
+    overwrite: opt.Overwrite = False
+    allow_count_mismatch: opt.AllowCountMismatch = False
+
+
+class _Sts(_Evaluation):
+    models: opt.Models
     suite: Literal["sts", "multilingual"] = "sts"
     """sts: STS12 to STS16, STS-B and SICK-R. multilingual: the seven tracks of SemEval-2017."""
     sets: str | None = None
@@ -45,11 +46,11 @@ class _Sts(EvaluationOptions):
     """Correlation to show. The default depends on the suite."""
     seed: int | None = None
     """Seed with which the model was trained. Read from the folder's name if it is NAME-seed-N."""
-    markdown: Markdown = False
+    markdown: opt.Markdown = False
 
 
-@grouped
-def sts(options: _Sts) -> None:
+@opt.grouped
+def sts(options: _Sts, loading: opt.EncoderOptions) -> None:
     """Score encoders by the correlation of cosine similarities with gold scores.
 
     The pairs are STS12 to STS16, STS-B and SICK-R, sets in other languages, or your own files with two texts
@@ -60,39 +61,30 @@ def sts(options: _Sts) -> None:
     from sentemb.evaluation.suites import get_suite
     from sentemb.report.results import sts_table
 
-    models, output = options.models, options.output
-    _prepare(models, options, output)
+    output = options.output
+    _prepare(options.models, loading, output)
     suite = get_suite(options.suite)
-    names = suite.sets if options.sets is None else split_names(options.sets)
-    pairs = load_sets(names, data_dir=options.data_dir, check_rows=not options.allow_count_mismatch)
-    records: list[Record] = []
-    try:
-        for encoder in _systems(models, options.load):
-            record = evaluate_pairs(
-                encoder,
-                pairs,
-                suite=suite,
-                seed=options.seed,
-                folder=output,
-                overwrite=options.overwrite,
-                command=command_line(),
-                progress=sys.stderr.isatty(),
-            )
-            records.append(record)
-            counts = f"{record.details['sentences']:,} sentences, {record.details['unique']:,} unique,"
-            say(f"  {counts} encoded in {record.environment.seconds['encode']:.1f} s")
-            if output is not None:
-                say(f"  {output / record.file_name}")
-    finally:
-        # What was measured before an error in a later model, or before Ctrl-C, is shown all the same.
-        if records:
-            table = sts_table(records, **options.values("protocol", "measure"), seeds_apart=True)
-            show(table, markdown=options.markdown)
-    _say_next([record.model for record in records], output)
+    names = suite.sets if options.sets is None else opt.split_names(options.sets)
+    pairs = load_sets(names, data_dir=loading.data_dir, check_rows=not options.allow_count_mismatch)
+    how: Any = {"suite": suite, "folder": output, "command": command_line(), "progress": sys.stderr.isatty()}
+
+    def evaluate(encoder: TextEncoder) -> Record:
+        record = evaluate_pairs(encoder, pairs, **how, **options.values("seed", "overwrite"))
+        counts = f"{record.details['sentences']:,} sentences, {record.details['unique']:,} unique,"
+        say(f"  {counts} encoded in {record.environment.seconds['encode']:.1f} s")
+        if output is not None:
+            say(f"  {output / record.file_name}")
+        return record
+
+    def print_table(records: list[Record]) -> None:
+        table = sts_table(records, **options.values("protocol", "measure"), seeds_apart=True)
+        show(table, markdown=options.markdown)
+
+    _each(options.models, loading.load, evaluate, print_table, output)
 
 
-class _Transfer(EvaluationOptions):
-    models: Models
+class _Transfer(_Evaluation):
+    models: opt.Models
     tasks: str = "transfer"
     """Tasks, separated by commas: mr, cr, subj, mpqa, sst2, trec, mrpc, sst5, sick-e, stsb-trained,
     sickr-trained, a probing task, or your own labelled files. `transfer` means the papers' seven, `probing`
@@ -103,8 +95,8 @@ class _Transfer(EvaluationOptions):
     """Seeds of the classifiers, such as 1,2,3. Each gets its own record."""
 
 
-@grouped
-def transfer(options: _Transfer) -> None:
+@opt.grouped
+def transfer(options: _Transfer, loading: opt.EncoderOptions) -> None:
     """Train SentEval's classifiers on frozen sentence vectors (SentEval's transfer and probing tasks).
 
     Your own file has one or two texts and a label per row, and is evaluated by cross-validation, as MR is.
@@ -114,13 +106,13 @@ def transfer(options: _Transfer) -> None:
     from sentemb.evaluation.transfer import PROBING_TASKS, TRANSFER_TASKS
 
     groups = {"transfer": TRANSFER_TASKS, "probing": PROBING_TASKS}
-    tasks = [name for given in split_names(options.tasks) for name in groups.get(given, (given,))]
-    seeds = split_seeds(options.seeds)
-    _run(options.models, ["transfer"], options, tasks=tasks, preset=options.preset, seeds=seeds)
+    tasks = [name for given in opt.split_names(options.tasks) for name in groups.get(given, (given,))]
+    seeds = opt.split_seeds(options.seeds)
+    _run(options.models, ["transfer"], options, loading, tasks=tasks, preset=options.preset, seeds=seeds)
 
 
-class _Retrieval(EvaluationOptions):
-    models: Annotated[list[str], typer.Argument(autocompletion=bundled_models)]
+class _Retrieval(_Evaluation):
+    models: Annotated[list[str], typer.Argument(autocompletion=opt.bundled_models)]
     """Model: folder, hub id, bundled model or word-vector file in GloVe format. Also bm25, hybrid:MODEL, a
     TREC run file (.trec), or a folder with runs SET.trec."""
     sets: str | None = None
@@ -136,36 +128,35 @@ class _Retrieval(EvaluationOptions):
     """Folder of `sentemb encode` with the documents' vectors. Requires a single set and a single model."""
 
 
-@grouped
-def retrieval(options: _Retrieval) -> None:
+@opt.grouped
+def retrieval(options: _Retrieval, loading: opt.EncoderOptions) -> None:
     """Score search on queries with qrels: graded NDCG@10, MRR@10, MAP, recall, precision and hits.
 
     All metrics follow trec_eval. A query without results counts as 0. Encoders are searched exactly, with
     their own prompts for queries and documents. BM25 is SQLite's. hybrid:MODEL fuses both; its weight is
     fitted on queries that are generated from the documents.
     """
-    from functools import cache, partial
-
     from sentemb.encoding.shards import ShardFolder
     from sentemb.evaluation.retrieval.named import model_of, searcher_of
     from sentemb.evaluation.runner import shared_vectors
 
     models = options.models
-    sets = None if options.sets is None else split_names(options.sets)
+    sets = None if options.sets is None else opt.split_names(options.sets)
     stored = None if options.vectors is None else ShardFolder(options.vectors)
     if stored is not None and (sets is None or len(sets) != 1):
         raise InputError("--vectors works with a single data set", "name it with --sets")
     with ExitStack() as stack:
-        # Vectors are shared by MODEL and hybrid:MODEL.
-        @cache
+
+        @cache  # vectors are shared by MODEL and hybrid:MODEL
         def load(model: str) -> TextEncoder:
-            encoder: TextEncoder = stack.enter_context(shared_vectors(options.load(model), options.output))
+            encoder: TextEncoder = stack.enter_context(shared_vectors(loading.load(model), options.output))
             return encoder
 
         _run(
             models,
             ["retrieval"],
             options,
+            loading,
             needed=[model for model in map(model_of, models) if model is not None],
             load=partial(searcher_of, load=load, stored=stored),
             folders=[options.runs],
@@ -176,22 +167,22 @@ def retrieval(options: _Retrieval) -> None:
         )
 
 
-class _Geometry(EvaluationOptions):
-    models: Models
+class _Geometry(_Evaluation):
+    models: opt.Models
     data: str = "stsb"
     """Scored pairs: name of a data set, or a file."""
     split: str = "dev"
     """Split of the data set."""
 
 
-@grouped
-def geometry(options: _Geometry) -> None:
+@opt.grouped
+def geometry(options: _Geometry, loading: opt.EncoderOptions) -> None:
     """Measure alignment, uniformity, anisotropy and effective rank of encoders, with intervals."""
-    _run(options.models, ["geometry"], options, pairs=options.data, split=options.split)
+    _run(options.models, ["geometry"], options, loading, pairs=options.data, split=options.split)
 
 
-class _All(EvaluationOptions):
-    models: Models
+class _All(_Evaluation):
+    models: opt.Models
     suites: str = "sts,multilingual,geometry,transfer,retrieval"
     """Suites to run, separated by commas."""
     preset: str = "simcse-fast"
@@ -200,8 +191,8 @@ class _All(EvaluationOptions):
     """Skip data sets that are not available."""
 
 
-@grouped
-def all_suites(options: _All) -> None:
+@opt.grouped
+def all_suites(options: _All, loading: opt.EncoderOptions) -> None:
     """Evaluate encoders on STS, other languages, geometry, transfer tasks and retrieval.
 
     Each sentence is encoded once. Each suite writes a record to --output. A suite that is already recorded
@@ -209,23 +200,54 @@ def all_suites(options: _All) -> None:
     is missing, the command stops before anything is encoded, unless you pass --allow-missing.
     """
     settings = options.values("allow_missing", "preset")
-    _run(options.models, split_names(options.suites), options, **settings)
+    _run(options.models, opt.split_names(options.suites), options, loading, **settings)
 
 
-def _prepare(models: Sequence[str], options: EvaluationOptions, *folders: Path | None) -> None:
+def _prepare(models: Sequence[str], loading: opt.EncoderOptions, *folders: Path | None) -> None:
     """Check what is known of models and folders, before minutes are spent on data and on the first model."""
     from sentemb._files import check_writable
     from sentemb.encoding.resolve import check_address
     from sentemb.modules.loading import check_options
 
-    check_options(options.pooling, options.device)
+    check_options(loading.pooling, loading.device)
     for model in models:
-        check_address(model, data_dir=options.data_dir)
-    for folder in filter(None, (*folders, options.cache_dir)):
+        check_address(model, data_dir=loading.data_dir)
+    for folder in filter(None, (*folders, loading.cache_dir)):
         check_writable(folder)
 
 
-def _systems(models: Sequence[str], load: Callable[[str], Loaded]) -> Iterator[Loaded]:
+def _each(
+    models: Sequence[str],
+    load: Callable[[str], Any],
+    evaluate: Callable[[Any], Result],
+    show_results: Callable[[list[Result]], None],
+    output: Path | None,
+    *,
+    comparable: bool = True,
+) -> None:
+    """Evaluate one system after the other, show the results side by side, and say what to do next."""
+    results: list[Any] = []
+    try:
+        for system in _systems(models, load):
+            results.append(evaluate(system))
+    except KeyboardInterrupt:
+        if output is not None:
+            say(f"finished records are in {output}; run the same command again to resume")
+        raise
+    finally:
+        # What was measured before a later model failed, or before Ctrl-C, is shown all the same.
+        if results:
+            show_results(results)
+            if output is None:
+                step = "save records that you can compare and report"
+                next_step(f"run the command again with --output FOLDER to {step}")
+            elif comparable and len(results) > 1:
+                next_command("compare", *(one.model for one in results), "--records", output)
+            else:
+                next_command("report", output)
+
+
+def _systems(models: Sequence[str], load: Callable[[str], Any]) -> Iterator[Any]:
     # Twice, so that a later one that cannot be loaded does not cost the time of those before it. The scores
     # of two models of one name would be averaged as if they were seeds.
     named: dict[str, str] = {}
@@ -234,9 +256,8 @@ def _systems(models: Sequence[str], load: Callable[[str], Loaded]) -> Iterator[L
         if model == named.get(name):
             raise InputError(f"{model} is listed twice", "list each model once")
         if name in named:
-            raise InputError(
-                f"two models are called {name}: {named[name]} and {model}", "rename the folder of one of them"
-            )
+            why = f"two models are called {name}: {named[name]} and {model}"
+            raise InputError(why, "rename the folder of one of them")
         named[name] = model
     for number, model in enumerate(models, start=1):
         say(f"[{number}/{len(models)}] {model}")
@@ -246,7 +267,8 @@ def _systems(models: Sequence[str], load: Callable[[str], Loaded]) -> Iterator[L
 def _run(
     models: Sequence[str],
     suites: Sequence[str],
-    options: EvaluationOptions,
+    options: _Evaluation,
+    loading: opt.EncoderOptions,
     *,
     allow_missing: bool = False,
     needed: Sequence[str] | None = None,
@@ -254,40 +276,19 @@ def _run(
     folders: Sequence[Path | None] = (),
     **of_suites: Any,
 ) -> None:
-    """Evaluate one system after the other, and show them side by side.
-
-    All of them are models, unless `needed` names the models and `load` makes the systems.
-    """
+    """Evaluate systems on suites: models, unless `needed` names these and `load` makes the systems."""
     from sentemb.evaluation.environment import command_line
     from sentemb.evaluation.runner import Options, load_suites, run_suites
 
     output = options.output
-    _prepare(models if needed is None else needed, options, output, *folders)
-    checked = Options(data_dir=options.data_dir, check_rows=not options.allow_count_mismatch, **of_suites)
+    _prepare(models if needed is None else needed, loading, output, *folders)
+    checked = Options(data_dir=loading.data_dir, check_rows=not options.allow_count_mismatch, **of_suites)
     loaded = load_suites(suites, checked, allow_missing=allow_missing)
-    results: list[EvaluationResult] = []
-    try:
-        for encoder in _systems(models, load or options.load):
-            result = run_suites(
-                encoder,
-                loaded,
-                output=output,
-                overwrite=options.overwrite,
-                command=command_line(),
-                announce=say,
-            )
-            results.append(result)
-    except KeyboardInterrupt:
-        if output is not None:
-            say(f"finished records are in {output}; run the same command again to resume")
-        raise
-    finally:
-        # What was measured before a later model failed, or before Ctrl-C, is shown all the same.
-        if results:
-            _show(results)
-            # Geometry keeps no predictions to compare.
-            names = [one.model for one in results] if [*suites] != ["geometry"] else []
-            _say_next(names, output)
+    how: Any = {"output": output, "overwrite": options.overwrite, "command": command_line(), "announce": say}
+    # Geometry keeps no predictions to compare.
+    comparable = [*suites] != ["geometry"]
+    evaluate = partial(run_suites, loaded=loaded, **how)
+    _each(models, load or loading.load, evaluate, _show, output, comparable=comparable)
 
 
 def _show(results: Sequence[EvaluationResult]) -> None:
@@ -305,14 +306,3 @@ def _show(results: Sequence[EvaluationResult]) -> None:
             took = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in one.seconds.items())
             sentences = f"{one.sentences:,} unique sentences; " if one.sentences else ""
             say(f"{one.model}: {sentences}{took}")
-
-
-def _say_next(names: Sequence[str], output: Path | None) -> None:
-    if output is None:
-        next_step(
-            "run the command again with --output FOLDER to save records that you can compare and report"
-        )
-    elif len(names) > 1:
-        next_command("compare", *names, "--records", output)
-    else:
-        next_command("report", output)

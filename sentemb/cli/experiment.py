@@ -10,19 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import Field
 
+from sentemb.cli import options as opt
 from sentemb.cli.console import next_command, say
-from sentemb.cli.options import (
-    AllowCountMismatch,
-    DataDir,
-    Options,
-    Seeds,
-    Settings,
-    grouped,
-    local_output,
-    split_names,
-    split_numbers,
-    split_seeds,
-)
 from sentemb.errors import InputError
 from sentemb.training.settings import split_settings
 from sentemb.training.values import parsed_option, to_toml
@@ -31,13 +20,13 @@ if TYPE_CHECKING:
     from sentemb.experiments import Experiment
 
 
-class _Options(Options):
+class _Options(opt.Options):
     name: Annotated[str, typer.Argument()] = ""
     """Bundled experiment, or your own FILE.toml."""
     methods: Annotated[list[str] | None, typer.Argument()] = None
     """Methods or groups of the experiment, or any recipes. The default is the methods of the paper's
     table."""
-    output: Annotated[Path | None, typer.Option("--output", "-o", callback=local_output)] = None
+    output: Annotated[Path | None, typer.Option("--output", "-o", callback=opt.local_output)] = None
     """Folder for records and tables."""
     base: str | None = None
     """Base model of every method."""
@@ -47,8 +36,8 @@ class _Options(Options):
     """Data sets or files, separated by commas: cola,mine.csv. SET/SPLIT trains on that split."""
     values_: Annotated[str | None, typer.Option("--values")] = None
     """Values of the experiment's variable instead of the paper's, such as 20,100 (examples)."""
-    seeds: Seeds = None
-    setting: Settings = None
+    seeds: opt.Seeds = None
+    setting: opt.Settings = None
     data: list[str] | None = None
     """Data option of the experiment: KEY=VALUE, such as rule=lacon, test_rows=400 or held_out=0.2. --explain
     lists them. Repeat for several options."""
@@ -72,18 +61,19 @@ class _Options(Options):
     """Print the experiment and its data options."""
     listing: Annotated[bool, typer.Option("--list")] = False
     """List the bundled experiments."""
-    data_dir: DataDir = None
-    allow_count_mismatch: AllowCountMismatch = False
+    data_dir: opt.DataDir = None
+    allow_count_mismatch: opt.AllowCountMismatch = False
 
 
-@grouped
+@opt.grouped
 def experiment(options: _Options) -> None:
     """Train methods, evaluate them and compare them. Finished trials are kept and not run again."""
-    from sentemb.experiments import load_experiment, run_experiment, write_tables
+    from sentemb.experiments import experiment_names, load_experiment, run_experiment, write_tables
     from sentemb.experiments.experiment import joined
 
     if options.listing or not options.name:
-        typer.echo(_listing(), nl=False)
+        for one in map(load_experiment, experiment_names()):
+            typer.echo(f"{one.name:<19} {one.title}\n{'':<19} {one.source}")
         return
     chosen = load_experiment(options.name)
     if options.methods_file is not None:
@@ -93,9 +83,9 @@ def experiment(options: _Options) -> None:
         **options.values("base", "baseline", "best"),
         rows=options.methods or None,
         bases=split_settings(options.base_for or (), option="base-for", key="SET") or None,
-        datasets=split_names(options.sets) if options.sets else None,
-        values=None if options.values_ is None else split_numbers("values", options.values_),
-        seeds=None if options.seeds is None else split_seeds(options.seeds),
+        datasets=opt.split_names(options.sets) if options.sets else None,
+        values=None if options.values_ is None else opt.split_numbers("values", options.values_),
+        seeds=None if options.seeds is None else opt.split_seeds(options.seeds),
         options=joined(chosen.options, assigned("set", options.setting or ())),
         data=given | ({"check_rows": False} if options.allow_count_mismatch else {}),
     )
@@ -137,18 +127,10 @@ def assigned(option: str, arguments: Sequence[str]) -> dict[str, Any]:
     return nested({key: parsed_option(text) for key, text in texts.items()})
 
 
-def _listing() -> str:
-    from sentemb.experiments import experiment_names, load_experiment
-
-    known = [load_experiment(name) for name in experiment_names()]
-    return "".join(f"{one.name:<19} {one.title}\n{'':<19} {one.source}\n" for one in known)
-
-
 def _explained(chosen: Experiment) -> str:
     """Return the experiment as TOML, and the options of its table `data`."""
     from sentemb.experiments.runner import data_fields
 
-    values = chosen.model_dump(mode="json")
+    told = to_toml({key: value for key, value in chosen.model_dump(mode="json").items() if value})
     options = [f"#   {key}: {field.description}" for key, field in data_fields(chosen).items()]
-    told = to_toml({key: value for key, value in values.items() if value})
     return "\n".join([told, "# --data KEY=VALUE:", *options]) + "\n"

@@ -1,35 +1,48 @@
-"""`sentemb index search` and `info`; and what all verbs of an index share."""
+"""`sentemb index`: build, change, search and copy an index in a folder or in LanceDB."""
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sentemb.cli.console import next_command, say, show
-from sentemb.cli.options import (
-    AsJson,
-)
+from sentemb._files import refuse_unusable_output
+from sentemb._uris import without_listed_secrets
+from sentemb.cli import options as opt
+from sentemb.cli.console import also_command, next_command, progress_bar, say, show
 from sentemb.errors import InputError
+from sentemb.integrations import own_ids
+from sentemb.search.chunks import OVERLAP
 
 if TYPE_CHECKING:
-    from sentemb.search import Hit, Manifest
+    from sentemb.search import Document, Hit, Manifest, SearchIndex
     from sentemb.search.calibration import Calibration
-    from sentemb.search.manifest import EncoderFacts
 
-IndexFolder = Annotated[Path, typer.Argument(help="Index folder.")]
-IndexPlace = Annotated[str, typer.Argument(help="Index folder, or lancedb:URI.")]
-NewKind = Annotated[
-    Literal["auto", "flat", "hnsw", "ivfpq"] | None,
-    typer.Option(help="Kind of the vector index. auto chooses by size."),
-]
-NewBudget = Annotated[str | None, typer.Option(help="Maximum memory of the index, such as 500MB.")]
-STAGES = {
+_Progress = Callable[[str, int, int], None]
+Place = Annotated[str, typer.Argument(help="Index folder, or lancedb:URI.")]
+Folder = Annotated[Path, typer.Argument(help="Index folder.")]
+_MOVED = "Encoder of the index, if its folder has moved."
+Moved = Annotated[str | None, typer.Option("--model", "-m", help=_MOVED)]
+Kind = Literal["auto", "flat", "hnsw", "ivfpq"]
+NewKind = Annotated[Kind | None, typer.Option(help="Kind of the vector index. auto chooses by size.")]
+_BUDGET = "Maximum memory of the index, such as 500MB."
+NewBudget = Annotated[str | None, typer.Option(help=_BUDGET)]
+_TRUNCATE = (
+    "Texts longer than the model's maximum length: split them into chunks, truncate them with a warning, or "
+    "stop with an error."
+)
+Truncate = Literal["split", "warn", "error"]
+_AS_BUILT = f"{_TRUNCATE} The default is the setting of the build."
+TruncateNew = Annotated[Truncate | None, typer.Option(help=_AS_BUILT)]
+_STAGES = {
     "read": "reading documents",
     "resume": "looking up encoded texts",
     "encode": "encoding",
@@ -39,240 +52,331 @@ STAGES = {
     "tune": "measuring recall",
     "weigh": "fitting the hybrid weight",
 }
-COMPACTING = STAGES | {"encode": "copying vectors", "resume": "copying vectors"}
-TruncateOption = Annotated[
-    Literal["split", "warn", "error"],
-    typer.Option(
-        help="Texts longer than the model's maximum length: split them into chunks, truncate them with a "
-        "warning, or stop with an error."
-    ),
-]
+_COPYING = _STAGES | {"encode": "copying vectors", "resume": "copying vectors"}
+_FILLING = _COPYING | {"resume": "looking up written documents", "index": "writing", "train": "indexing"}
 _FATES = {
     "split": "new long texts are split into chunks",
     "warn": "new long texts are truncated with a warning",
     "error": "new long texts are an error",
 }
-_EFFORT = {"flat": "", "hnsw": ", efSearch {}", "ivfpq": ", nprobe {}"}
 
 
-def search(
-    folder: IndexPlace,
-    query: Annotated[
-        str | None,
-        typer.Argument(help="Query. By default queries are read from standard input, one per line."),
-    ] = None,
-    k: Annotated[int, typer.Option("-k", help="Number of hits per query.")] = 10,
-    queries: Annotated[Path | None, typer.Option(help="File with queries, one per line.")] = None,
-    mode: Annotated[
-        Literal["dense", "keyword", "hybrid"],
-        typer.Option(help="Search by vectors (dense), by keywords (BM25) or by both (hybrid)."),
-    ] = "dense",
-    min_score: Annotated[
-        str | None,
-        typer.Option(
-            help="Minimum score of a hit, such as 0.5. A percentile such as 99.2% means: more similar than "
-            "99.2% of random pairs of texts."
-        ),
-    ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Only return documents with this metadata, such as year>=2020 or lang=en. Repeat for "
-            "several conditions."
-        ),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", help="Encoder of the index, if its folder has moved.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
+class _Build(opt.EncoderOptions):
+    data: Annotated[str, typer.Argument()]
+    """Documents: file, folder, URI, hub id, catalogue name, or output folder of `sentemb encode`."""
+    output: Annotated[str, typer.Option("--output", "-o")]
+    """Folder for the index, or lancedb:URI if the input is an output folder of `sentemb encode`."""
+    model: opt.Named = opt.DEFAULT_ENCODER
+    text_column: opt.TextColumn = None
+    title_column: opt.TitleColumn = None
+    id_column: opt.IdColumn = None
+    kind: Kind = "auto"
+    """Kind of the vector index: flat is exact, hnsw and ivfpq are approximate. auto chooses by size."""
+    metric: Annotated[Literal["cosine", "dot"] | None, typer.Option(show_default="the model's own")] = None
+    """Similarity of vectors: cosine or dot product."""
+    memory_budget: str | None = None
+    """Maximum memory of the index, such as 500MB. With --kind auto, the default is 2GiB."""
+    language: str = "auto"
+    """Language of the documents as an ISO 639-1 code, such as en, for keyword search. Detected by default."""
+    truncate: Annotated[Truncate, typer.Option(help=_TRUNCATE)] = "split"
+    overlap: float = OVERLAP
+    """Maximum share of a chunk that the next chunk repeats, in whole sentences."""
+    rescore: Literal["auto", "texts", "never"] = "auto"
+    """Whether an ivfpq index encodes the texts of its best candidates again to rank them. auto does so for
+    static models."""
+    factory: str | None = None
+    """Description of faiss's index factory in place of --kind, such as IVF4096,PQ64x4fs, for experts."""
+    overwrite: opt.Overwrite = False
+
+
+_OF_DOCUMENTS = ("text_column", "title_column", "id_column")
+_OF_FOLDERS = ("kind", "memory_budget", "factory", "rescore", "overwrite")
+
+
+@opt.grouped
+def build(options: _Build) -> None:
+    """Encode documents and index them. Run the same command again to resume an interrupted build."""
+    from sentemb.encoding.shards import ShardFolder, is_shard_folder
+    from sentemb.search import SearchIndex
+    from sentemb.search.chunks import check_truncation
+    from sentemb.search.folder import check_output, work_folder
+    from sentemb.search.keywords import check_language
+
+    data, model, folder = options.data, options.model, Path(options.output)
+    settings = options.values("kind", "metric", "factory", "language", "rescore")
+    settings["memory_budget"] = _bytes(options.memory_budget)
+    check_language(options.language)
+    check_truncation(options.truncate, options.overlap)
+    if encoded := is_shard_folder(data):
+        _refuse(options, _OF_DOCUMENTS, "applies to documents, but the input is a folder of vectors")
+    moved = None if model == opt.DEFAULT_ENCODER else model  # of an encoded corpus
+    if is_in_lancedb(options.output):
+        _refuse(options, _OF_FOLDERS, "does not apply to a LanceDB index")
+        if not encoded:
+            raise InputError(
+                f"a LanceDB index is built from encoded vectors, but {data} is not an output folder of "
+                "`sentemb encode`",
+                f"run `sentemb encode {data} --output VECTORS` first and pass VECTORS",
+            )
+        from sentemb.search.move import fill_lancedb
+
+        how = options.values("metric", "language")
+        with _progress(_FILLING) as report:
+            manifest = fill_lancedb(ShardFolder(data), options.output, moved, **how, progress=report)
+        _say_copied(options.output, manifest)
+        return
+    check_output(folder, overwrite=options.overwrite)
+    refuse_unusable_output(folder, [data, model], cache=options.cache_dir)
+    building = folder.absolute().parent / f".{folder.name}.building"
+    with work_folder(building, announce=say, output=folder.absolute()) as work_dir:
+        make: Callable[..., SearchIndex]
+        if encoded:
+            make = functools.partial(SearchIndex.from_shards, ShardFolder(data), moved)
+        else:
+            documents = _documents(data, options)
+            source, encoder = _loaded(model, options)
+            settings |= {"source": source, **options.values("truncate", "overlap")}
+            make = functools.partial(SearchIndex.build, documents, encoder)
+        with _progress(_COPYING if encoded else _STAGES) as report:
+            index = make(work_dir=work_dir, progress=report, **settings)
+            report("weigh", 0, 1)
+            index.fit()
+        index.save(folder, overwrite=options.overwrite)
+    show_facts(folder, index.manifest)
+    propose_fit(folder)
+    next_command("index", "search", folder, "your question")
+
+
+class _Change(opt.Options):
+    folder: Place
+    data: Annotated[str, typer.Argument()]
+    """Documents: file, folder, hub id or catalogue name."""
+    text_column: opt.TextColumn = None
+    title_column: opt.TitleColumn = None
+    id_column: opt.IdColumn = None
+    truncate: TruncateNew = None
+    model: Moved = None
+    data_dir: opt.DataDir = None
+
+
+@opt.grouped
+def add(options: _Change) -> None:
+    """Encode documents and add them, all or none. It is an error if an id is already in the index."""
+    _change(options, "add")
+
+
+@opt.grouped
+def update(options: _Change) -> None:
+    """Replace the documents with the same ids, all or none. Documents with new ids are added."""
+    _change(options, "update")
+
+
+def _change(options: _Change, method: str) -> None:
+    from sentemb.search import SearchIndex
+
+    if not is_in_lancedb(options.folder):
+        refuse_unusable_output(options.folder, [options.data])
+    documents = _documents(options.data, options)
+    index = SearchIndex.open(options.folder, options.model)
+    with _progress() as report:
+        done = getattr(index, method)(documents, truncate=options.truncate, progress=report)
+    counts = {
+        "replaced {:,}": done.replaced,
+        "skipped {:,} blank": done.skipped,
+        "split {:,} into chunks": done.chunked,
+        "truncated {:,}": done.truncated,
+    }
+    parts = [f"added {done.added:,}", *(text.format(count) for text, count in counts.items() if count)]
+    typer.echo(f"{', '.join(parts)}; {index.count():,} documents in total")
+
+
+class _Delete(opt.Options):
+    folder: Place
+    ids: Annotated[list[str] | None, typer.Argument()] = None
+    """Ids. By default ids are read from standard input, one per line."""
+    ids_file: Annotated[Path | None, typer.Option("--ids")] = None
+    """File with ids, one per line."""
+
+
+@opt.grouped
+def delete(options: _Delete) -> None:
+    """Delete documents by their ids, in one step. Ids that are not in the index are counted."""
+    from sentemb.search.documents import check_id
+
+    if options.ids and options.ids_file is not None:
+        raise InputError("ids and --ids cannot be combined", "pass one of them")
+    ids = list(dict.fromkeys(options.ids or read_lines(options.ids_file, "id", "--ids")))
+    for position, text in enumerate(ids):
+        check_id(text, f"id {position}")
+    index = _open(options.folder)
+    deleted = index.delete(own_ids(index, ids))
+    missing = f", {len(ids) - deleted:,} not in the index" if deleted < len(ids) else ""
+    typer.echo(f"deleted {deleted:,}{missing}; {len(index):,} documents remain")
+
+
+class _Compact(opt.Options):
+    place: Place
+    kind: NewKind = None
+    memory_budget: NewBudget = None
+
+
+@opt.grouped
+def compact(options: _Compact) -> None:
+    """Merge changes into the vector index and free the space of deleted documents."""
+    if is_in_lancedb(options.place) and (options.kind or options.memory_budget):
+        raise InputError("LanceDB chooses the kind of its index itself", "remove --kind and --memory-budget")
+    budget = _bytes(options.memory_budget)
+    index = _open(options.place)
+    with _progress(_COPYING) as report:
+        index.compact(kind=options.kind, memory_budget=budget, progress=report)
+    if is_in_lancedb(options.place):
+        _show_table(index)
+    else:
+        show_facts(Path(options.place), index.manifest)
+
+
+class _Upgrade(opt.EncoderOptions):
+    folder: Folder
+    model: Annotated[str, typer.Option("--model", "-m")]
+    """New model: folder, hub id, bundled model or word-vector file."""
+    truncate: TruncateNew = None
+    kind: NewKind = None
+    memory_budget: NewBudget = None
+
+
+@opt.grouped
+def upgrade(options: _Upgrade) -> None:
+    """Change the model of an index. Run the same command again to resume an interrupted upgrade."""
+    from sentemb.search import SearchIndex
+    from sentemb.search.folder import read_manifest, work_folder
+
+    folder = options.folder
+    settings = options.values("truncate", "kind") | {"memory_budget": _bytes(options.memory_budget)}
+    before = read_manifest(
+        folder
+    ).encoder  # before the model is loaded: a wrong folder must not cost a minute
+    path = folder.absolute()
+    with work_folder(path.parent / f".{path.name}.upgrading", announce=say) as work_dir:
+        source, encoder = _loaded(options.model, options)
+        settings |= {"source": source, "work_dir": work_dir}
+        with _progress() as report:
+            manifest = SearchIndex.upgrade(folder, encoder, progress=report, **settings).manifest
+    name = manifest.encoder.name
+    if manifest.encoder.fingerprint == before.fingerprint:
+        typer.echo(f"{folder} already uses this encoder, {name}; nothing was changed")
+    else:
+        typer.echo(f"the documents are now encoded with {name} instead of {before.name}")
+        show_facts(folder, manifest)
+    next_command("index", "search", folder, "your question")
+
+
+class _Fit(opt.Options):
+    folder: Folder
+    queries: Path | None = None
+    """Queries in BEIR layout: a .jsonl, .csv or .tsv file with _id and text."""
+    qrels: Path | None = None
+    """Qrels of the queries: .tsv as in BEIR, or .txt as in TREC."""
+    model: Moved = None
+
+
+@opt.grouped
+def fit(options: _Fit) -> None:
+    """Fit the weight of keyword and dense search in hybrid search on your queries and qrels.
+
+    Without --queries and --qrels, the weight is fitted on queries that are generated from the documents.
+    """
+    from sentemb.data.retrieval import query_text, read_judgements, read_unique
+    from sentemb.search import SearchIndex
+
+    if (options.queries is None) != (options.qrels is None):
+        raise InputError("--queries and --qrels need each other", "pass both or neither")
+    if options.queries is None or options.qrels is None:
+        weight = SearchIndex.load(options.folder, options.model).fit()
+    else:
+        texts = read_unique([options.queries], query_text)
+        judged = read_judgements(options.qrels, texts)
+        index = SearchIndex.load(options.folder, options.model)
+        names = list({name for grades in judged.values() for name in grades})
+        ids = dict(zip(names, own_ids(index, names), strict=True))
+        relevant = [{ids[name]: grade for name, grade in grades.items()} for grades in judged.values()]
+        weight = index.fit([texts[query] for query in judged], relevant)
+    few = "there are too few documents to generate queries from"
+    equal = f"hybrid search weights keyword and dense search equally: {few}"
+    typer.echo(weight.reason() if weight else equal)
+
+
+class _Move(opt.Options):
+    source: Annotated[str, typer.Argument()]
+    """Index to copy: a folder or lancedb:URI."""
+    to: str
+    """Target: lancedb:URI (a folder or object storage), or a new folder."""
+
+
+@opt.grouped
+def move(options: _Move) -> None:
+    """Copy an index from a folder to LanceDB or back, without encoding again. The source is not changed."""
+    from sentemb.search.move import move as copy
+
+    if not is_in_lancedb(options.to):
+        refuse_unusable_output(options.to, [options.source])
+    with _progress(_COPYING | {"index": "writing"}) as report:
+        manifest = copy(options.source, options.to, progress=report)
+    _say_copied(options.to, manifest)
+
+
+class _Search(opt.Options):
+    folder: Place
+    query: Annotated[str | None, typer.Argument()] = None
+    """Query. By default queries are read from standard input, one per line."""
+    k: Annotated[int, typer.Option("-k")] = 10
+    """Number of hits per query."""
+    queries: Path | None = None
+    """File with queries, one per line."""
+    mode: Literal["dense", "keyword", "hybrid"] = "dense"
+    """Search by vectors (dense), by keywords (BM25) or by both (hybrid)."""
+    min_score: str | None = None
+    """Minimum score of a hit, such as 0.5. A percentile such as 99.2% means: more similar than 99.2% of
+    random pairs of texts."""
+    where: list[str] | None = None
+    """Only return documents with this metadata, such as year>=2020 or lang=en. Repeat for several
+    conditions."""
+    model: Moved = None
+    as_json: opt.AsJson = False
+
+
+@opt.grouped
+def search(options: _Search) -> None:
     """Find the best documents for a query."""
     from sentemb.search import SearchIndex
     from sentemb.search.where import read_where
 
-    texts = _queries(query, queries)
-    conditions = read_where(where) if where else None
-    index = SearchIndex.open(folder, None if mode == "keyword" else model)
-    found = index.search(texts, k, mode=mode, min_score=min_score, where=conditions)
+    query, mode = options.query, options.mode
+    if query is not None and options.queries is not None:
+        raise InputError("a query and --queries cannot be combined", "pass one of them")
+    texts = [query] if query is not None else read_lines(options.queries, "query", "--queries")
+    where = read_where(options.where) if options.where else None
+    index = SearchIndex.open(options.folder, None if mode == "keyword" else options.model)
+    found = index.search(texts, options.k, mode=mode, min_score=options.min_score, where=where)
     calibration = index.manifest.calibration if mode == "dense" else None
     for text, hits in zip(texts, found, strict=True):
-        if as_json:
+        if options.as_json:
             answer = {"query": text, "hits": [asdict(hit) for hit in hits]}
             typer.echo(json.dumps(answer, ensure_ascii=False))
         else:
             _show_hits(text, hits, calibration)
 
 
-def info(place: IndexPlace, as_json: AsJson = False) -> None:
-    """Show the contents and settings of an index, after verifying all checksums."""
-    from sentemb.search import SearchIndex
-
-    index = SearchIndex.open(place)
-    if is_in_lancedb(place):
-        from sentemb.cli.index_move import show_table
-
-        show_table(index, as_json=as_json)
-        return
-    folder, counts = Path(place), index.info()
-    pays = counts["compaction_pays"]
-    if as_json:
-        facts = json.loads(index.manifest.dump(folder.absolute()))
-        typer.echo(json.dumps(facts | counts, indent=2))
-        return
-    show_facts(folder, index.manifest, written=counts["written"], deleted=counts["deleted"])
-    if pays:
-        next_command("index", "compact", folder)
-
-
-def is_in_lancedb(place: str) -> bool:
-    """Return whether an index is in LanceDB."""
-    return place.startswith("lancedb:")
-
-
-def _queries(query: str | None, file: Path | None) -> list[str]:
-    if query is not None and file is not None:
-        raise InputError("a query and --queries cannot be combined", "pass one of them")
-    return [query] if query is not None else read_lines(file, "query", "--queries")
-
-
-def read_lines(file: Path | None, what: str, option: str) -> list[str]:
-    """The lines of a file or of what is piped in, without blank ones."""
-    if file is None and (sys.stdin is None or sys.stdin.isatty()):
-        raise InputError(
-            f"the {what} is missing", f"pass one, name a file with {option}, or pipe lines to standard input"
-        )
-    try:
-        if file is not None and (file.is_block_device() or file.is_char_device()):
-            raise InputError(f"{file} is a device, not a file", "name a text file")
-        content = sys.stdin.buffer.read() if file is None else file.read_bytes()
-        lines = content.decode("utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file or 'standard input'} is not UTF-8: {error}", "convert it to UTF-8") from None
-    texts = [line.strip() for line in lines if line.strip()]
-    if not texts:
-        raise InputError(f"{file or 'standard input'} is empty", f"write one {what} per line")
-    return texts
-
-
-def as_integer(text: str) -> list[int]:
-    """The integer that a text is, in a list, or none."""
-    try:
-        number = int(text)
-    except ValueError:
-        return []
-    return [number] if str(number) == text and -(2**63) <= number < 2**63 else []
-
-
-def by_stage(
-    bar: Callable[[str, int, int], None], names: Mapping[str, str] = STAGES
-) -> Callable[[str, int, int], None]:
-    """Call stages by their names on a bar, and say what was resumed, on a terminal or not."""
-    resumed = ""
-
-    def report(stage: str, done: int, total: int) -> None:
-        nonlocal resumed
-        if stage == "resume":
-            resumed = f"resuming: {done:,} of {total:,} texts were already encoded"
-        elif resumed:
-            say(resumed)
-            resumed = ""
-        bar(names[stage], done, total)
-
-    return report
-
-
-def show_facts(folder: Path, manifest: Manifest, *, written: int = 0, deleted: int = 0) -> None:
-    """Print what is known of an index."""
-    from sentemb.report.table import Table
-    from sentemb.search.folder import bytes_on_disk
-    from sentemb.search.plan import format_bytes
-
-    recall = manifest.recall
-    found = "not measured: too few vectors" if recall.at_10 is None else f"{recall.at_10:.3f}"
-    if manifest.kind == "flat":
-        found += " (exact search)"
-    elif recall.at_10 is not None:
-        found += (
-            f" on {recall.queries:,} held-out queries, {recall.queries_per_second:,.0f} queries/s in a batch"
-        )
-    if written or deleted:
-        found += f"; since then {written:,} vectors were added and {deleted:,} deleted"
-    size = bytes_on_disk(folder)
-    encoder = manifest.encoder
-    facts = {
-        "documents": f"{manifest.documents:,}; {manifest.skipped:,} blank ones were skipped",
-        "long texts": _long_texts(manifest),
-        "vectors": f"{manifest.vectors:,} of {manifest.dimension} dimensions, one per document or chunk",
-        "encoder": f"{encoder.name} ({encoder.fingerprint[:12]}), {manifest.metric}",
-        "prompts": describe_roles(manifest.encoder),
-        "kind": f"{manifest.factory}{_EFFORT[manifest.kind].format(manifest.effort)}{_ranking(manifest)}",
-        "chosen": manifest.reason,
-        "recall@10": found,
-        "keywords": _words(manifest.language),
-        "hybrid": manifest.hybrid.reason()
-        if manifest.hybrid
-        else "weights keyword and dense search equally; fit the weight with `sentemb index fit`",
-        "percentiles": _describe(manifest.calibration),
-        "size": f"{format_bytes(size)} on disk, {manifest.bytes_per_vector:,.0f} bytes per vector",
-        "built": ", ".join((manifest.created, *map(" ".join, manifest.versions.items()))),
-    }
-    show(Table("", ("index", str(folder)), tuple(facts.items()), names=2))
-
-
-def describe_roles(facts: EncoderFacts) -> str:
-    """Say in a line how an index treats queries and documents."""
-    prompts = facts.details.get("prompts", {})
-    given = [f"{role} {prompts[role]!r}" for role in ("query", "document") if prompts.get(role)]
-    routes = ["separate routes of the model for queries and documents"] if facts.details.get("routes") else []
-    return ", ".join(given + routes) or "none"
-
-
-def _long_texts(manifest: Manifest) -> str:
-    """What became of texts that are longer than the model reads, in a line."""
-    if not manifest.chunked and not manifest.truncated:
-        return f"none; {_FATES[manifest.truncate]}"
-    counts = ((manifest.chunked, "in chunks"), (manifest.truncated, "truncated"))
-    parts = [f"{count:,} document{'s' * (count != 1)} {what}" for count, what in counts if count]
-    return f"{', '.join(parts)}; {_FATES[manifest.truncate]}"
-
-
-def _ranking(manifest: Manifest) -> str:
-    """Return what ranks the candidates of codes, where it is not the codes."""
-    if not manifest.rescored:
-        return ""
-    found = f"; for 10 hits, the best {manifest.rescored} candidates are ranked by "
-    return found + ("their vectors" if manifest.keeps_vectors else "their texts, which are encoded again")
-
-
-def _words(language: str) -> str:
-    """Return how texts are turned into words, in a line."""
-    if language == "und":
-        return "words, without rules of a language"
-    return f"words, with the rules of {language}"
-
-
-def _describe(calibration: Calibration | None) -> str:
-    """What scores mean, in a line."""
-    if calibration is None:
-        return "not available: there were too few texts"
-    points = ", ".join(
-        f"{percentile}% score below {calibration.score(percentile):.3f}" for percentile in (50, 90, 99)
-    )
-    return f"of {calibration.pairs:,} random pairs of texts, {points}; resolved up to {calibration.most:g}%"
-
-
 def _show_hits(query: str, hits: list[Hit], calibration: Calibration | None) -> None:
     from sentemb.report.table import Table
 
-    columns = ["score", "id", "text"]
-    texts, marked = zip(*map(_shown, hits), strict=True) if hits else ((), ())
-    rows = [[f"{hit.score:.4f}", str(hit.id), text] for hit, text in zip(hits, texts, strict=True)]
-    if calibration is not None:
-        columns.insert(1, "percentile")
-        for row, hit in zip(rows, hits, strict=True):
-            row.insert(1, calibration.show(hit.percentile))
-    table = Table(query, tuple(columns), tuple(map(tuple, rows)), names=len(columns))
-    show(table, marked={(row, len(columns) - 1): spans for row, spans in enumerate(marked)})
+    columns = ("score", *(["percentile"] if calibration else []), "id", "text")
+    rows: list[tuple[str, ...]] = []
+    marked = {}
+    for hit in hits:
+        text, marked[len(rows), len(columns) - 1] = _shown(hit)
+        percentile = [calibration.show(hit.percentile)] if calibration else []
+        rows.append((f"{hit.score:.4f}", *percentile, str(hit.id), text))
+    show(Table(query, columns, tuple(rows), names=len(columns)), marked=marked)
 
 
 def _shown(hit: Hit) -> tuple[str, list[tuple[int, int]]]:
@@ -287,3 +391,193 @@ def _shown(hit: Hit) -> tuple[str, list[tuple[int, int]]]:
     before = "…" if start else ""
     after = "…" if start + len(text) < len(hit.text) else ""
     return f"{before}{text}{after}", [(begin + len(before), end + len(before)) for begin, end in spans]
+
+
+@opt.grouped
+def info(place: Place, as_json: opt.AsJson = False) -> None:
+    """Show the contents and settings of an index, after verifying all checksums."""
+    from sentemb.search import SearchIndex
+
+    index = SearchIndex.open(place)
+    if is_in_lancedb(place):
+        _show_table(index, as_json=as_json)
+        return
+    folder, counts = Path(place), index.info()
+    if as_json:
+        facts = json.loads(index.manifest.dump(folder.absolute()))
+        typer.echo(json.dumps(facts | counts, indent=2))
+        return
+    show_facts(folder, index.manifest, written=counts["written"], deleted=counts["deleted"])
+    if counts["compaction_pays"]:
+        next_command("index", "compact", folder)
+
+
+def show_facts(folder: Path, manifest: Manifest, *, written: int = 0, deleted: int = 0) -> None:
+    """Print what is known of an index in a folder."""
+    from sentemb.search.folder import bytes_on_disk
+    from sentemb.search.plan import format_bytes
+
+    long = ((manifest.chunked, "in chunks"), (manifest.truncated, "truncated"))
+    fates = [f"{count:,} document{'s' * (count != 1)} {what}" for count, what in long if count]
+    effort = {"hnsw": f", efSearch {manifest.effort}", "ivfpq": f", nprobe {manifest.effort}"}
+    ranked = ""
+    if manifest.rescored:
+        by = "their vectors" if manifest.keeps_vectors else "their texts, which are encoded again"
+        ranked = f"; for 10 hits, the best {manifest.rescored} candidates are ranked by {by}"
+    recall = manifest.recall
+    found = "not measured: too few vectors" if recall.at_10 is None else f"{recall.at_10:.3f}"
+    if manifest.kind == "flat":
+        found += " (exact search)"
+    elif recall.at_10 is not None:
+        speed = f"{recall.queries_per_second:,.0f} queries/s in a batch"
+        found += f" on {recall.queries:,} held-out queries, {speed}"
+    if written or deleted:
+        found += f"; since then {written:,} vectors were added and {deleted:,} deleted"
+    rules = "without rules of a language" if manifest.language == "und" else ""
+    equal = "weights keyword and dense search equally; fit the weight with `sentemb index fit`"
+    facts = {
+        "documents": f"{manifest.documents:,}; {manifest.skipped:,} blank ones were skipped",
+        "long texts": f"{', '.join(fates) or 'none'}; {_FATES[manifest.truncate]}",
+        "vectors": f"{manifest.vectors:,} of {manifest.dimension} dimensions, one per document or chunk",
+        **_encoder(manifest),
+        "kind": f"{manifest.factory}{effort.get(manifest.kind, '')}{ranked}",
+        "chosen": manifest.reason,
+        "recall@10": found,
+        "keywords": f"words, {rules or f'with the rules of {manifest.language}'}",
+        "hybrid": manifest.hybrid.reason() if manifest.hybrid else equal,
+        "percentiles": _percentiles(manifest.calibration),
+        "size": f"{format_bytes(bytes_on_disk(folder))} on disk, {manifest.bytes_per_vector:,.0f} bytes per "
+        "vector",
+        "built": ", ".join((manifest.created, *map(" ".join, manifest.versions.items()))),
+    }
+    _show(str(folder), facts)
+
+
+def _show_table(index: SearchIndex, *, as_json: bool = False) -> None:
+    """Print what is known of an index in LanceDB."""
+    manifest = index.manifest
+    counts = {name: getattr(manifest, name) for name in ("documents", "vectors", "dimension")}
+    facts = counts | _encoder(manifest) | {"language": manifest.language} | index.info()
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+    else:
+        _show(index.store.address, facts)
+
+
+def _show(place: str, facts: dict[str, Any]) -> None:
+    from sentemb.report.table import Table
+
+    def cell(fact: Any) -> str:
+        return ", ".join(fact) if isinstance(fact, list) else f"{fact:,}" if isinstance(fact, int) else fact
+
+    show(Table("", ("index", place), tuple((name, cell(fact)) for name, fact in facts.items()), names=2))
+
+
+def _encoder(manifest: Manifest) -> dict[str, str]:
+    """Describe the encoder, and how it treats queries and documents."""
+    encoder = manifest.encoder
+    prompts = encoder.details.get("prompts", {})
+    roles = [f"{role} {prompts[role]!r}" for role in ("query", "document") if prompts.get(role)]
+    if encoder.details.get("routes"):
+        roles.append("separate routes of the model for queries and documents")
+    name = f"{encoder.name} ({encoder.fingerprint[:12]}), {manifest.metric}"
+    return {"encoder": name, "prompts": ", ".join(roles) or "none"}
+
+
+def _percentiles(calibration: Calibration | None) -> str:
+    """Describe what scores mean."""
+    if calibration is None:
+        return "not available: there were too few texts"
+    points = ", ".join(f"{share}% score below {calibration.score(share):.3f}" for share in (50, 90, 99))
+    return f"of {calibration.pairs:,} random pairs of texts, {points}; resolved up to {calibration.most:g}%"
+
+
+def is_in_lancedb(place: str) -> bool:
+    """Return whether an index is in LanceDB."""
+    return place.startswith("lancedb:")
+
+
+def propose_fit(folder: object) -> None:
+    """Propose to fit hybrid search to queries with qrels, which an index folder can be given at any time."""
+    also_command(
+        *("index", "fit", folder, "--queries", "queries.jsonl", "--qrels", "qrels.tsv"),
+        comment="20 of your own queries with their relevant documents improve hybrid search",
+    )
+
+
+def _say_copied(place: str, manifest: Manifest) -> None:
+    shown = without_listed_secrets(place)
+    typer.echo(f"{shown}: {manifest.documents:,} documents, {manifest.vectors:,} vectors")
+    next_command("index", "search", place, "your question")
+
+
+def _refuse(options: opt.Options, names: tuple[str, ...], why: str) -> None:
+    """Raise InputError for options that the user passes and that do not fit."""
+    for option in options.flags(*names)[::2]:
+        raise InputError(f"{option} {why}", f"remove {option}")
+
+
+def _bytes(budget: str | None) -> int | None:
+    from sentemb.search.plan import parse_bytes
+
+    return None if budget is None else parse_bytes(budget)
+
+
+def _open(place: str) -> SearchIndex:
+    """Open an index without reading all of it."""
+    from sentemb.search import SearchIndex
+
+    return SearchIndex.open(place) if is_in_lancedb(place) else SearchIndex.load(place, verify=False)
+
+
+def _documents(data: str, options: opt.Options) -> Iterator[Document]:
+    """Read documents. The first is read at once: a missing file or column must not cost a minute."""
+    from sentemb.search import read_documents
+
+    documents = read_documents(data, **options.values(*_OF_DOCUMENTS, "data_dir"))
+    return itertools.chain(list(itertools.islice(documents, 1)), documents)
+
+
+def _loaded(model: str, options: opt.EncoderOptions) -> tuple[Any, Any]:
+    """Load an encoder. Return also what an index stores to load it again."""
+    from sentemb.encoding import EncoderSpec
+
+    source = EncoderSpec(model, options.pooling, options.precision, options.max_length)
+    return source, source.load(**options.values("device", "cache_dir", "data_dir"))
+
+
+@contextmanager
+def _progress(names: Mapping[str, str] = _STAGES) -> Iterator[_Progress]:
+    """Show stages by their names on a bar, and say what was resumed, on a terminal or not."""
+    resumed = ""
+    with progress_bar() as bar:
+
+        def report(stage: str, done: int, total: int) -> None:
+            nonlocal resumed
+            if stage == "resume":
+                resumed = f"resuming: {done:,} of {total:,} texts were already encoded"
+            elif resumed:
+                say(resumed)
+                resumed = ""
+            bar(names.get(stage, stage), done, total)
+
+        yield report
+
+
+def read_lines(file: Path | None, what: str, option: str) -> list[str]:
+    """Return the lines of a file or of what is piped in, without blank ones."""
+    if file is None and (sys.stdin is None or sys.stdin.isatty()):
+        hint = f"pass one, name a file with {option}, or pipe lines to standard input"
+        raise InputError(f"the {what} is missing", hint)
+    if file is not None and (file.is_block_device() or file.is_char_device()):
+        raise InputError(f"{file} is a device, not a file", "name a text file")
+    place = file or "standard input"
+    try:
+        content = sys.stdin.buffer.read() if file is None else file.read_bytes()
+        lines = content.decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{place} is not UTF-8: {error}", "convert it to UTF-8") from None
+    texts = [line.strip() for line in lines if line.strip()]
+    if not texts:
+        raise InputError(f"{place} is empty", f"write one {what} per line")
+    return texts

@@ -7,12 +7,13 @@ import io
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -20,7 +21,6 @@ from typer.main import get_command
 
 from sentemb import __version__
 from sentemb.cli.console import each_warning_once, error_line, say
-from sentemb.cli.processes import only_the_first_speaks, other_process, wait_for_the_first
 from sentemb.cli.verbs import SECTIONS, VERBS, Group, Verb
 from sentemb.encoding.truncation import report_truncation
 from sentemb.errors import InputError, ReportedError
@@ -35,6 +35,7 @@ _EXTRAS = {
 # Without rich's help pages `sentemb --help` answers in half the time.
 _PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
+_PATIENCE = 5.0  # seconds in which the first of several processes reports what every process has met
 
 
 class LazyGroup(TyperGroup):
@@ -60,20 +61,20 @@ class LazyGroup(TyperGroup):
             raise typer.Exit(128 + getattr(stopped, "number", signal.SIGINT)) from None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Put the real command in the place of its stand-in."""
+        """Put the real command in the place of its stand-in, and refuse blank values."""
         name, command, rest = super().resolve_command(ctx, args)
-        _refuse_empty(rest)
-        if command is None or command.callback is None:
-            return name, command, rest
-        return name, command.callback(), rest
+        for option, value in pairwise(rest):  # a shell makes a blank one of a variable that is not set
+            if option.startswith("-") and not value.strip():
+                raise InputError(f"the value of {option} is empty", "pass a value, or remove the option")
+        return name, command if command is None or command.callback is None else command.callback(), rest
 
 
 def build() -> Any:
     """Return the whole command, with its verbs in the order of the table."""
-    app = _group("Train, evaluate and serve sentence embeddings.", add_completion=True)
+    app = group_app("Train, evaluate and serve sentence embeddings.", add_completion=True)
     for name, entry in VERBS.items():
         if isinstance(entry, Group):
-            group = _group(entry.help)
+            group = group_app(entry.help)
             for verb_name, verb in entry.verbs.items():
                 group.command(verb_name, help=verb.help)(_stand_in(verb_name, verb))
             app.add_typer(group, name=name)
@@ -85,10 +86,16 @@ def build() -> Any:
     return command
 
 
-def _group(help: str, *, add_completion: bool = False) -> typer.Typer:
-    return typer.Typer(
-        cls=LazyGroup, help=help, no_args_is_help=True, add_completion=add_completion, **_PLAIN
-    )
+def group_app(help: str, *, cls: type[LazyGroup] = LazyGroup, add_completion: bool = False) -> typer.Typer:
+    """Return a group without commands."""
+    return typer.Typer(cls=cls, help=help, no_args_is_help=True, add_completion=add_completion, **_PLAIN)
+
+
+def as_command(name: str, target: Callable[..., None], help: str | None = None) -> Any:
+    """Return the command of a function."""
+    app = typer.Typer(add_completion=False, **_PLAIN)
+    app.command(name, help=help)(target)
+    return get_command(app)
 
 
 def _stand_in(name: str, verb: Verb) -> Callable[[], Any]:
@@ -97,12 +104,7 @@ def _stand_in(name: str, verb: Verb) -> Callable[[], Any]:
     def load() -> Any:
         module, _, attribute = verb.target.partition(":")
         target = getattr(import_module(f"sentemb.cli.{module}"), attribute)
-        if isinstance(target, typer.Typer):
-            command: Any = get_command(target)
-        else:
-            app = typer.Typer(add_completion=False, **_PLAIN)
-            app.command(name)(target)
-            command = get_command(app)
+        command: Any = get_command(target) if isinstance(target, typer.Typer) else as_command(name, target)
         # The first line keeps the second from being wrapped.
         command.epilog = f"\b\nExample: sentemb {verb.example}"
         return command
@@ -117,25 +119,19 @@ def verb_command(group: str, name: str) -> Any:
     return _stand_in(name, found.verbs[name])()
 
 
-def _refuse_empty(arguments: list[str]) -> None:
-    """Raise InputError if an option has a blank value: a shell makes it of a variable that is not set."""
-    for option, value in pairwise(arguments):
-        if option.startswith("-") and not value.strip():
-            raise InputError(f"the value of {option} is empty", "pass a value, or remove the option")
-
-
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"sentemb {__version__}")
         raise typer.Exit
 
 
-def _options(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
-    ] = False,
-) -> None:
+_Version = Annotated[
+    bool,
+    typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+]
+
+
+def _options(version: _Version = False) -> None:
     pass
 
 
@@ -154,20 +150,19 @@ def run(arguments: list[str] | None = None) -> None:
         if isinstance(sys.stdout, io.TextIOWrapper):
             # A file name that is no UTF-8 is printed with escapes.
             sys.stdout.reconfigure(errors="backslashreplace")
-        with only_the_first_speaks(), each_warning_once(), report_truncation(say), _interrupts_unwrapped():
+        with _only_the_first_speaks(), each_warning_once(), report_truncation(say), _interrupts_unwrapped():
             code = _call(arguments)
     except KeyboardInterrupt:  # before the command itself has begun
         code = 130
     except _UsageError as error:
-        _leave_usage(error)
-    except InputError as error:
-        _leave(str(error), reported=isinstance(error, ReportedError))
-    except (OSError, UnicodeEncodeError) as error:
-        _leave(_described(error))
-    except ModuleNotFoundError as error:
-        if error.name not in _EXTRAS:
+        if type(error).__name__ == "NoArgsIsHelpError":  # a group without a verb
+            error.show()
+            sys.exit(2)
+        _leave(f"{error.format_message().rstrip('.')}; see {error.ctx.command_path} --help")
+    except (InputError, OSError, UnicodeEncodeError, ModuleNotFoundError) as error:
+        if isinstance(error, ModuleNotFoundError) and error.name not in _EXTRAS:
             raise
-        _leave(f"this command needs the package {error.name}; pip install 'sentemb[{_EXTRAS[error.name]}]'")
+        _leave(_described(error), reported=isinstance(error, ReportedError))
     except typer.Abort:
         _leave("aborted", code=1)
     with suppress(ValueError):
@@ -196,11 +191,15 @@ def _call(arguments: list[str] | None) -> Any:
         sys.exit(128 + signal.SIGPIPE if gone else left.code)
 
 
-def _described(error: OSError | UnicodeEncodeError) -> str:
+def _described(error: Exception) -> str:
     if isinstance(error, UnicodeEncodeError):
         return f"{error.object[:80]!a} is not UTF-8 text; rename it, or write it in other characters"
-    place = f"{error.filename}: " if error.filename else ""
-    return f"{place}{error.strerror or error}"
+    if isinstance(error, OSError):
+        return (f"{error.filename}: " if error.filename else "") + (error.strerror or str(error))
+    if isinstance(error, ModuleNotFoundError):
+        extra = _EXTRAS[error.name or ""]
+        return f"this command needs the package {error.name}; pip install 'sentemb[{extra}]'"
+    return str(error)
 
 
 def _open_closed_streams() -> None:
@@ -210,27 +209,38 @@ def _open_closed_streams() -> None:
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            with suppress(OSError):
-                os.fstat(number)
-                continue  # something else has it by now
-            os.open(os.devnull, os.O_RDWR)
-    if sys.stdout is None:
-        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - for the whole process
-    if sys.stderr is None:
-        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
+            try:
+                os.fstat(number)  # something else may have it by now
+            except OSError:
+                os.open(os.devnull, os.O_RDWR)
+            if number:
+                setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - for the whole process
 
 
-def _leave_usage(error: Any) -> None:
-    """Show the help of a group without a verb, or print an error in one line that says where help is."""
-    if type(error).__name__ == "NoArgsIsHelpError":
-        error.show()
-        sys.exit(2)
-    _leave(f"{error.format_message().rstrip('.')}; see {error.ctx.command_path} --help")
+def _other_process() -> str | None:
+    """Return the number of this process if it is not the first of several that torchrun started."""
+    rank = os.environ.get("RANK", "0")
+    return None if rank == "0" or os.environ.get("WORLD_SIZE", "1") == "1" else rank
 
 
-def _leave(message: str, code: int = 2, *, reported: bool = False) -> None:
-    if (process := other_process()) is not None:
-        wait_for_the_first(code)
+@contextmanager
+def _only_the_first_speaks() -> Iterator[None]:
+    """Print nothing on the other processes, except the error that ends one."""
+    with ExitStack() as stack:
+        if _other_process() is not None:
+            nowhere = stack.enter_context(Path(os.devnull).open("w", encoding="utf-8"))
+            stack.enter_context(redirect_stdout(nowhere))
+            stack.enter_context(redirect_stderr(nowhere))
+        yield
+
+
+def _leave(message: str, code: int = 2, *, reported: bool = False) -> NoReturn:
+    """Print an error in one line, and end this process."""
+    if (process := _other_process()) is not None:
+        # The first process reports it, which torchrun would end together with this one.
+        with suppress(ValueError):  # not the main thread
+            signal.signal(signal.SIGTERM, lambda *_: os._exit(code))
+        time.sleep(_PATIENCE)
         if reported:
             sys.exit(code)
         message = f"process {process}: {message}"

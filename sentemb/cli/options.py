@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-import typer
 from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel, ConfigDict
 from pydantic.fields import FieldInfo
+from typer import Argument, Option
 from typer.models import ParameterInfo
 
+from sentemb._files import refuse_existing, refuse_unusable_output
 from sentemb._uris import refuse_uri
 from sentemb.data.locate import VARIABLE
 from sentemb.errors import InputError
@@ -41,54 +42,69 @@ class Options(BaseModel):
     def flags(self, *names: str) -> list[str]:
         """Return some of the options that are not the default, as `flags` does."""
         fields = type(self).model_fields
-        return flags(
-            **{name: value for name, value in self.values(*names).items() if value != fields[name].default}
-        )
+        changed = {
+            name: value for name, value in self.values(*names).items() if value != fields[name].default
+        }
+        return flags(**changed)
+
+    def check_output(self, *inputs: str | Path | None, output: Path | None = None) -> None:
+        """Raise InputError if the output would replace an input, or a file without --overwrite."""
+        if (path := output or getattr(self, "output", None)) is not None:
+            refuse_unusable_output(path, inputs, cache=getattr(self, "cache_dir", None))
+            refuse_existing(path, overwrite=getattr(self, "overwrite", False))
+
+
+Values = dict[str, Any]
+"""Values of the fields of a configuration that the user passes."""
 
 
 class Fields:
-    """Fields of a configuration that a verb has as options, with the help and the range that stand there.
-
-    Annotate a parameter of the verb with it. The parameter gets a dict of the values that the user passes, by
-    the names of the fields.
+    """Annotation of a `Values` parameter: a verb has these fields of a configuration as options.
 
     Args:
-        config: The configuration: a model or a dataclass of pydantic.
+        config: A model or a dataclass of pydantic, whose help, default and range the options have.
         names: Names of fields, or pairs of a name and the option's.
         repeated: Whether options of fields with a tuple are repeated. By default they take one value.
     """
 
     def __init__(self, config: Any, *names: str | tuple[str, str], repeated: bool = False) -> None:
         self.repeated = repeated
-        pairs = [(name, name) if isinstance(name, str) else name for name in names]
         # Before pydantic 2.10, only dataclasses have the fields under the second name.
         fields = getattr(config, "model_fields", None) or config.__pydantic_fields__
-        self.options = {option: (field, fields[field]) for field, option in pairs}
+        pairs = [(name, name) if isinstance(name, str) else name for name in names]
+        self.options = {option: (name, fields[name]) for name, option in pairs}
 
     def parameters(self) -> Iterator[inspect.Parameter]:
-        """Return a parameter for each option."""
+        """Yield a parameter for each option. The configuration has the default."""
         for option, (_, field) in self.options.items():
-            yield _parameter(option, field, of_config=True, repeated=self.repeated)
+            kind, marks = field.annotation, list(field.metadata)
+            default = None if field.is_required() else field.get_default()
+            if get_origin(kind) is tuple:
+                kind, *more = get_args(get_args(kind)[0]) or get_args(kind)[:1]
+                marks += [mark for one in more for mark in getattr(one, "metadata", [one])]
+                default = next(iter(default or ()), None)
+                kind = list[kind] if self.repeated else kind  # type: ignore[valid-type]
+            shown: Any = str(default) if default else False
+            info = Option(show_default=shown, envvar=VARIABLE if option == "data_dir" else None)
+            unset = (bool, False) if kind is bool else (kind | None, None)
+            yield _parameter(option, unset[0], [info, *marks], field, unset[1])
 
-    def take(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def take(self, arguments: dict[str, Any]) -> Values:
         """Take the values of the fields out of those of all options."""
         values = {}
         for option, (name, field) in self.options.items():
             if (value := arguments.pop(option)) is not None:
-                values[name] = value if get_origin(field.annotation) is not tuple else _as_tuple(value)
+                several = tuple(value) if self.repeated else (value,)
+                values[name] = several if get_origin(field.annotation) is tuple else value
         return values
-
-
-Values = dict[str, Any]
-"""Values of the fields of a configuration."""
 
 
 def grouped(verb: Callable[..., None]) -> Callable[..., None]:
     """Give a verb an option for each field of the `Options` and `Fields` among its parameters."""
-    hints = get_type_hints(verb, include_extras=True)
     takers: dict[str, Callable[[dict[str, Any]], Any]] = {}
     parameters: list[inspect.Parameter] = []
     shared: list[inspect.Parameter] = []  # with other verbs: they come last
+    hints = get_type_hints(verb, include_extras=True)
     for name, one in inspect.signature(verb).parameters.items():
         hint = hints[name]
         marks = [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Fields)]
@@ -96,11 +112,10 @@ def grouped(verb: Callable[..., None]) -> Callable[..., None]:
             parameters += marks[0].parameters()
             takers[name] = marks[0].take
         elif isinstance(hint, type) and issubclass(hint, Options):
-            shared += [_parameter(option, hint.model_fields[option]) for option in _in_order(hint)]
+            shared += _parameters(hint)
             takers[name] = functools.partial(_take, hint)
         else:
             parameters.append(one.replace(kind=one.KEYWORD_ONLY, annotation=hint))
-
     parameters += shared
 
     @functools.wraps(verb)
@@ -108,51 +123,48 @@ def grouped(verb: Callable[..., None]) -> Callable[..., None]:
         taken = {name: take(arguments) for name, take in takers.items()}
         verb(**arguments, **taken)
 
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return run
+    return with_parameters(run, parameters)
 
 
-def _in_order(options: type[Options]) -> list[str]:
-    """Return the options of a verb, and after them those that it shares with others."""
+def with_parameters(
+    verb: Callable[..., None], parameters: Sequence[inspect.Parameter]
+) -> Callable[..., None]:
+    """Return a function that takes anything as one with these parameters, for typer."""
+    verb.__annotations__ = {one.name: one.annotation for one in parameters}
+    verb.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return verb
+
+
+def parameter(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
+    """Return a parameter that typer makes an option of."""
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _parameters(options: type[Options]) -> Iterator[inspect.Parameter]:
+    """Yield the options of a verb, and after them those that it shares with others."""
     classes = [one for one in options.__mro__ if issubclass(one, Options)]
-    return list(dict.fromkeys(name for one in classes for name in inspect.get_annotations(one)))
-
-
-def _take(options: type[Options], arguments: dict[str, Any]) -> Options:
-    # The values are checked already. Checked again, a file name that is not UTF-8 would be refused.
-    return options.model_construct(**{name: arguments.pop(name) for name in options.model_fields})
-
-
-def _as_tuple(value: Any) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, list) else (value,)
+    for name in dict.fromkeys(name for one in classes for name in inspect.get_annotations(one)):
+        field = options.model_fields[name]
+        default = inspect.Parameter.empty if field.is_required() else field.default
+        yield _parameter(name, field.annotation, field.metadata, field, default)
 
 
 def _parameter(
-    name: str, field: FieldInfo, *, of_config: bool = False, repeated: bool = False
+    name: str, kind: Any, marks: Sequence[Any], field: FieldInfo, default: Any
 ) -> inspect.Parameter:
-    kind: Any = field.annotation
-    marks = list(field.metadata)
-    if of_config and get_origin(kind) is tuple:
-        kind, *more = get_args(get_args(kind)[0]) or get_args(kind)[:1]
-        marks += [mark for one in more for mark in getattr(one, "metadata", [one])]
-        kind = list[kind] if repeated else kind
-    info = next((copy.copy(mark) for mark in marks if isinstance(mark, ParameterInfo)), typer.Option())
+    info = next((copy.copy(mark) for mark in marks if isinstance(mark, ParameterInfo)), Option())
     info.help = field.description or info.help
     for mark in marks:
         info.min = mark.ge if isinstance(mark, Ge) else mark.gt if isinstance(mark, Gt) else info.min
         info.max = mark.le if isinstance(mark, Le) else info.max
     if kind is bool and info.default is ...:  # without names of its own
         info.param_decls = (f"--{name.replace('_', '-')}",)
-    default = inspect.Parameter.empty if field.is_required() else field.default
-    if of_config:  # which has the default
-        shown = next(iter(default), None) if isinstance(default, tuple) else default
-        info.show_default = False if field.is_required() or not shown else str(shown)
-        kind, default = (kind, False) if kind is bool else (kind | None, None)
-        info.envvar = VARIABLE if name == "data_dir" else None
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info]
-    )
+    return parameter(name, Annotated[kind, info], default)
+
+
+def _take(options: type[Options], arguments: dict[str, Any]) -> Options:
+    # The values are checked already. Checked again, a file name that is not UTF-8 would be refused.
+    return options.model_construct(**{name: arguments.pop(name) for name in options.model_fields})
 
 
 def bundled_models(incomplete: str) -> list[str]:
@@ -170,92 +182,55 @@ def local_output(path: Path | None) -> Path | None:
 
 
 # Models
-MODEL = "Model: folder, hub id, bundled model or word-vector file in GloVe format."
-Models = Annotated[list[str], typer.Argument(help=MODEL, autocompletion=bundled_models)]
-Model = Annotated[str, typer.Argument(help=MODEL, autocompletion=bundled_models)]
-Named = Annotated[str, typer.Option("--model", "-m", help=MODEL, autocompletion=bundled_models)]
 DEFAULT_ENCODER = "static-mini"  # bundled; what a command takes that needs an encoder and is told none
-Pooling = Annotated[
-    str | None,
-    typer.Option(
-        help="Pooling of a pretrained transformer that does not define one: cls, mean, max, last-token, "
-        "first-last, last-2, ..."
-    ),
-]
-MaxLength = Annotated[
-    int | None, typer.Option(min=1, help="Maximum length of a text in tokens. Longer texts are truncated.")
-]
-Device = Annotated[
-    str | None, typer.Option(help="Device, such as cpu or cuda:0. The default is a GPU if there is one.")
-]
+MODEL = "Model: folder, hub id, bundled model or word-vector file in GloVe format."
+Models = Annotated[list[str], Argument(help=MODEL, autocompletion=bundled_models)]
+Model = Annotated[str, Argument(help=MODEL, autocompletion=bundled_models)]
+Named = Annotated[str, Option("--model", "-m", help=MODEL, autocompletion=bundled_models)]
+_POOLING = (
+    "Pooling of a pretrained transformer that does not define one: cls, mean, max, last-token, first-last, "
+    "last-2, ..."
+)
+Pooling = Annotated[str | None, Option(help=_POOLING)]
+_LENGTH = "Maximum length of a text in tokens. Longer texts are truncated."
+MaxLength = Annotated[int | None, Option(min=1, help=_LENGTH)]
+_DEVICE = "Device, such as cpu or cuda:0. The default is a GPU if there is one."
+Device = Annotated[str | None, Option(help=_DEVICE)]
 
 # Data
 DOCUMENTS = "Your documents: file, folder, URI, hub id, catalogue name, or folder in BEIR layout."
-DataDir = Annotated[
-    Path | None,
-    typer.Option("--data-dir", envvar=VARIABLE, help="Folder with data sets."),
-]
-TextColumn = Annotated[
-    str | None,
-    typer.Option(help="Column with the text of the documents.", show_default="text, or the only text column"),
-]
-TitleColumn = Annotated[
-    str | None,
-    typer.Option(
-        help="Column with the title, which is put before the text. `none`: do not use a title.",
-        show_default="title, if it exists",
-    ),
-]
-IdColumn = Annotated[
-    str | None,
-    typer.Option(
-        help="Column with unique ids. `none`: number the documents.",
-        show_default="id, _id, doc_id, ..., if it exists",
-    ),
-]
-Columns = Annotated[
-    str | None,
-    typer.Option(
-        "--columns",
-        metavar="A,B,...",
-        help="Text columns in the order of their roles, such as anchor,positive.",
-    ),
-]
-AllowCountMismatch = Annotated[
-    bool,
-    typer.Option(
-        "--allow-count-mismatch", help="Accept data sets whose row counts differ from the catalogue."
-    ),
-]
+DataDir = Annotated[Path | None, Option("--data-dir", envvar=VARIABLE, help="Folder with data sets.")]
+_TEXT = "Column with the text of the documents."
+TextColumn = Annotated[str | None, Option(help=_TEXT, show_default="text, or the only text column")]
+_TITLE = "Column with the title, which is put before the text. `none`: do not use a title."
+TitleColumn = Annotated[str | None, Option(help=_TITLE, show_default="title, if it exists")]
+_ID = "Column with unique ids. `none`: number the documents."
+IdColumn = Annotated[str | None, Option(help=_ID, show_default="id, _id, doc_id, ..., if it exists")]
+_COLUMNS = "Text columns in the order of their roles, such as anchor,positive."
+Columns = Annotated[str | None, Option("--columns", metavar="A,B,...", help=_COLUMNS)]
+_MISMATCH = "Accept data sets whose row counts differ from the catalogue."
+AllowCountMismatch = Annotated[bool, Option("--allow-count-mismatch", help=_MISMATCH)]
 
 # Results
-Records = Annotated[
-    list[Path],
-    typer.Option("--records", "-r", help="Record file, or folder with records. Repeat for several."),
-]
-Output = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Folder for result records.", callback=local_output)
-]
-OutputFolder = Annotated[Path, typer.Option("--output", "-o", help="Output folder.", callback=local_output)]
-OutputFile = Annotated[Path, typer.Option("--output", "-o", help="Output file.", callback=local_output)]
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace the output of an earlier run of this command.")
-]
-Markdown = Annotated[bool, typer.Option("--markdown", help="Print markdown, even on a terminal.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_RECORDS = "Record file, or folder with records. Repeat for several."
+Records = Annotated[list[Path], Option("--records", "-r", help=_RECORDS)]
+_RESULTS = "Folder for result records."
+Output = Annotated[Path | None, Option("--output", "-o", help=_RESULTS, callback=local_output)]
+OutputFolder = Annotated[Path, Option("--output", "-o", help="Output folder.", callback=local_output)]
+OutputFile = Annotated[Path, Option("--output", "-o", help="Output file.", callback=local_output)]
+NewFile = Annotated[Path | None, Option("--output", "-o")]
+_OVERWRITE = "Replace the output of an earlier run of this command."
+Overwrite = Annotated[bool, Option("--overwrite", help=_OVERWRITE)]
+Markdown = Annotated[bool, Option("--markdown", help="Print markdown, even on a terminal.")]
+AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
 
 # Runs
-Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")]
-Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")]
-Seeds = Annotated[
-    str | None, typer.Option(help="Seeds separated by commas, such as 1,2,3. Each gets its own run.")
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", help="Change any setting: KEY=VALUE or loss_options.KEY=VALUE. Repeat for several settings."
-    ),
-]
+Resume = Annotated[bool, Option("--resume", help="Resume an interrupted run.")]
+Seed = Annotated[int, Option(min=0, max=2**32 - 1, help="Random seed.")]
+_SEEDS = "Seeds separated by commas, such as 1,2,3. Each gets its own run."
+Seeds = Annotated[str | None, Option(help=_SEEDS)]
+_SET = "Change any setting: KEY=VALUE or loss_options.KEY=VALUE. Repeat for several settings."
+Settings = Annotated[list[str] | None, Option("--set", help=_SET)]
 
 
 def split_names(listed: str) -> list[str]:
@@ -288,15 +263,17 @@ def flags(**values: Any) -> list[str]:
 _LARGEST = 1e15  # far above any count, and exact as a float
 
 
-def split_numbers(option: str, listed: str) -> list[float]:
+def split_numbers(option: str, listed: str, *, whole: bool = False) -> list[float]:
     """Read an option that takes several numbers, such as `--values 20,0.5`."""
+    parts = [part.strip() for part in listed.split(",")]
     try:
-        numbers = [int(part) if part.strip().isdecimal() else float(part) for part in listed.split(",")]
+        numbers = [int(part) if whole or part.isdecimal() else float(part) for part in parts]
     except (ValueError, OverflowError):
         numbers = []
-    if not numbers or not all(abs(number) < _LARGEST for number in numbers) or len({*numbers}) < len(numbers):
+    least = 0 if whole else -_LARGEST
+    if not numbers or not all(least <= n < _LARGEST for n in numbers) or len({*numbers}) < len(numbers):
         raise InputError(
-            f"--{option} {listed} is not a list of unique numbers",
+            f"--{option} {listed} is not a list of unique {'whole numbers from 0' if whole else 'numbers'}",
             "write numbers separated by commas, such as 1,2,3",
         )
     return numbers
@@ -304,13 +281,7 @@ def split_numbers(option: str, listed: str) -> list[float]:
 
 def split_seeds(listed: str) -> tuple[int, ...]:
     """Read `--seeds 1,2,3`."""
-    parts = [part.strip() for part in listed.split(",")]
-    if not all(part.isdecimal() and len(part) < 20 for part in parts) or len({*map(int, parts)}) < len(parts):
-        raise InputError(
-            f"--seeds {listed} is not a list of unique whole numbers from 0",
-            "write numbers separated by commas, such as 1,2,3",
-        )
-    return tuple(int(part) for part in parts)
+    return tuple(int(seed) for seed in split_numbers("seeds", listed, whole=True))
 
 
 class EncoderOptions(Options):
@@ -334,11 +305,3 @@ class EncoderOptions(Options):
     def arguments(self, model: str) -> dict[str, Any]:
         """Return what `load_encoder` takes."""
         return {"model": model, **self.values(*EncoderOptions.model_fields)}
-
-
-class EvaluationOptions(EncoderOptions):
-    """Options of the verbs that evaluate encoders."""
-
-    output: Output = None
-    overwrite: Overwrite = False
-    allow_count_mismatch: AllowCountMismatch = False

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import time
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import Field
 
+from sentemb.cli import options as opt
 from sentemb.cli.console import next_command, next_step, printable, say, show
-from sentemb.cli.options import (
-    AllowCountMismatch,
-    Columns,
-    DataDir,
-    Options,
-    Overwrite,
-    grouped,
-    split_columns,
-    split_names,
-)
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,31 +20,31 @@ if TYPE_CHECKING:
 _SHOWN = 100  # characters of an example
 
 
-class _Options(Options):
+class _Options(opt.Options):
     train: Annotated[str, typer.Argument()]
     """Training texts: file, folder, URI, hub id, catalogue name, output folder of `sentemb encode`, or
     index."""
     sets: str = "sts"
     """Test sets, separated by commas: catalogue names, files, sts (STS12 to STS16, STS-B, SICK-R) or transfer
     (SentEval)."""
-    columns: Columns = None
+    columns: opt.Columns = None
     set_column: list[str] | None = None
     """Column to read from test sets that are files. The default is all text columns. Repeat for several."""
     nearness: float = 0.9
     """Minimum share of common words in the same order for two texts to count as near duplicates."""
     examples: int = Field(3, ge=0)
     """Number of overlapping texts to show per test set."""
-    output: Annotated[Path | None, typer.Option("--output", "-o")] = None
+    output: opt.NewFile = None
     """JSON file with all overlapping texts."""
-    overwrite: Overwrite = False
-    data_dir: DataDir = None
-    allow_count_mismatch: AllowCountMismatch = False
+    overwrite: opt.Overwrite = False
+    data_dir: opt.DataDir = None
+    allow_count_mismatch: opt.AllowCountMismatch = False
 
 
-@grouped
+@opt.grouped
 def overlap(options: _Options) -> None:
     """Count texts of test sets in training texts: exact copies, parts of longer texts, near duplicates."""
-    from sentemb._files import refuse_existing, refuse_unusable_output, write_json
+    from sentemb._files import write_json
     from sentemb._uris import without_secrets
     from sentemb.data import find_contamination, get, load_held_out, read_rows
     from sentemb.data.files import Row
@@ -62,16 +52,12 @@ def overlap(options: _Options) -> None:
     from sentemb.search.pool import documents_at
 
     import_module("rapidfuzz")  # an extra, without which minutes of reading would be lost
-    train, output, data_dir = options.train, options.output, options.data_dir
-    names, chosen = split_names(options.sets), split_columns(options.columns)
-    if output is not None:
-        refuse_unusable_output(output, [train, *names])
-        refuse_existing(output, overwrite=options.overwrite)
+    train, shown, data_dir = options.train, without_secrets(options.train), options.data_dir
+    names, chosen = opt.split_names(options.sets), opt.split_columns(options.columns)
+    options.check_output(train, *names)
+    check_rows = not options.allow_count_mismatch
     held_out = load_held_out(
-        names,
-        columns=options.set_column or None,
-        data_dir=data_dir,
-        check_rows=not options.allow_count_mismatch,
+        names, columns=options.set_column or None, data_dir=data_dir, check_rows=check_rows
     )
     began = time.perf_counter()
 
@@ -85,19 +71,19 @@ def overlap(options: _Options) -> None:
     elif chosen:
         raise InputError("--columns applies to files, but this folder contains documents", "remove --columns")
     else:
-        rows = (Row(one.location or without_secrets(train), {"text": one.text}) for one in documents)
+        rows = (Row(one.location or shown, {"text": one.text}) for one in documents)
     found = find_contamination(rows, held_out, nearness=options.nearness, progress=report)
     report(found.texts)
-    if output is not None:
-        write_json(output, {"train": without_secrets(train), "columns": chosen, **found.to_json()})
-    show(_table(without_secrets(train), found))
+    if options.output is not None:
+        write_json(options.output, {"train": shown, "columns": chosen, **found.to_json()})
+    show(_table(shown, found))
     for one in found.sets:
         for finding in one.findings[: options.examples]:
             how = f"near {finding.nearness:.2f}" if finding.how == "near" else finding.how
             typer.echo(f"{one.name}, {how}, {finding.location}: {_short(finding.text)}")
             if finding.how != "exact":
                 typer.echo(f"    training text: {_short(finding.found)}")
-    if output is None:
+    if options.output is None:
         next_step("run the command again with --output FILE.json to save all overlapping texts")
     else:
         next_command("train", "sg-opt", "--data", train, "--output", "FOLDER")
@@ -108,21 +94,17 @@ def _table(train: str, found: Contamination) -> Table:
 
     rows = []
     for one in found.sets:
+        counts = (one.texts, *(one.count(how) for how in ("exact", "inside", "near")))
         share = len(one.findings) / one.texts if one.texts else 0
-        counts = (one.texts, one.count("exact"), one.count("inside"), one.count("near"))
         cells = (*(f"{count:,}" for count in counts), f"{share:.1%}", f"{one.rows:,}", f"{one.whole_rows:,}")
         rows.append((f"{one.name} {one.split}".strip(), *cells))
-    return Table(
-        title=f"Texts of test sets in the {found.texts:,} texts of {train}",
-        header=("set", "texts", "exact", "inside", "near", "total", "rows", "complete rows"),
-        rows=tuple(rows),
-        notes=(
-            "exact: equal except for letter case, white space and Unicode form; inside: part of a longer "
-            "training text",
-            f"near: at least {found.nearness:g} of the words in common, in the same order; each text counts "
-            "once",
-        ),
+    notes = (
+        "exact: equal except for letter case, white space and Unicode form; inside: part of a longer "
+        "training text",
+        f"near: at least {found.nearness:g} of the words in common, in the same order; each text counts once",
     )
+    header = ("set", "texts", "exact", "inside", "near", "total", "rows", "complete rows")
+    return Table(f"Texts of test sets in the {found.texts:,} texts of {train}", header, tuple(rows), notes)
 
 
 def _short(text: str) -> str:

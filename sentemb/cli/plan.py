@@ -1,34 +1,48 @@
-"""`sentemb plan`: time, disk, memory and commands for a corpus of any size."""
+"""`sentemb plan`: time, disk, memory and commands for a corpus of any size, from two runs on a sample."""
 
 from __future__ import annotations
 
+import bisect
 import itertools
-from collections.abc import Iterable
+import math
+import os
+import re
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 from pydantic import Field
 
+from sentemb.cli import options as opt
 from sentemb.cli.console import next_command, say, show
-from sentemb.cli.options import DEFAULT_ENCODER, EncoderOptions, Markdown, Named, Overwrite, grouped
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
-    from sentemb.cli.forecast import Forecast, Line
-    from sentemb.report.table import Table
+    from sentemb.search.plan import IndexPlan
 
 _MOST = 10**12
+_SECONDS = 4.0  # of encoding, so that the rate does not drown in what starting a command takes
+_PART = 4  # the smaller run has a quarter of the texts
+_CODE_POINTS = 65_536  # vectors from which codes are learned at most
+_ROUNDS = 10  # of k-means, in which the training vectors are compared with all lists
+_COPIES = 2  # of the index in memory while it is written
 
 
-class _Options(EncoderOptions):
+class _Options(opt.EncoderOptions):
     count: Annotated[str, typer.Argument()]
     """Number of texts, such as 10000000 or 1e9."""
     texts: str | None = None
     """Sample of your texts: file, folder or URI. The default is Python's own documentation."""
     text_column: str | None = None
     """Column with the text of --texts."""
-    model: Named = DEFAULT_ENCODER
+    model: opt.Named = opt.DEFAULT_ENCODER
     sample: int = Field(50_000, ge=1, le=10**7)
     """Maximum number of texts to measure with."""
     workers: int = Field(1, ge=1, le=256)
@@ -42,44 +56,37 @@ class _Options(EncoderOptions):
     that is more."""
     recall: float | None = Field(None, ge=0, le=1)
     """Required recall@10 of the index, from 0 to 1."""
-    output: Annotated[Path | None, typer.Option("--output", "-o")] = None
+    output: opt.NewFile = None
     """JSON file for all numbers."""
-    overwrite: Overwrite = False
-    markdown: Markdown = False
+    overwrite: opt.Overwrite = False
+    markdown: opt.Markdown = False
 
 
-@grouped
+@opt.grouped
 def plan(options: _Options) -> None:
     """Estimate time, disk and memory for encoding and indexing a corpus, from small runs on this machine.
 
     Each command is run on a sample and on a quarter of it. The difference is extrapolated, and the formula is
     printed. Speeds are those of this machine under its current load.
     """
-    from sentemb._files import refuse_existing, refuse_unusable_output, write_json
-    from sentemb.cli.forecast import forecast
+    from sentemb._files import write_json
     from sentemb.encoding.resolve import check_address
     from sentemb.search.plan import parse_bytes
 
-    texts, output, model = options.texts, options.output, options.model
-    count = _number(options.count)
+    count, model, texts = _number(options.count), options.model, options.texts
     budget = None if options.memory_budget is None else parse_bytes(options.memory_budget)
-    if output is not None:
-        refuse_unusable_output(output, [texts, model], cache=options.cache_dir)
-        refuse_existing(output, overwrite=options.overwrite)
+    options.check_output(texts, model)
     check_address(model, data_dir=options.data_dir)
-    sample = list(itertools.islice(_texts(texts, options.text_column, options.data_dir), options.sample))
+    sample = [text for text in itertools.islice(_texts(options), options.sample) if text.strip()]
     if texts is None:
         say(
             "measured on Python's own documentation; the length of texts matters, so pass a sample of yours "
             "with --texts"
         )
-    measuring = options.values("kind", "workers", "dtype")
-    arguments = options.arguments(model)
-    found = forecast(count, sample, arguments, most=options.sample, memory_budget=budget, **measuring)
-    if output is not None:
-        write_json(output, found.to_json())
-    show(_table(found), markdown=options.markdown)
-    typer.echo(_verdict(found, options.workers, options.recall))
+    found = estimate(count, sample, options, budget)
+    if options.output is not None:
+        write_json(options.output, found.to_json())
+    _print(found, options)
     ways = ("--model", model, "--workers", options.workers, "--dtype", options.dtype)
     next_command("encode", texts or "DATA", "-o", "vectors", *ways)
     kind = ("--kind", found.plan.kind)
@@ -87,21 +94,232 @@ def plan(options: _Options) -> None:
     next_command("serve", "--index", "index")
 
 
+class Line(NamedTuple):
+    """One figure: `time` in seconds, `disk` or `memory` in bytes."""
+
+    kind: Literal["time", "disk", "memory"]
+    name: str
+    measured: tuple[float, ...]  # in the two runs, or empty
+    formula: str  # of the number of texts n
+    forecast: float  # for all texts
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Figures of one of the machines that share the texts."""
+
+    count: int
+    machines: int
+    machines_by_default: int | None  # with the default budget, if the index of one machine exceeds that
+    sizes: tuple[int, int]  # of the two runs
+    dimension: int
+    plan: IndexPlan
+    recall: float | None  # recall@10 of such an index of the sample, if it was measured
+    lines: list[Line]
+
+    def all_of(self, kind: str) -> list[float]:
+        """Return the forecasts of one kind."""
+        return [line.forecast for line in self.lines if line.kind == kind]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all figures."""
+        lines = [line._asdict() for line in self.lines]
+        return asdict(self) | {"lines": lines, "seconds": sum(self.all_of("time"))}
+
+
+def estimate(count: int, texts: Sequence[str], options: _Options, budget: int | None) -> Estimate:
+    """Encode and index a sample and a quarter of it, and extrapolate what the additional texts took.
+
+    The difference of the two runs does not contain what a command takes to start. A fast encoder gets so many
+    texts that they take seconds; if there are not enough, they are repeated with a number.
+    """
+    from sentemb.search.plan import IVFPQ_MINIMUM
+    from sentemb.search.recall import held_out_count
+    from sentemb.search.rescoring import encodes_again
+    from sentemb.search.vectors import training_points
+
+    texts = list(dict.fromkeys(texts))
+    if not texts:
+        raise InputError("the sample does not contain a text", "pass texts that are not blank")
+    encoder = options.load(options.model)
+    dimension, rescored = encoder.dimension, encodes_again("auto", encoder.describe())
+    machines, by_default, plan = _plan(count, dimension, options.kind, budget, rescored)
+    share = -(-count // machines)
+    fewest = {"flat": 400, "hnsw": 1600, "ivfpq": _PART * IVFPQ_MINIMUM}[plan.kind]
+    size = int(min(max(options.sample, fewest), max(fewest, _SECONDS * _rate(encoder, texts))))
+    sizes = (size // _PART, size)
+    sample = [texts[n % len(texts)] + (f" {n}" if n >= len(texts) else "") for n in range(size)]
+    first, last = (_measure(sample[:some], options, plan, dimension) for some in sizes)
+
+    # Many vectors are checked with fewer queries, so the measurement of recall has a formula of its own.
+    each, held_out = _comparison(dimension), 0 if plan.kind == "flat" else held_out_count(share)
+    for run, n in zip((first, last), sizes, strict=True):
+        run["index build"] = max(0.0, run["index build"] - each * n * held_out_count(n))
+
+    def line(kind: Literal["time", "disk"], name: str, *, is_graph: bool = False) -> Line:
+        # A graph grows by n·log n, all else by n.
+        small, large, whole = (n * math.log(n + 1) if is_graph else n for n in (*sizes, share))
+        slope = (last[name] - first[name]) / (large - small)
+        if slope <= 0:  # the machine was busy with something else during the smaller run
+            slope = last[name] / large
+        start = max(0.0, last[name] - slope * large)
+        formula = f"{start:.3g} + {slope:.3g}·n{'·log n' if is_graph else ''}"
+        return Line(kind, name, (first[name], last[name]), formula, start + slope * whole)
+
+    lines = [line("time", "encode"), line("time", "index build", is_graph=plan.kind == "hnsw")]
+
+    def add(kind: Literal["time", "disk", "memory"], name: str, formula: str, value: float) -> None:
+        lines.append(Line(kind, name, (), formula, value))
+
+    if held_out:
+        # A query walks a graph, or looks into all lists.
+        grow: Callable[[float], float] = math.log if plan.kind == "hnsw" else float
+        tuning = held_out * last["tune"] / max(1, held_out_count(size)) * grow(share) / grow(size)
+        formula = f"{each:.3g}·{held_out:,}·n + {tuning:.3g}"
+        add("time", "index build, recall", formula, each * held_out * share + tuning)
+    if found := re.match(r"IVF(\d+)", plan.factory):
+        points, seconds = _ROUNDS * training_points(share, int(found[1])), each * int(found[1])
+        add("time", "index build, lists", f"{seconds:.3g}·(n + {points:,})", seconds * (share + points))
+        codes = last["train"] * min(share, _CODE_POINTS) / min(size, _CODE_POINTS)
+        add("time", "index build, codes", f"measured, up to {_CODE_POINTS:,} texts", codes)
+    program, building, index = first["memory"], last["build memory"], plan.bytes
+    lines += [line("disk", "vectors"), line("disk", "documents of the index")]
+    add("disk", "vectors of the index", plan.factory, index)
+    add("memory", "encode", "measured", program)
+    formula = f"{building:.3g} + {_COPIES}·vectors of the index"
+    add("memory", "index build", formula, building + _COPIES * index)
+    add("memory", "index search", f"{program:.3g} + vectors of the index", program + index)
+    recall = last["recall"] if size <= len(texts) else None
+    return Estimate(share, machines, by_default, sizes, dimension, plan, recall, lines)
+
+
+def _plan(
+    count: int, dimension: int, kind: Any, budget: int | None, rescored: bool
+) -> tuple[int, int | None, IndexPlan]:
+    """Return the fewest machines, their number by default if one exceeds that budget, and the index."""
+    from sentemb.search.plan import DEFAULT_MEMORY_BUDGET, IVFPQ_MINIMUM, format_bytes, plan_index
+
+    def plan(machines: int, budget: int | None, kind: Any = kind) -> IndexPlan:
+        share = -(-count // machines)
+        return plan_index(share, dimension, kind=kind, memory_budget=budget, rescored=rescored)
+
+    def fits(machines: int, budget: int | None) -> bool:
+        with suppress(InputError):
+            return bool(plan(machines, budget))
+        return False
+
+    def fewest(budget: int) -> int:
+        choices = range(1, max(2, count // IVFPQ_MINIMUM + 1))
+        place = bisect.bisect_left(choices, True, key=lambda machines: fits(machines, budget))
+        return choices[min(place, len(choices) - 1)]
+
+    if budget is not None:
+        return (machines := fewest(budget)), None, plan(machines, budget)
+    if kind != "auto" or fits(1, None):
+        return 1, None, plan(1, None)
+    found = plan(1, None, "ivfpq")
+    size, default = format_bytes(found.bytes), format_bytes(DEFAULT_MEMORY_BUDGET)
+    reason = f"ivfpq, whose vectors take about {size}, because every index exceeds the default of {default}"
+    return 1, fewest(DEFAULT_MEMORY_BUDGET), replace(found, reason=reason)
+
+
+def _rate(encoder: Any, texts: Sequence[str]) -> float:
+    """Return about how many texts are encoded in a second."""
+    for power in itertools.count(2):
+        began = _now()
+        encoder.encode(some := texts[: 4**power])
+        if (seconds := _since(began)) > 0.2 or len(some) == len(texts):
+            break
+    return len(some) / max(seconds, 1e-6)
+
+
+def _measure(texts: Sequence[str], options: _Options, plan: IndexPlan, dimension: int) -> dict[str, Any]:
+    """Encode and index some texts as the commands would, and return what each step took."""
+    from sentemb.encoding.shards import SHARD_SIZE, Row, encode_shards
+    from sentemb.encoding.workers import local_pool
+    from sentemb.search import SearchIndex
+    from sentemb.search.plan import budget_of, estimate_bytes
+
+    stages = dict.fromkeys(("train", "tune"), 0.0)
+    stage, workers, began = "read", options.workers, _now()
+
+    def note(following: str, *_: int) -> None:
+        nonlocal stage, began
+        stages[stage] = stages.get(stage, 0.0) + _since(began)
+        stage, began = following, _now()
+
+    with tempfile.TemporaryDirectory(prefix="sentemb-plan-") as scratch:
+        vectors, folder = Path(scratch, "vectors"), Path(scratch, "index")
+        shards = encode_shards(
+            (Row(number, text, {}, f"text {number}") for number, text in enumerate(texts)),
+            vectors,
+            options.arguments(options.model),
+            source="a sample",
+            pool=local_pool(workers),
+            dtype=options.dtype,
+            shard_size=min(SHARD_SIZE, -(-len(texts) // (2 * workers))),
+        ).folder
+        found = {"encode": _since(began, workers), "vectors": _size(vectors), "memory": _memory()}
+        if workers > 1:
+            found["memory"] += workers * _memory(resource.RUSAGE_CHILDREN)
+        began, budget = _now(), budget_of(plan, len(texts), dimension)
+        index = SearchIndex.from_shards(shards, kind=plan.kind, memory_budget=budget, progress=note)
+        index.save(folder)
+        note("")
+        room = _size(folder) - estimate_bytes(index.manifest.factory, len(texts), dimension)
+    found |= {"train": stages.pop("train"), "tune": stages.pop("tune"), "index build": sum(stages.values())}
+    found["documents of the index"] = max(0, room)
+    return found | {"build memory": _memory(), "recall": index.manifest.recall.at_10}
+
+
+def _comparison(dimension: int) -> float:
+    """Return the seconds of comparing a vector with a list of codes."""
+    import faiss
+    import numpy as np
+
+    vectors = np.random.default_rng(0).standard_normal((4096, dimension), dtype=np.float32)
+    quantizer = faiss.IndexFlatIP(dimension)
+    quantizer.add(vectors)
+    began = _now()
+    quantizer.search(vectors, 1)
+    return _since(began) / len(vectors) ** 2
+
+
+def _now() -> tuple[float, float]:
+    """Return the wall time, and the processor time of this process and of its children that have ended."""
+    children = os.times()
+    return time.perf_counter(), time.process_time() + children.children_user + children.children_system
+
+
+def _since(began: tuple[float, float], workers: int = 1) -> float:
+    """Return the seconds since then, without those in which the processor did other work."""
+    wall, processor = (now - then for now, then in zip(_now(), began, strict=True))
+    return min(wall, processor / min(workers, os.cpu_count() or 1))
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _memory(who: int = resource.RUSAGE_SELF) -> int:
+    """Return the maximum memory of this process so far, or of the largest of its children that have ended."""
+    return resource.getrusage(who).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
 def _number(text: str) -> int:
     """Read a number of texts."""
-    try:
+    number = 0.0
+    with suppress(ValueError, OverflowError):
         number = float(text)
-    except (ValueError, OverflowError):
-        number = 0.0
     if not (1 <= number <= _MOST and number == int(number)):
         raise InputError(f"{text!r} is not a number of texts from 1 to {_MOST:,}", "write 10000000 or 1e7")
     return int(number)
 
 
-def _texts(path: str | None, column: str | None, data_dir: Path | None) -> Iterable[str]:
+def _texts(options: _Options) -> Iterable[str]:
     """Return the texts to measure with."""
-    if path is None:
-        if column is not None:
+    if options.texts is None:
+        if options.text_column is not None:
             raise InputError("--text-column works only with --texts", "pass both or neither")
         from sentemb.data.docstrings import stdlib_documents
 
@@ -110,41 +328,29 @@ def _texts(path: str | None, column: str | None, data_dir: Path | None) -> Itera
     from sentemb.search import read_documents
     from sentemb.search.documents import as_documents
 
-    documents = as_documents(read_documents(path, text_column=column, id_column=NO_COLUMN, data_dir=data_dir))
-    return (document.text for document in documents)
+    reading = options.values("text_column", "data_dir")
+    documents = read_documents(options.texts, id_column=NO_COLUMN, **reading)
+    return (document.text for document in as_documents(documents))
 
 
-def _table(found: Forecast) -> Table:
-    """Return each figure with its measurements and its formula."""
+def _print(found: Estimate, options: _Options) -> None:
+    """Print each figure with its measurements and its formula, and the whole in a few sentences."""
     from sentemb.report.table import Table
-    from sentemb.search.plan import format_bytes
-
-    def row(line: Line) -> tuple[str, ...]:
-        write = _seconds if line.kind == "time" else format_bytes
-        cells = [*map(write, line.measured)]
-        return (
-            f"{line.kind}: {line.name}",
-            *[""] * (2 - len(cells)),
-            *cells,
-            write(line.forecast),
-            line.formula,
-        )
-
-    return Table(
-        title=f"{found.count:,} texts, {found.plan.factory} of {found.dimension} dimensions",
-        header=("step", *(f"{size:,}" for size in found.sizes), f"{found.count:,}", "formula for n texts"),
-        rows=tuple(map(row, found.lines)),
-    )
-
-
-def _verdict(found: Forecast, workers: int, wanted: float | None) -> str:
-    """Say the whole in a few sentences."""
     from sentemb.search.plan import DEFAULT_MEMORY_BUDGET, format_bytes
 
+    rows = []
+    for line in found.lines:
+        write = _seconds if line.kind == "time" else format_bytes
+        measured = [*map(write, line.measured)] or ["", ""]
+        rows.append((f"{line.kind}: {line.name}", *measured, write(line.forecast), line.formula))
+    title = f"{found.count:,} texts, {found.plan.factory} of {found.dimension} dimensions"
+    counts = [f"{size:,}" for size in (*found.sizes, found.count)]
+    table = Table(title, ("step", *counts, "formula for n texts"), tuple(rows))
+    show(table, markdown=options.markdown)
     times, disk, memory = (found.all_of(kind) for kind in ("time", "disk", "memory"))
     sentences = [
-        f"Verdict: {_seconds(sum(times))} in total, of which {_seconds(times[0])} for "
-        f"encoding with {workers} {'process' if workers == 1 else 'processes'}; "
+        f"Verdict: {_seconds(sum(times))} in total, of which {_seconds(times[0])} for encoding with "
+        f"{options.workers} {'process' if options.workers == 1 else 'processes'}; "
         f"{format_bytes(sum(disk))} of disk, {format_bytes(max(memory))} of memory; {found.plan.reason}."
     ]
     if found.machines > 1:
@@ -161,11 +367,12 @@ def _verdict(found: Forecast, workers: int, wanted: float | None) -> str:
         sentences.append("Recall was not measured.")
     else:
         sentences.append(f"recall@10 was {found.recall:.3f} with {found.sizes[-1]:,} texts.")
-        if wanted is not None and found.recall < wanted:
-            sentences.append(
-                f"This is below --recall {wanted:g}: raise --memory-budget, or choose --kind hnsw."
+        if options.recall is not None and found.recall < options.recall:
+            below = (
+                f"This is below --recall {options.recall:g}: raise --memory-budget, or choose --kind hnsw."
             )
-    return " ".join(sentences)
+            sentences.append(below)
+    typer.echo(" ".join(sentences))
 
 
 def _seconds(seconds: float) -> str:

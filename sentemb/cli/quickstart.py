@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from sentemb._files import check_writable
+from sentemb.cli import options as opt
 from sentemb.cli.console import next_command, say, show
-from sentemb.cli.options import Options, OutputFolder, Overwrite, Seed, grouped
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ MADE = ("documents.jsonl", "model", "adapted", "index", "index.html")
 _QUESTIONS, _WIDTH = 3, 100
 
 
-class _Options(Options):
+class _Options(opt.Options):
     base: str = "bert-mini"
     """Pretrained transformer to train: folder, hub id or bundled model."""
     model: str = "static-mini"
@@ -36,17 +36,16 @@ class _Options(Options):
     bundled sentences."""
     column: str | None = None
     """Text column of --data. Required if there are several."""
-    output: OutputFolder = Path("quickstart")
-    seed: Seed = 1
-    overwrite: Overwrite = False
+    output: opt.OutputFolder = Path("quickstart")
+    seed: opt.Seed = 1
+    overwrite: opt.Overwrite = False
 
 
-@grouped
+@opt.grouped
 def quickstart(options: _Options) -> None:
     """Try search, training and evaluation in minutes, without a download."""
     output = options.output
-    inputs = [name for name in (options.data, options.base, options.model) if name]
-    _check_output(output, inputs, overwrite=options.overwrite)
+    _check_output(options)
 
     from rich.console import Console
 
@@ -64,34 +63,29 @@ def quickstart(options: _Options) -> None:
     _print(made)
 
 
-def _check_output(output: Path, inputs: list[str], *, overwrite: bool) -> None:
+def _check_output(options: _Options) -> None:
+    output = options.output
     made = [(output / name).resolve() for name in MADE]
-    for path in inputs:
+    for path in filter(None, (options.data, options.base, options.model)):
         if any(Path(path).resolve().is_relative_to(place) for place in made):
-            raise InputError(
-                f"the input {path} would be overwritten by the quickstart", "choose another --output"
-            )
+            why = f"the input {path} would be overwritten by the quickstart"
+            raise InputError(why, "choose another --output")
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         check_writable(output)
-        return
-    if not (output / MARKER).is_file():
-        raise InputError(
-            f"{output} already exists and was not made by a quickstart", "choose another --output"
-        )
-    if not overwrite:
-        finished = (output / "index.html").exists()  # it is written last
-        state = "an earlier quickstart" if finished else "an interrupted quickstart"
-        raise InputError(
-            f"{output} contains {state}", "choose another --output, or add --overwrite to replace it"
-        )
+    elif not (output / MARKER).is_file():
+        why = f"{output} already exists and was not made by a quickstart"
+        raise InputError(why, "choose another --output")
+    elif not options.overwrite:
+        state = "earlier" if (output / "index.html").exists() else "interrupted"  # it is written last
+        hint = "choose another --output, or add --overwrite to replace it"
+        raise InputError(f"{output} contains an {state} quickstart", hint)
 
 
 def _clear(output: Path) -> None:
     """Remove what an earlier quickstart made, and nothing else."""
     output.mkdir(parents=True, exist_ok=True)
     (output / MARKER).touch()
-    for name in MADE:
-        path = output / name
+    for path in (output / name for name in MADE):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
@@ -99,7 +93,7 @@ def _clear(output: Path) -> None:
 
 
 def _print(made: Quickstart) -> None:
-    from sentemb.quickstart_page import search_table
+    from sentemb.quickstart import search_table
     from sentemb.quickstart_search import TEST
 
     answers = made.answers
@@ -112,17 +106,11 @@ def _print(made: Quickstart) -> None:
             typer.echo(line)
     typer.echo()
     show(made.table())
-    typer.echo(
-        f"\nmodel  {made.model}\nindex  {made.index}\npage   {made.page}\n\nthe same with your own file:"
-    )
+    typer.echo(f"\nmodel  {made.model}\nindex  {made.index}\npage   {made.page}\n")
+    typer.echo("the same with your own file:")
     for command in made.your_turn():
         typer.echo(f"  {command}")
     next_command("index", "search", made.index, "your question", "--mode", "hybrid")
-
-
-def _shortened(text: str, width: int) -> str:
-    """Shorten a text to a column."""
-    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def _side_by_side(answers: Answers, place: int, right: Sequence[str]) -> Iterator[str]:
@@ -133,5 +121,5 @@ def _side_by_side(answers: Answers, place: int, right: Sequence[str]) -> Iterato
         for way in answers.ways
     ]
     for cells in zip_longest(*columns, fillvalue=""):
-        row = "".join(_shortened(cell, width - 2).ljust(width) for cell in cells)
-        yield f"  {row.rstrip()}"
+        short = (cell if len(cell) <= width - 2 else f"{cell[: width - 3]}…" for cell in cells)
+        yield f"  {''.join(cell.ljust(width) for cell in short).rstrip()}"

@@ -1,28 +1,31 @@
-"""`sentemb report`: what folders of records hold, as markdown, LaTeX, or one page."""
+"""`sentemb report`, `compare` and `card`: what folders of records hold, and whether differences are real."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sentemb.cli.console import next_command, progress_bar, say
-from sentemb.cli.options import Options, Overwrite, grouped
+from sentemb.cli import options as opt
+from sentemb.cli.console import next_command, next_step, progress_bar, say, show
 from sentemb.errors import InputError
+
+if TYPE_CHECKING:
+    from sentemb.report.build import Report
 
 Format = Literal["markdown", "latex", "html"]
 _ENDINGS: dict[str, Format] = {".md": "markdown", ".tex": "latex", ".html": "html", ".htm": "html"}
 
 
-class _Options(Options):
+class _Report(opt.Options):
     folders: Annotated[list[Path], typer.Argument()]
     """Folders with records."""
     format: Annotated[Format | None, typer.Option("--format", "-f")] = None
     """Output format. The default follows the extension of --output, or is markdown."""
-    output: Annotated[Path | None, typer.Option("--output", "-o")] = None
+    output: opt.NewFile = None
     """Output file. By default the report is printed."""
-    overwrite: Overwrite = False
+    overwrite: opt.Overwrite = False
     into: list[Path] | None = None
     """Markdown file to update: its parts between <!-- report:NAME --> markers are replaced. Repeat for
     several."""
@@ -39,8 +42,8 @@ class _Options(Options):
     """Cache folder for comparisons. The default is ~/.cache/sentemb/comparisons."""
 
 
-@grouped
-def report(options: _Options) -> None:
+@opt.grouped
+def report(options: _Report) -> None:
     """Make tables of records: STS, transfer tasks, retrieval, geometry and layers.
 
     HTML reports also have figures and comparisons.
@@ -48,10 +51,9 @@ def report(options: _Options) -> None:
     A file `labels.toml` in a folder names its models: a table [MODEL] for each, with base, method and
     pooling, in the order of the rows.
     """
-    from sentemb._files import refuse_existing, refuse_unusable_output, write_text
+    from sentemb._files import write_text
     from sentemb.report.build import build_report
     from sentemb.report.into import put_into, read_marked
-    from sentemb.report.page import html_report, latex_report, markdown_report
 
     folders, output, into, run = options.folders, options.output, options.into or [], options.run or []
     chosen = options.format or (_ENDINGS.get(output.suffix.lower(), "markdown") if output else "markdown")
@@ -61,8 +63,7 @@ def report(options: _Options) -> None:
         read_marked(path)
     if output is not None:
         files = [file for folder in folders for file in (folder / "labels.toml", *folder.rglob("*.json"))]
-        refuse_unusable_output(output, [*files, *run], cache=options.cache_dir)
-        refuse_existing(output, overwrite=options.overwrite)
+        options.check_output(*files, *run)
     with progress_bar() as progress:
         built = build_report(
             folders,
@@ -73,19 +74,11 @@ def report(options: _Options) -> None:
             cache=options.cache_dir or Path.home() / ".cache" / "sentemb" / "comparisons",
             progress=progress,
         )
-    texts = {one.name: one.markdown() for one in built.sections}
-    for path, names in put_into(into, texts).items():
+    for path, names in put_into(into, {one.name: one.markdown() for one in built.sections}).items():
         say(f"{path}: {', '.join(names)}")
     if into and output is None:
         return
-    if chosen == "html":
-        text = html_report(options.title, built.sections, verdicts=built.verdicts)
-    else:
-        text = (
-            latex_report(built.sections)
-            if chosen == "latex"
-            else markdown_report(options.title, built.sections)
-        )
+    text = _written(chosen, options.title, built)
     if output is None:
         typer.echo(text, nl=False)
         return
@@ -95,3 +88,79 @@ def report(options: _Options) -> None:
     say(f"{output}: {', '.join(one.heading for one in built.sections)}")
     if not options.baseline:
         next_command("report", *folders, "--baseline", "MODEL", "-o", output)
+
+
+def _written(form: Format, title: str, built: Report) -> str:
+    from sentemb.report.page import html_report, latex_report, markdown_report
+
+    if form == "html":
+        return html_report(title, built.sections, verdicts=built.verdicts)
+    return latex_report(built.sections) if form == "latex" else markdown_report(title, built.sections)
+
+
+class _Compare(opt.Options):
+    systems: Annotated[list[str], typer.Argument()]
+    """Names, paths or fingerprints of evaluated models. The first is compared with each of the others."""
+    records: opt.Records
+    suite: str | None = None
+    """Suite to compare on: sts, multilingual, transfer or retrieval. Not needed if the records are of one
+    suite."""
+    measure: str | None = None
+    """Metric to compare. The default is the main metric of the suite."""
+    preset: str | None = None
+    """Preset of transfer records or protocol of retrieval records. Required if there are several."""
+    draws: int = 2000
+    """Number of bootstrap resamples and of permutations, up to 1,000,000."""
+    confidence: float = 0.95
+    """Confidence level of the intervals."""
+
+
+@opt.grouped
+def compare(options: _Compare) -> None:
+    """Compare encoders on the same items of their records, with intervals and p-values.
+
+    Records of several seeds of a method (MODEL-seed-N) are compared as one system, called MODEL.
+    """
+    systems, records = options.systems, options.records
+    if len(systems) < 2:
+        raise InputError("a comparison needs at least two models; got one", "name another model")
+    from sentemb.evaluation.comparison import compare_all
+    from sentemb.evaluation.systems import select_records, system_of
+    from sentemb.report.comparisons import comparison_table
+
+    found = select_records(records, systems, **options.values("suite", "preset"))
+    first, *others = (system_of(found, name, measure=options.measure) for name in systems)
+    how = options.values("draws", "confidence")
+    with progress_bar() as bar:
+        progress = lambda done, total: bar("comparing", done, total)  # noqa: E731
+        comparisons = compare_all(first, others, **how, progress=progress)
+    for comparison in comparisons:
+        typer.echo(comparison.sentence() + ".")
+    for comparison in comparisons:
+        typer.echo()
+        show(comparison_table(comparison))
+    next_command("report", *records, "--baseline", systems[0], "-o", "report.html")
+
+
+def card(
+    model: Annotated[Path, typer.Argument(help="Folder of the model whose card to update.")],
+    records: opt.Records,
+) -> None:
+    """Write the evaluation results of a model into its README.md, as hub metadata and as tables.
+
+    The rest of the file is not changed. Running the command again replaces its earlier output.
+    """
+    if not model.is_dir():
+        raise InputError(f"no such folder: {model}", "name the folder in which the model was saved")
+    from sentemb.encoding import load_encoder
+    from sentemb.evaluation.card import eval_results, evaluation_section, update_card
+    from sentemb.evaluation.record import load_records
+    from sentemb.report.results import tables_of
+
+    encoder = load_encoder(model)
+    found = load_records(records, fingerprint=encoder.fingerprint)
+    tables = [table.markdown() for table in tables_of(found)]
+    path, results = model / "README.md", eval_results(found)
+    update_card(path, encoder.name, results, evaluation_section(found, tables))
+    typer.echo(f"{path}: {len(results)} results of {encoder.name}")
+    next_step(f"huggingface-cli upload ORG/NAME {model}")

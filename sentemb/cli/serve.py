@@ -8,35 +8,35 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
+from sentemb.cli import options as opt
 from sentemb.cli.console import next_step, say
-from sentemb.cli.options import MODEL, Fields, Values, bundled_models, grouped
 from sentemb.errors import InputError
 from sentemb.serving.settings import Settings, read_keys
-from sentemb.training.config.checks import described_error
+from sentemb.training.config.base import described_error
 
-_SERVED = Fields(
+_SERVED = opt.Fields(
     Settings, ("indexes", "index"), ("rerankers", "reranker"), ("classifiers", "classifier"), repeated=True
 )
-_HOW = Fields(Settings, "host", "port", "no_auth", "read_only", "truncate", "workers", "precision", "device")
+_HOW = opt.Fields(
+    Settings, "host", "port", "no_auth", "read_only", "truncate", "workers", "precision", "device"
+)
+_MODELS = typer.Argument(help=opt.MODEL, autocompletion=opt.bundled_models)
+_KEYS = typer.Option(help="File with API keys, one per line. The default is the variable SENTEMB_API_KEYS.")
+_RAY = typer.Option(help="Serve from a Ray cluster: local, auto, host:6379 or ray://host:10001.")
+_REPLICAS = typer.Option(
+    min=1, max=1024, help="Number of copies of the models on the Ray cluster. Default: 1."
+)
 
 
-@grouped
+@opt.grouped
 def serve(
-    models: Annotated[list[str] | None, typer.Argument(help=MODEL, autocompletion=bundled_models)] = None,
+    models: Annotated[list[str] | None, _MODELS] = None,
     *,
-    served: Annotated[Values, _SERVED],
-    how: Annotated[Values, _HOW],
-    keys: Annotated[
-        Path | None,
-        typer.Option(help="File with API keys, one per line. The default is the variable SENTEMB_API_KEYS."),
-    ] = None,
-    ray: Annotated[
-        str | None, typer.Option(help="Serve from a Ray cluster: local, auto, host:6379 or ray://host:10001.")
-    ] = None,
-    replicas: Annotated[
-        int | None,
-        typer.Option(min=1, max=1024, help="Number of copies of the models on the Ray cluster. Default: 1."),
-    ] = None,
+    served: Annotated[opt.Values, _SERVED],
+    how: Annotated[opt.Values, _HOW],
+    keys: Annotated[Path | None, _KEYS] = None,
+    ray: Annotated[str | None, _RAY] = None,
+    replicas: Annotated[int | None, _REPLICAS] = None,
 ) -> None:
     """Serve embeddings (OpenAI-compatible), reranking, classification, search and a search page over HTTP."""
     if replicas is not None and ray is None:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import sys
+import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from types import NoneType
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import typer
-from typer.main import get_command
+from pydantic_core import PydanticUndefined
 
-from sentemb.cli.console import error_line, next_command
-from sentemb.cli.main import LazyGroup, run
-from sentemb.cli.settings import settings_command
+from sentemb._files import refuse_unusable_output
+from sentemb.cli import options as opt
+from sentemb.cli.console import next_command
+from sentemb.cli.main import LazyGroup, as_command, group_app
 from sentemb.errors import unknown
 from sentemb.training.recipes import KINDS, PROTOCOLS, RECIPES, Recipe, get_recipe, optimization_of
-
-if TYPE_CHECKING:
-    from sentemb.training.outcome import Run
-    from sentemb.training.progress import ConsoleProgress
-    from sentemb.training.run import SeedSummary
+from sentemb.training.settings import explain, option_tables, resolve, shown, split_settings
 
 _COMMON = ("pairs", "simcse", "simcse-supervised", "sg-opt", "bt", "quora")  # first in the list of recipes
+_MINI_BATCH = "loss_options.mini_batch_size"  # an option of every loss that a gradient cache can wrap
+_PATHS = ("corpus", "exclude")  # may hold commas: a list of them is an option that is repeated
 _CLASSIFICATION_FLAGS = {
     "task": "Data set with the splits of a paper. --explain lists them.",
     "protocol": f"Paper whose splits to use for --task: {', '.join(PROTOCOLS)}. The default is the recipe's "
@@ -32,75 +32,52 @@ _CLASSIFICATION_FLAGS = {
     "label": "With --train: label column. The default is label.",
     "data_dir": "Folder with data sets. The default is SENTEMB_DATA.",
 }
-
-
 _MULTITASK_FLAGS = {
     "nli": "NLI triples for the contrastive task: file or catalogue name. The default is simcse-nli.",
     "held_out": "Hold out this share of quora-dev.csv for the evaluation.",
     "rows": "Use only N rows of each data set, for a quick test.",
     "data_dir": "Folder with data sets. The default is SENTEMB_DATA.",
 }
+_CONFIG = Annotated[str | None, typer.Option(help="TOML file with settings.")]
+_EXPLAIN = Annotated[bool, typer.Option("--explain", help="Print all defaults with their sources and exit.")]
 
 
-class RecipeGroup(LazyGroup):
-    """Names an unknown recipe, and the closest known one, in one line."""
+class _Run(NamedTuple):
+    """What a command trains with."""
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Look the recipe up before the base class does."""
-        if not args[0].startswith("-"):
-            get_recipe(args[0])
-        return super().resolve_command(ctx, args)
+    config: Any
+    flags: dict[str, Any]
+    resume: bool
 
+    def options(self) -> dict[str, Any]:
+        """Return what every training function takes, with a display of its progress."""
+        from sentemb.training.progress import ConsoleProgress
 
-app = typer.Typer(
-    cls=RecipeGroup,
-    help="Train an encoder by a recipe. `sentemb train RECIPE --help` lists its settings with their defaults "
-    "and sources.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+        return {"resume": self.resume, "progress": ConsoleProgress()}
 
 
-def program(recipes: Mapping[str, str], *, default: str, option: str = "objective") -> None:
-    """Run a program that trains one of several recipes, which `--objective` names."""
-    arguments = sys.argv[1:]
-    chosen, flag = default, f"--{option}"
-    if flag in arguments and arguments.index(flag) + 1 < len(arguments):
-        at = arguments.index(flag)
-        chosen = arguments[at + 1]
-        del arguments[at : at + 2]
-    if chosen not in recipes:
-        sys.stderr.write(error_line(str(unknown(option, chosen, recipes))))
-        sys.exit(2)
-    run(["train", *recipes[chosen].split(), *arguments])
+def _contrastive(run: _Run) -> None:
+    from sentemb.training.run import train, train_seeds
 
-
-def _stand_in(recipe: Recipe) -> Callable[[], Any]:
-    def load() -> Any:
-        single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        single.command(recipe.name, help=recipe.summary)(_command(recipe))
-        return get_command(single)
-
-    return load
-
-
-def _command(recipe: Recipe) -> Callable[..., None]:
-    if recipe.kind == "classification":
-        return settings_command(recipe, _classifier, flags=_CLASSIFICATION_FLAGS, adjust=_by_protocol)
-    if recipe.kind == "multitask":
-        return settings_command(recipe, _multitask, flags=_MULTITASK_FLAGS)
-    return settings_command(recipe, _ACTS[recipe.kind])
-
-
-def _contrastive(config: Any, resume: bool) -> None:
-    _train(config, resume)
-    next_command("eval", "sts", config.output, config.base)
-
-
-def _pairs(config: Any, resume: bool) -> None:
-    _train(config, resume)
-    next_command(*_index_command(config))
+    if len(run.config.seeds) > 1:
+        summary = train_seeds(run.config, **run.options())
+        for trained in summary.runs:
+            _report(trained)
+        values = summary.statistics()
+        if values["standard_deviation"] is not None:
+            mean, deviation, lowest, highest = (
+                f"{100 * values[name]:.2f}" for name in ("mean", "standard_deviation", "lowest", "highest")
+            )
+            typer.echo(
+                f"dev {summary.measure} over {len(values['scores'])} seeds: {mean} ± {deviation} "
+                f"(range {lowest} to {highest})"
+            )
+    else:
+        _report(train(run.config, **run.options()))
+    if get_recipe(run.config.recipe).kind == "pairs":
+        next_command(*_index_command(run.config))
+    else:
+        next_command("eval", "sts", run.config.output, run.config.base)
 
 
 def _index_command(config: Any) -> list[str]:
@@ -109,31 +86,146 @@ def _index_command(config: Any) -> list[str]:
 
     columns = pair_columns(config.data, config.columns, data_dir=config.data_dir)
     passages = [config.data, "--text-column", columns.names[1]] if columns.is_header else ["DOCUMENTS"]
-    model = config.output.rstrip("/")
-    output = f"{model}-index"
-    if len(config.seeds) > 1:
-        model += f"/seed-{config.seeds[0]}"
-    return ["index", "build", *passages, "--model", model, "--output", output]
+    folder = config.output.rstrip("/")
+    model = f"{folder}/seed-{config.seeds[0]}" if len(config.seeds) > 1 else folder
+    return ["index", "build", *passages, "--model", model, "--output", f"{folder}-index"]
 
 
-def _train(config: Any, resume: bool) -> None:
-    from sentemb.training.run import train, train_seeds
-
-    if len(config.seeds) > 1:
-        summary = train_seeds(config, resume=resume, progress=_progress())
-        for run in summary.runs:
-            _report(run)
-        _report_seeds(summary)
-    else:
-        _report(train(config, resume=resume, progress=_progress()))
-
-
-def _classifier(config: Any, resume: bool, flags: dict[str, Any]) -> None:
+def _classifier(run: _Run) -> None:
     from sentemb.classification.program import train_classifier
 
-    for line in train_classifier(config, flags, resume=resume, progress=_progress()):
+    for line in train_classifier(run.config, run.flags, **run.options()):
         typer.echo(line)
-    next_command("classify", config.output, "FILE", "--output", "classes.csv")
+    next_command("classify", run.config.output, "FILE", "--output", "classes.csv")
+
+
+def _multitask(run: _Run) -> None:
+    from sentemb.multitask.run import train_row
+
+    for line in train_row(run.config, run.flags, **run.options()):
+        typer.echo(line)
+
+
+def _transform(run: _Run) -> None:
+    from sentemb.transforms.program import fit_transform
+
+    typer.echo(str(fit_transform(run.config, progress=run.options()["progress"])))
+    next_command("eval", "sts", run.config.output, run.config.base)
+
+
+def _pretrain(run: _Run) -> None:
+    from sentemb.pretraining import pretrain
+
+    _report(pretrain(run.config, **run.options()))
+    next_command("train", "simcse", "--base", run.config.output, "--data", "TEXTS", "--output", "FOLDER")
+
+
+def _report(run: Any) -> None:
+    typer.echo(f"{run.output}: checkpoint of step {run.step} of {run.steps}")
+    if verdict := run.verdict():
+        typer.echo(verdict)
+
+
+_TRAINED: dict[str, tuple[Callable[[_Run], None], Mapping[str, str]]] = {
+    "contrastive": (_contrastive, {}),
+    "pairs": (_contrastive, {}),
+    "classification": (_classifier, _CLASSIFICATION_FLAGS),
+    "multitask": (_multitask, _MULTITASK_FLAGS),
+    "flow": (_transform, {}),
+    "whitening": (_transform, {}),
+    "pretraining": (_pretrain, {}),
+}
+"""What trains a kind of recipe, and the flags that are not in its configuration."""
+
+
+def _command(recipe: Recipe) -> Callable[..., None]:
+    """Return a function for typer with an option for each setting of a recipe."""
+    act, own = _TRAINED[recipe.kind]
+    fields, loss_options = recipe.config_class.model_fields, _loss_options(recipe)
+
+    def command(
+        config: str | None, setting: list[str] | None, resume: bool, explain: bool, **given: Any
+    ) -> None:
+        flags = {name: given.pop(name) for name in own}
+        if explain:
+            _explain(recipe, given.get("preset") or "paper", flags.get("task"))
+            return
+        overrides = _by_protocol(recipe, flags) if recipe.kind == "classification" else {}
+        named = {name: value for name, value in given.items() if value is not None and value != []}
+        overrides |= {name: value for name, value in named.items() if isinstance(value, list | bool)}
+        texts = {loss_options.get(name, name): text for name, text in named.items() if isinstance(text, str)}
+        assigned = split_settings(setting or ()) | texts
+        task = flags.get("task")
+        chosen = resolve(recipe, task=task, file=config, overrides=overrides, assignments=assigned)
+        inputs = [getattr(chosen, name, None) for name in ("base", "data", "dev")]
+        inputs += [flags.get(name) for name in ("train", "validation", "test", "nli")]
+        refuse_unusable_output(chosen.output, [*inputs, *getattr(chosen, "corpus", ())])
+        act(_Run(chosen, flags, resume))
+
+    no_released = recipe.released is None
+    unseen = {"recipe", *option_tables(recipe.config_class), *(["preset"] if no_released else []), *own}
+    parameters = [opt.parameter(name, Annotated[str | None, typer.Option(help=own[name])]) for name in own]
+    parameters += [_of_field(recipe, name) for name in fields if name not in unseen]
+    for name, key in loss_options.items():
+        text = "Rows to encode at a time with a gradient cache. The loss is the same, with less memory."
+        if key != _MINI_BATCH:
+            text = f"Option of the loss.{_default(recipe, key)}"
+        option = typer.Option(help=text, show_default=False)
+        parameters.append(opt.parameter(name, Annotated[str | None, option]))
+    parameters += [opt.parameter("config", _CONFIG), opt.parameter("setting", opt.Settings)]
+    parameters += [opt.parameter("resume", opt.Resume, False), opt.parameter("explain", _EXPLAIN, False)]
+    return opt.with_parameters(command, parameters)
+
+
+def _loss_options(recipe: Recipe) -> dict[str, str]:
+    """Return the options of the recipe's loss that have a flag: name to key."""
+    fields = recipe.config_class.model_fields
+    keys = [key for key in recipe.defaults if key.startswith("loss_options.")]
+    keys += [_MINI_BATCH] if "loss" in fields else []
+    names = {key.partition(".")[2]: key for key in keys}
+    return {name: key for name, key in names.items() if name not in fields}
+
+
+def _of_field(recipe: Recipe, name: str) -> inspect.Parameter:
+    """Return the option of a field, whose text `resolve` reads."""
+    field, flag = recipe.config_class.model_fields[name], f"--{name.replace('_', '-')}"
+    text = field.description or ""
+    if name in recipe.defaults:
+        text += _default(recipe, name)
+    elif field.default not in (PydanticUndefined, None, ()):
+        text += f" [{shown(field.default)}]"
+    if field.annotation is bool:
+        switch = typer.Option(f"{flag}/--no-{flag[2:]}", help=text, show_default=False)
+        return opt.parameter(name, Annotated[bool | None, switch])
+    names, repeated = [flag, "-o"] if name == "output" else [], name in _PATHS
+    text += " Repeat for several." if repeated else ""
+    option = typer.Option(*names, help=text, metavar=_placeholder(field.annotation), show_default=False)
+    return opt.parameter(name, Annotated[list[str] | None if repeated else str | None, option])
+
+
+def _default(recipe: Recipe, key: str) -> str:
+    default = recipe.defaults[key]
+    return f" [{shown(default.value)}: {default.source}]"
+
+
+def _placeholder(kind: Any) -> str:
+    """Return the placeholder of a value: a number, a text, one of some words, or several with commas."""
+    if get_origin(kind) is Literal:
+        return "|".join(get_args(kind))
+    kinds = [one for one in get_args(kind) if one not in (NoneType, Ellipsis)]
+    if get_origin(kind) is tuple:
+        return f"{_placeholder(kinds[0])},..."
+    if kinds:  # an optional or annotated type
+        return _placeholder(kinds[0])
+    return {int: "NUMBER", float: "NUMBER"}.get(kind, "TEXT")
+
+
+def _explain(recipe: Recipe, preset: str, task: str | None) -> None:
+    defaults = explain(recipe.name, preset=preset, task=task)
+    width = max(map(len, defaults))
+    typer.echo(f"{recipe.name} ({preset}): {recipe.summary}")
+    for key, (value, source) in defaults.items():
+        typer.echo(f"  {key:<{width}}  {value:<22}  {source}")
 
 
 def _by_protocol(recipe: Recipe, flags: dict[str, Any]) -> dict[str, Any]:
@@ -152,56 +244,25 @@ def _by_protocol(recipe: Recipe, flags: dict[str, Any]) -> dict[str, Any]:
     return shared | {name: value for name, value in of_task.items() if name != "test"}
 
 
-def _transform(config: Any, resume: bool) -> None:
-    from sentemb.transforms.program import fit_transform
-
-    typer.echo(str(fit_transform(config, progress=_progress())))
-    next_command("eval", "sts", config.output, config.base)
+def _stand_in(recipe: Recipe) -> Callable[[], Any]:
+    return lambda: as_command(recipe.name, _command(recipe), help=recipe.summary)
 
 
-def _pretrain(config: Any, resume: bool) -> None:
-    from sentemb.pretraining import pretrain
+class RecipeGroup(LazyGroup):
+    """Names an unknown recipe, and the closest known one, in one line."""
 
-    _report(pretrain(config, resume=resume, progress=_progress()))
-    next_command("train", "simcse", "--base", config.output, "--data", "TEXTS", "--output", "FOLDER")
-
-
-def _multitask(config: Any, resume: bool, flags: dict[str, Any]) -> None:
-    from sentemb.multitask.run import train_row
-
-    for line in train_row(config, flags, resume=resume, progress=_progress()):
-        typer.echo(line)
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Look the recipe up before the base class does."""
+        if not args[0].startswith("-"):
+            get_recipe(args[0])
+        return super().resolve_command(ctx, args)
 
 
-def _progress() -> ConsoleProgress:
-    from sentemb.training.progress import ConsoleProgress
-
-    return ConsoleProgress()
-
-
-def _report(run: Run) -> None:
-    typer.echo(f"{run.output}: checkpoint of step {run.step} of {run.steps}")
-    if verdict := run.verdict():
-        typer.echo(verdict)
-
-
-def _report_seeds(summary: SeedSummary) -> None:
-    values = summary.statistics()
-    if values["standard_deviation"] is not None:
-        typer.echo(
-            f"dev {summary.measure} over {len(values['scores'])} seeds: {100 * values['mean']:.2f} "
-            f"± {100 * values['standard_deviation']:.2f} "
-            f"(range {100 * values['lowest']:.2f} to {100 * values['highest']:.2f})"
-        )
-
-
-_ACTS: dict[str, Callable[..., None]] = {
-    "contrastive": _contrastive,
-    "pairs": _pairs,
-    "flow": _transform,
-    "whitening": _transform,
-    "pretraining": _pretrain,
-}
+app = group_app(
+    "Train an encoder by a recipe. `sentemb train RECIPE --help` lists its settings with their defaults and "
+    "sources.",
+    cls=RecipeGroup,
+)
 _ORDER = [*_COMMON, *(one.name for kind in KINDS for one in RECIPES.values() if one.kind == kind)]
 for _recipe in (RECIPES[name] for name in dict.fromkeys(_ORDER)):
     # The rows of the multi-task tables are many, and known to who has the paper.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
-from sentemb.training.config.base import Beta, CheckedModel, EncoderConfig, Options, Seed, Seeds
+from sentemb.training.config.base import Beta, CheckedModel, EncoderConfig, Options, RunConfig, Seed, Seeds
 
 MOST_TEXTS = 200_000
 """Number of texts that the teacher encodes by default."""
@@ -39,8 +39,8 @@ class StaticOptions(CheckedModel):
     seed: Seed = Field(0, description="Random seed.")
 
 
-class DocumentsConfig(EncoderConfig):
-    """Configuration of a run that trains an encoder on documents without labels."""
+class DocumentsConfig(BaseModel):
+    """The fields of a run that trains an encoder on documents, next to those of `EncoderConfig`."""
 
     text_column: str | None = Field(
         None, description="Column with the text of the documents. Default: text, or the only text column."
@@ -72,7 +72,7 @@ class DocumentsConfig(EncoderConfig):
     stopping_limit: int = Field(1, ge=1, description="Count at which the stopping rule ends the training.")
 
 
-class LayeredConfig(DocumentsConfig):
+class LayeredConfig(CheckedModel, DocumentsConfig, EncoderConfig, RunConfig):
     """Configuration of a student with fewer layers; with the texts it determines the weights."""
 
     # The arithmetic is chosen by the machine.

@@ -34,13 +34,13 @@ from sentemb.errors import InputError
 from sentemb.modules.cards import ENCODER_TAGS, public_name
 from sentemb.pretraining.throughput import faster_precision
 from sentemb.training.card import Card, encoder_code, run_name, training_rows, write_card
-from sentemb.training.encoder_session import EncoderSession
 from sentemb.training.folder import RunFolder
 from sentemb.training.length_bucketing import bucketed_by_length
 from sentemb.training.objective import build_loss, citation_of
 from sentemb.training.outcome import Run
 from sentemb.training.progress import ConsoleProgress, without_upstream_bars
 from sentemb.training.ranks import refuse_several
+from sentemb.training.session import Session
 
 # Share of the mean square of a dimension. It keeps the map from fitting noise if there is little text.
 _RIDGE = 1e-2
@@ -193,7 +193,7 @@ class TeacherCosine(BaseEvaluator):
             return {self.primary_metric: -1.0}
 
 
-class LayeredSession(EncoderSession):
+class LayeredSession(Session):
     """Training run of a student with fewer layers.
 
     Raises:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from sentemb.errors import InputError, unknown
 from sentemb.training.config import ClassifierConfig, FlowConfig, MultiTaskConfig, TrainConfig
-from sentemb.training.config.checks import plain
+from sentemb.training.config.base import plain
 from sentemb.training.values import read_toml
 
 Model = TypeVar("Model", bound=BaseModel)

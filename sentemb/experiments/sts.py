@@ -34,7 +34,7 @@ from sentemb.training.config import FlowRunConfig, TrainConfig, WhiteningRunConf
 from sentemb.training.folder import RunFolder
 from sentemb.training.progress import ConsoleProgress
 from sentemb.transforms import add_flow, add_whitening
-from sentemb.transforms.sentences import Sentences, load_sentences
+from sentemb.transforms.program import Sentences, load_sentences
 
 TRANSFORMS: tuple[str, ...] = ("whitening", "flow")
 # Folders do not decide the weights, and the seed has a field of its own.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from sentemb.encoding import EncoderSpec
-from sentemb.encoding.encoder import TextEncoder, Vectors, for_role, normalised
+from sentemb.encoding.encoder import TextEncoder, Vectors, check_finite, for_role, normalised
 from sentemb.errors import InputError
-from sentemb.integrations._own import ids_of, own_ids
-from sentemb.integrations.embeddings import EmbeddingsEncoder
+from sentemb.integrations import ids_of, own_ids
 from sentemb.search import SearchIndex
 from sentemb.search.encoders import resolve
 from sentemb.search.folder import is_index
@@ -35,6 +36,42 @@ except ImportError as error:
 __all__ = ["SentembEmbeddings", "SentembVectorStore"]
 
 logger = logging.getLogger(__name__)
+# What the classes of LangChain call their model.
+_MODEL_NAMES = ("model", "model_name", "model_id", "repo_id", "deployment", "dimensions")
+
+
+class EmbeddingsEncoder:
+    """Embeddings of LangChain as the encoder of an index: they encode documents.
+
+    Args:
+        embeddings: The embeddings.
+        name: What they are called, which is all that an index can recognise them by. By default their class
+            and what it calls its model.
+    """
+
+    def __init__(self, embeddings: Embeddings, name: str | None = None) -> None:
+        kind = type(embeddings)
+        values = ((field, getattr(embeddings, field, None)) for field in _MODEL_NAMES)
+        named = [f"{field}={value}" for field, value in values if isinstance(value, (str, int))]
+        self.name = name or " ".join([f"{kind.__module__}.{kind.__qualname__}", *named])
+        # It changes with the name: what is behind it cannot be seen.
+        self.fingerprint = hashlib.blake2b(self.name.encode(), digest_size=16).hexdigest()
+        self._embeddings = embeddings
+
+    @cached_property
+    def dimension(self) -> int:
+        """Length of a vector; asking for it embeds a word, once."""
+        return len(self._embeddings.embed_query("dimension"))
+
+    def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
+        """Return the vectors (n, dim) of documents."""
+        vectors = np.array(self._embeddings.embed_documents(list(texts)), dtype=np.float32)
+        check_finite(vectors, texts, name=self.name)
+        return vectors
+
+    def describe(self) -> dict[str, Any]:
+        """Describe how vectors are made."""
+        return {"backend": "embeddings", "name": self.name}
 
 
 class SentembEmbeddings(Embeddings):
@@ -55,15 +92,13 @@ class SentembEmbeddings(Embeddings):
         self.source = EncoderSpec(str(model)) if isinstance(model, (str, Path)) else None
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """The vectors of documents."""
-        documents = for_role(self.encoder, "document")
-        vectors: list[list[float]] = documents.encode(texts).tolist() if texts else []
-        return vectors
+        """Return the vectors of documents."""
+        vectors = for_role(self.encoder, "document").encode(texts) if texts else np.empty((0, 0))
+        return vectors.tolist()
 
     def embed_query(self, text: str) -> list[float]:
-        """The vector of a query."""
-        vector: list[float] = for_role(self.encoder, "query").encode([text])[0].tolist()
-        return vector
+        """Return the vector of a query."""
+        return for_role(self.encoder, "query").encode([text])[0].tolist()  # type: ignore[no-any-return]
 
 
 class SentembVectorStore(VectorStore):
@@ -103,9 +138,8 @@ class SentembVectorStore(VectorStore):
         encoder = embedding.encoder if ours else EmbeddingsEncoder(embedding, name)
         if path is None or not is_index(path):
             source = embedding.source if ours else None
-            index = SearchIndex.build(
-                (), encoder, source=source, metric=metric, language=language, allow_empty=True
-            )
+            how: Any = {"source": source, "metric": metric, "language": language}
+            index = SearchIndex.build((), encoder, **how, allow_empty=True)
             if path is not None:
                 index.save(path)
         self.index = index if path is None else SearchIndex.load(path, encoder)
@@ -138,7 +172,7 @@ class SentembVectorStore(VectorStore):
 
     @property
     def embeddings(self) -> Embeddings:
-        """The embeddings that were given."""
+        """The embeddings."""
         return self._embedding
 
     def add_texts(
@@ -165,9 +199,8 @@ class SentembVectorStore(VectorStore):
         texts = list(texts)
         for what, values in (("metadatas", metadatas), ("ids", ids)):
             if values is not None and len(values) != len(texts):
-                raise InputError(
-                    f"there are {len(texts)} texts, but {len(values)} {what}", "pass one for each text"
-                )
+                why = f"there are {len(texts)} texts, but {len(values)} {what}"
+                raise InputError(why, "pass one for each text")
         named = [key or str(uuid.uuid4()) for key in ids or repeat(None, len(texts))]
         rows = zip(own_ids(self.index, named), texts, metadatas or repeat({}), strict=False)
         changed = self.index.update(rows)
@@ -202,19 +235,19 @@ class SentembVectorStore(VectorStore):
         )
 
     def delete(self, ids: Sequence[str] | None = None) -> bool:
-        """Delete the documents with some ids, those that there are; all documents without any ids."""
+        """Delete the documents with these ids that exist; all documents without any ids."""
         self.index.delete(ids_of(self.index.documents()) if ids is None else own_ids(self.index, ids))
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """The documents with some ids, those that there are."""
+        """Return the documents with these ids that exist."""
         found = self.index.get(own_ids(self.index, ids))
         return [_document(one.id, one.text, one.metadata) for one in found if one is not None]
 
     def similarity_search(
         self, query: str, k: int = 4, *, filter: Mapping[str, Any] | None = None, mode: Mode = "dense"
     ) -> list[Document]:
-        """The documents nearest to a query.
+        """Return the documents nearest to a query.
 
         Args:
             query: The query.
@@ -235,7 +268,7 @@ class SentembVectorStore(VectorStore):
     def similarity_search_with_score(
         self, query: str, k: int = 4, *, filter: Mapping[str, Any] | None = None, mode: Mode = "dense"
     ) -> list[tuple[Document, float]]:
-        """As `similarity_search`, with the score of each: `dense`, the cosine or inner product."""
+        """Return documents as `similarity_search` does, with scores: `dense`, the cosine or dot product."""
         vectors = None if mode == "keyword" else [self._embedding.embed_query(query)]
         hits = self.index.search(query, k, mode=mode, where=filter, vectors=vectors)
         return [(_document(hit.id, hit.text, hit.metadata), hit.score) for hit in hits]
@@ -243,7 +276,7 @@ class SentembVectorStore(VectorStore):
     def similarity_search_by_vector(
         self, embedding: list[float], k: int = 4, *, filter: Mapping[str, Any] | None = None
     ) -> list[Document]:
-        """As `similarity_search`, for the vector of a query."""
+        """Return documents as `similarity_search` does, for the vector of a query."""
         return [_document(hit.id, hit.text, hit.metadata) for hit in self._hits(embedding, k, filter)]
 
     def max_marginal_relevance_search(
@@ -255,7 +288,7 @@ class SentembVectorStore(VectorStore):
         *,
         filter: Mapping[str, Any] | None = None,
     ) -> list[Document]:
-        """Documents near to a query and far from each other.
+        """Return documents near to a query and far from each other.
 
         Args:
             query: The query.
@@ -282,7 +315,7 @@ class SentembVectorStore(VectorStore):
         *,
         filter: Mapping[str, Any] | None = None,
     ) -> list[Document]:
-        """As `max_marginal_relevance_search`, for the vector of a query."""
+        """Return documents as `max_marginal_relevance_search` does, for the vector of a query."""
         hits = self._hits(embedding, max(k, fetch_k), filter)
         vectors = normalised(self.index.vectors(hit.id for hit in hits))
         nearness = vectors @ normalised(np.array([embedding], dtype=np.float32))[0]
@@ -295,18 +328,17 @@ class SentembVectorStore(VectorStore):
     def _similarity_search_with_relevance_scores(
         self, query: str, k: int = 4, *, filter: Mapping[str, Any] | None = None
     ) -> list[tuple[Document, float]]:
-        """With no other mode: only cosines are relevance."""
+        """Score without another mode: only cosines are relevance."""
         scored: list[tuple[Document, float]] = super()._similarity_search_with_relevance_scores(
             query, k, filter=filter
         )
         return scored
 
     def _select_relevance_score_fn(self) -> Any:
-        """Cosines as LangChain's relevance from 0 to 1: what is below 0 is irrelevant."""
+        """Return cosines as LangChain's relevance from 0 to 1: what is below 0 is irrelevant."""
         if self.index.manifest.metric != "cosine":
-            raise InputError(
-                "dot products are not relevance scores from 0 to 1", "create the store with the metric cosine"
-            )
+            hint = "create the store with the metric cosine"
+            raise InputError("dot products are not relevance scores from 0 to 1", hint)
         return lambda score: min(1.0, max(0.0, score))
 
 
@@ -315,7 +347,7 @@ def _document(identifier: str | int | None, text: str, metadata: Mapping[str, An
 
 
 def _diverse(nearness: Vectors, vectors: Vectors, k: int, weight: float) -> list[int]:
-    """Places chosen one after the other, each for its nearness and against that to the chosen."""
+    """Choose places one after the other, each for its nearness and against that to the chosen."""
     chosen: list[int] = []
     closest = np.zeros_like(nearness)
     value = nearness.copy()

@@ -20,7 +20,7 @@ from sentemb.multitask.tasks import TASKS, Task, TaskSets
 from sentemb.training.config import MultiTaskConfig
 from sentemb.training.length_bucketing import bucketed_by_length
 from sentemb.training.objective import check_loss_options
-from sentemb.training.shared_batches import share_of
+from sentemb.training.ranks import share_of
 
 
 class MultiTaskLoss(nn.Module):

@@ -21,18 +21,17 @@ from sentemb.multitask.loss import MultiTaskLoss
 from sentemb.multitask.model import OVERALL, MultiTaskModel, TaskEnsemble, evaluate_tasks
 from sentemb.multitask.plan import StepPlan, uses_nli
 from sentemb.multitask.tasks import TaskSets, load_task_sets, read_nli_columns
-from sentemb.multitask.trainer import MultiTaskTrainer, best_scores, keep_model
+from sentemb.multitask.trainer import MultiTaskTrainer, best_scores
 from sentemb.training.card import multitask_card, write_card
-from sentemb.training.checkpoints import checkpoint_name, checkpoints
+from sentemb.training.checkpoints import checkpoint_name
 from sentemb.training.config import MultiTaskConfig as MultiTaskConfig
-from sentemb.training.config.checks import checked
-from sentemb.training.encoder_session import EncoderSession
+from sentemb.training.config.base import checked
 from sentemb.training.folder import RunFolder
 from sentemb.training.objective import check_loss_options
-from sentemb.training.outcome import Run
-from sentemb.training.program import run_with_options
+from sentemb.training.outcome import Run, run_with_options
 from sentemb.training.progress import ConsoleProgress, without_upstream_bars
 from sentemb.training.ranks import on_all, on_main
+from sentemb.training.session import Session
 from sentemb.training.values import parsed
 
 ENSEMBLE = "table2-ensemble"
@@ -172,7 +171,7 @@ class TaskEvaluator(BaseEvaluator):
         return evaluate_tasks(self.model, self.dev)
 
 
-class MultiTaskSession(EncoderSession):
+class MultiTaskSession(Session):
     """A run that trains one encoder and the heads of several tasks."""
 
     config: MultiTaskConfig
@@ -216,7 +215,7 @@ class MultiTaskSession(EncoderSession):
         self.tasks.save(folder)
         write_card(folder / "README.md", lambda: multitask_card(self.config, record, loss=self.loss))
 
-    def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool, in_memory: bool) -> Any:
+    def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool) -> Any:
         """Make the trainer of the plan."""
         arguments = SentenceTransformerTrainingArguments(
             output_dir=str(self.folder.checkpoints),
@@ -248,11 +247,6 @@ class MultiTaskSession(EncoderSession):
             step = int(one["step"])
             one["path"] = "." if step == kept.step else f"run/checkpoints/{checkpoint_name(step)}"
         return {"best": best, "seconds": round(self.speed.seconds, 2)}
-
-    def _publish(self, trainer: Any, kept: Run) -> None:
-        super()._publish(trainer, kept)
-        for _, path in checkpoints(self.folder.checkpoints):
-            keep_model(path)
 
 
 def checksum(content: Any) -> str:

@@ -18,13 +18,12 @@ from sentemb.multitask.loss import MultiTaskLoss
 from sentemb.multitask.model import METRICS, OVERALL
 from sentemb.multitask.pcgrad import GradientSurgery
 from sentemb.multitask.plan import Step, StepPlan
-from sentemb.training.checkpoints import checkpoints, drop_files, remove_folder
+from sentemb.training.checkpoints import checkpoints, keep_weights, remove_folder
 from sentemb.training.owned import average
-from sentemb.training.resumable import OPTIMIZER_FILE, RANDOM_FILES, decay_groups
-from sentemb.training.run_trainers import RunTrainer
+from sentemb.training.trainer import SentembTrainer, decay_groups
 
 
-class MultiTaskTrainer(RunTrainer):
+class MultiTaskTrainer(SentembTrainer):
     """Takes the steps of a plan, each stage with a fresh optimizer."""
 
     loss: MultiTaskLoss
@@ -46,7 +45,7 @@ class MultiTaskTrainer(RunTrainer):
         optimizer = torch.optim.AdamW(groups, lr=1.0, betas=config.betas, eps=config.epsilon, fused=True)
         optimizers = optimizer, LambdaLR(optimizer, plan.learning_rate)
         with torch.random.fork_rng():  # upstream seeds the generator again
-            super().__init__(loss.encoder, arguments, loss=loss, optimizers=optimizers, **kwargs)
+            super().__init__(loss.encoder, arguments, loss=loss, optimizers=optimizers, card=False, **kwargs)
         self.add_callback(_PlanCallback(plan))
 
     def get_train_dataloader(self) -> DataLoader[Step]:
@@ -113,7 +112,7 @@ class MultiTaskTrainer(RunTrainer):
             if step not in best | {self.state.global_step}:
                 remove_folder(path)
             elif step != self.state.global_step:
-                keep_model(path)
+                keep_weights(path)
 
 
 class _PlanCallback(TrainerCallback):
@@ -138,11 +137,6 @@ def best_scores(state: TrainerState) -> dict[str, dict[str, float]]:
             if score is not None and (name not in best or score > best[name]["score"]):
                 best[name] = {"score": score, "step": entry["step"]}
     return best
-
-
-def keep_model(checkpoint: Path) -> None:
-    """Remove what resumption alone needs from a checkpoint."""
-    drop_files(checkpoint, (checkpoint / OPTIMIZER_FILE, *checkpoint.glob(RANDOM_FILES)))
 
 
 def _step(steps: list[Step]) -> dict[str, Step]:

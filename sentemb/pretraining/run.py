@@ -130,7 +130,7 @@ class PretrainSession(Session):
         self.stores = self._make_stores()
         self.model = self._make_model(resumed=bool(saved))
 
-    def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool, in_memory: bool) -> Any:
+    def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool) -> Any:
         """Make the trainer."""
         config, start = self.config, first_position(self.model)
         training, validation = self.stores

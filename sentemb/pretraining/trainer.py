@@ -9,14 +9,22 @@ from typing import Any
 
 import torch
 from torch.optim.lr_scheduler import LambdaLR
-from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import (
+    PreTrainedModel,
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 
 from sentemb._files import write_json
 from sentemb.errors import InputError
 from sentemb.pretraining.model import masked_loss
+from sentemb.training.checkpoints import check_checkpoint, save_checkpoint
 from sentemb.training.config import PretrainConfig
 from sentemb.training.progress import ENDLESS
-from sentemb.training.resumable import ResumableTrainer
+from sentemb.training.trainer import check_finite
 
 CLOCK_FILE = "clock.json"
 
@@ -66,7 +74,7 @@ def learning_rate_factor(progress: float, warmup: float) -> float:
     return progress / warmup if progress < warmup else (1.0 - progress) / (1.0 - warmup)
 
 
-class MaskedTrainer(ResumableTrainer):
+class MaskedTrainer(Trainer):
     """Follows a budget, and decodes at hidden positions only; multiplies in `dtype`, weights stay float32."""
 
     optimizer: torch.optim.Optimizer
@@ -183,6 +191,15 @@ class MaskedTrainer(ResumableTrainer):
             tokens = self.state.global_step * self.tokens_per_step
             logs = logs | {"seconds": round(self.budget.seconds(), 1), "tokens": tokens}
         super().log(logs, start_time)
+        check_finite(logs, step=self.state.global_step)
+
+    def restore(self, checkpoint: Path) -> None:
+        """Load the weights of a checkpoint."""
+        check_checkpoint(checkpoint)
+        self._load_from_checkpoint(str(checkpoint))
+
+    def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:
+        save_checkpoint(self, self.save_weights)
 
     def save_weights(self, folder: Path) -> None:
         """Write the model, its tokenizer and the time used."""

@@ -42,7 +42,7 @@ class TrainingPath(NamedTuple):
 
 def read_training_path(folder: Path) -> TrainingPath | None:
     """Read the training path of a run, or the mean over its seeds; None if the folder does not have one."""
-    from sentemb.training.learning_curves import read_learning_curves
+    from sentemb.training.folder import read_learning_curves
 
     members = sorted(folder.glob("seed-*")) or [folder]
     read = [read_learning_curves(member, ("uniformity", "alignment")) for member in members]
@@ -198,7 +198,7 @@ def training_section(runs: Sequence[Path]) -> Section:
 
 def _learning_curves(folder: Path) -> dict[str, list[dict[int, float]]]:
     """Read dev set to the learning curve of every seed."""
-    from sentemb.training.learning_curves import read_learning_curves
+    from sentemb.training.folder import read_learning_curves
 
     if not folder.is_dir():
         raise InputError(f"no such folder: {folder}", "list the folder of a run")

@@ -1,3 +1,5 @@
+from .callbacks import StoppingCallback as StoppingCallback
+from .callbacks import StoppingRule as StoppingRule
 from .config import ClassifierConfig as ClassifierConfig
 from .config import MultiTaskConfig as MultiTaskConfig
 from .config import PairsConfig as PairsConfig
@@ -18,6 +20,4 @@ from .settings import explain as explain
 from .settings import parse_settings as parse_settings
 from .settings import resolve as resolve
 from .settings import split_settings as split_settings
-from .stopping import StoppingCallback as StoppingCallback
-from .stopping import StoppingRule as StoppingRule
 from .trainer import SentembTrainer as SentembTrainer

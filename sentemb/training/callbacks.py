@@ -1,18 +1,23 @@
-"""What happens beside the steps: metrics to the run's folder, speed, and a clean stop on Ctrl-C."""
+"""What happens next to the steps: metrics, speed, a clean stop on Ctrl-C, and when to stop."""
 
 from __future__ import annotations
 
 import logging
+import math
 import signal
 import threading
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import distributed
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
+from sentemb.errors import InputError, unknown
 from sentemb.training.folder import RunFolder
 from sentemb.training.ranks import ranks
 
@@ -44,7 +49,7 @@ class SpeedCallback(TrainerCallback):
         self.seconds += now - self._mark
         self._mark = now
 
-    # Evaluations and checkpoints are left out.
+    # Evaluations and checkpoints do not count.
     on_evaluate = on_save = on_train_begin
 
 
@@ -61,20 +66,19 @@ class MetricsCallback(TrainerCallback):
             control.should_log = True
 
     def on_log(self, args: Any, state: TrainerState, control: Any, logs: dict[str, Any], **_: Any) -> None:
-        """Append the entry."""
+        """Append the entry, without upstream's speeds: they count rows of an evaluation loss, and 0 flos."""
         if state.is_world_process_zero:
-            entry = {"step": state.global_step, "time": round(time.time(), 3)} | _without_upstream_speed(logs)
+            own = {name: one for name, one in logs.items() if not name.endswith(("_per_second", "_flos"))}
             if "loss" in logs:
-                entry["sentences_per_second"] = round(self.speed.sentences_per_second, 2)
-            self.folder.append_metrics(entry)
+                own["sentences_per_second"] = round(self.speed.sentences_per_second, 2)
+            self.folder.append_metrics({"step": state.global_step, "time": round(time.time(), 3)} | own)
 
 
 class InterruptCallback(TrainerCallback):
     """Turns the first Ctrl-C (or SIGTERM) into a checkpoint and a stop after the step; a second acts at once.
 
     Use it as a context manager around the training. Outside the main thread, where Python takes no signals,
-    it does nothing, and a signal that the process ignores, as one under nohup or a worker of a study does,
-    stays ignored.
+    it does nothing. A signal that the process ignores, as one under nohup does, stays ignored.
     """
 
     def __init__(self) -> None:
@@ -93,8 +97,11 @@ class InterruptCallback(TrainerCallback):
         self._restore()
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Save and stop where the user asked for it."""
-        self.interrupted = _on_any_rank(self.interrupted)
+        """Save and stop where the user asked for it, on any rank: signals reach them in different steps."""
+        if ranks().num_processes > 1:
+            flag = torch.tensor(float(self.interrupted), device=ranks().device)
+            distributed.all_reduce(flag)
+            self.interrupted = bool(flag)
         if self.interrupted:
             control.should_save = True
             control.should_training_stop = True
@@ -110,15 +117,77 @@ class InterruptCallback(TrainerCallback):
             signal.signal(number, handler)
 
 
-def _on_any_rank(noted: bool) -> bool:
-    """Whether any rank has noted it: signals do not reach all of them in the same step."""
-    if ranks().num_processes == 1:
-        return noted
-    flag = torch.tensor(float(noted), device=ranks().device)
-    distributed.all_reduce(flag)
-    return bool(flag)
+@dataclass(frozen=True)
+class StoppingRule:
+    """A rule over the dev scores so far, the one before the first step included.
+
+    `drops` is the rule of the released SG-BERT code: a counter grows by one whenever a score is lower than
+    the *previous* one and is never reset. `patience` counts the evaluations since the best score. `none`
+    never stops. A resumed run stops where a whole one does.
+
+    Args:
+        kind: Which rule.
+        limit: The count at which training stops.
+
+    Example:
+        >>> StoppingRule("drops", limit=3).limit
+        3
+    """
+
+    kind: Literal["drops", "patience", "none"] = "drops"
+    limit: int = 10
+
+    def count(self, scores: Sequence[float]) -> int:
+        """Return the number of drops, or of evaluations since the first maximum; 0 for `none`."""
+        if self.kind == "none" or not scores:
+            return 0
+        if self.kind == "drops":
+            return sum(later < earlier for earlier, later in pairwise(scores))
+        return len(scores) - 1 - scores.index(max(scores))
+
+    def fires(self, scores: Sequence[float]) -> bool:
+        """Return whether training ends after these dev scores: once the counter has reached the limit."""
+        return self.kind != "none" and self.count(scores) >= self.limit
 
 
-def _without_upstream_speed(logs: dict[str, Any]) -> dict[str, Any]:
-    """Upstream counts rows of an evaluation loss, which there is not, and floating-point operations: 0."""
-    return {name: value for name, value in logs.items() if not name.endswith(("_per_second", "_flos"))}
+def dev_scores(history: Sequence[dict[str, Any]], metric: str) -> list[float]:
+    """Return the dev scores in a trainer's log history."""
+    return [float(entry[metric]) for entry in history if metric in entry]
+
+
+class StoppingCallback(TrainerCallback):
+    """Stops a trainer by a rule, evaluates after the last step, and refuses scores that are not numbers.
+
+    The stock trainer evaluates every so many steps only, and takes NaN for "no better": a short run would
+    return its untrained state as the best one, a broken one would end without a word.
+
+    Args:
+        metric: The metric's key in the evaluation, with its `eval_` prefix.
+        rule: The rule.
+
+    Example:
+        >>> callback = StoppingCallback("eval_loss", rule=StoppingRule("drops", limit=3))
+    """
+
+    def __init__(self, metric: str, *, rule: StoppingRule) -> None:
+        self.metric = metric
+        self.rule = rule
+
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Evaluate after the last step, whatever the interval."""
+        if state.global_step >= state.max_steps:
+            control.should_evaluate = True
+
+    def on_evaluate(
+        self, args: Any, state: TrainerState, control: TrainerControl, metrics: dict[str, float], **_: Any
+    ) -> None:
+        """Check that the new score is there and finite, and apply the rule."""
+        if self.metric not in metrics:
+            raise unknown("metric of the evaluation", self.metric, sorted(metrics))
+        if not math.isfinite(metrics[self.metric]):
+            raise InputError(
+                f"the dev score at step {state.global_step} is not a number",
+                "lower the learning rate, or check the dev set for constant scores",
+            )
+        if self.rule.fires(dev_scores(state.log_history, self.metric)):
+            control.should_training_stop = True

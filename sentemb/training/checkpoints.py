@@ -2,97 +2,154 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import shutil
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from sentemb._files import read_json, write_json
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_callback import ExportableState
+
+from sentemb._files import read_json, write_json, writing
 from sentemb.errors import InputError
 
-_NAME = re.compile(r"checkpoint-(\d+)")
+_ONLY_FOR_RESUMING = ("optimizer.pt", "scheduler.pt", "scaler.pt", "rng_state*.pth")
 _FILES = "files.json"
-_BLOCK = 1 << 20
 
 
 def checkpoint_name(step: int) -> str:
-    """Folder name of the checkpoint after `step` optimizer steps, the one that transformers uses."""
+    """Return the name that transformers gives to the checkpoint after `step` optimizer steps."""
     return f"checkpoint-{step}"
 
 
 def checkpoints(folder: Path) -> list[tuple[int, Path]]:
-    """Complete checkpoints in a folder."""
-    if not folder.is_dir():
-        return []
-    named = ((_NAME.fullmatch(path.name), path) for path in folder.iterdir() if path.is_dir())
-    return sorted((int(match[1]), path) for match, path in named if match)
+    """Return the complete checkpoints in a folder by their steps."""
+    named = [(re.fullmatch(r"checkpoint-(\d+)", path.name), path) for path in folder.glob("checkpoint-*")]
+    return sorted((int(match[1]), path) for match, path in named if match and path.is_dir())
+
+
+def save_checkpoint(trainer: Any, write_weights: Callable[[Path], None]) -> None:
+    """Write a checkpoint below a hidden name and rename it when every rank has written its part.
+
+    Optimizer, schedule and random generators are written by transformers, which reads them with
+    `weights_only`, so that loading runs no code.
+    """
+    arguments, state, wait = trainer.args, trainer.state, trainer.accelerator.wait_for_everyone
+    folder, best = Path(arguments.output_dir), state.best_global_step
+    protected = () if best is None else (best,)
+    final = folder / checkpoint_name(state.global_step)
+    partial = folder / f".{final.name}.partial"
+    trainer.store_flos()
+    if arguments.should_save:
+        remove_folder(partial)
+        partial.mkdir(parents=True)
+    wait()
+    try:
+        with writing(final):
+            if not arguments.save_only_model:
+                trainer._save_optimizer_and_scheduler(str(partial))
+                trainer._save_scaler(str(partial))
+                trainer._save_rng_state(str(partial))
+            if arguments.should_save:
+                write_weights(partial)
+                for step in protected:
+                    state.best_model_checkpoint = str(folder / checkpoint_name(step))
+                callbacks = [*trainer.callback_handler.callbacks, trainer.control]
+                exportable = [one for one in callbacks if isinstance(one, ExportableState)]
+                state.stateful_callbacks = {type(one).__name__: one.state() for one in exportable}
+                state.save_to_json(str(partial / TRAINER_STATE_NAME))
+            wait()
+            if arguments.should_save:
+                seal(partial)
+    except (OSError, RuntimeError) as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        if "inline_container" in str(error):  # torch does not say which error its writer met
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(final)) from error
+        raise
+    if arguments.should_save:
+        remove_folder(final)
+        partial.rename(final)
+        rotate(folder, keep=arguments.save_total_limit, protected=protected)
+    wait()
+
+
+def load_random_state(load: Callable[[str], None], checkpoint: Path, *, rank: int, ranks: int) -> None:
+    """Load the random generators of a rank; those of the first rank for one that the checkpoint lacks."""
+    name = "rng_state.pth" if ranks == 1 else f"rng_state_{rank}.pth"
+    stored = [one for one in (name, "rng_state_0.pth", "rng_state.pth") if (checkpoint / one).exists()]
+    with TemporaryDirectory() as folder:
+        for one in stored[:1]:
+            shutil.copy(checkpoint / one, Path(folder) / name)
+        load(folder)
 
 
 def seal(folder: Path) -> None:
-    """List the files of a checkpoint, the last one that is written: what is lost or changed shows later."""
+    """List the files of a checkpoint with their checksums; the list is written last."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    write_json(folder / _FILES, {path.relative_to(folder).as_posix(): _mark(path) for path in files})
+    write_json(folder / _FILES, {path.relative_to(folder).as_posix(): _checksum(path) for path in files})
 
 
 def check_checkpoint(folder: Path) -> None:
-    """Refuse a checkpoint of which a file is lost, cut or changed, before anything is made of it."""
-    hint = "delete its folder, then resume from the previous checkpoint or start from scratch"
+    """Raise InputError if a file of a checkpoint is missing or changed."""
     try:
         listed = read_json(folder / _FILES)
+        if not isinstance(listed, dict):
+            raise InputError(f"{_FILES} does not list any files")
+        for name, checksum in listed.items():
+            if not (folder / name).is_file():
+                raise InputError(f"{name} is missing")
+            if _checksum(folder / name) != checksum:
+                raise InputError(f"{name} does not match its checksum")
     except (InputError, OSError) as error:
-        raise InputError(f"checkpoint {folder} is damaged: {error}", hint) from error
-    if not isinstance(listed, dict):
-        raise InputError(f"checkpoint {folder} is damaged: {_FILES} does not list any files", hint)
-    for name, mark in listed.items():
-        if not (folder / name).is_file():
-            raise InputError(f"checkpoint {folder} is damaged: {name} is missing", hint)
-        if _mark(folder / name) != mark:
-            raise InputError(f"checkpoint {folder} is damaged: {name} does not match its checksum", hint)
+        raise InputError(
+            f"checkpoint {folder} is damaged: {error}",
+            "delete its folder, then resume from the previous checkpoint or start from scratch",
+        ) from error
 
 
-def drop_files(folder: Path, files: Iterable[Path]) -> None:
-    """Remove files of a checkpoint; first from its list, so that what is left is complete at every moment."""
-    doomed = [path for path in files if path.exists()]
-    if (folder / _FILES).exists():
-        names = {path.relative_to(folder).as_posix() for path in doomed}
-        listed = read_json(folder / _FILES)
-        write_json(folder / _FILES, {name: mark for name, mark in listed.items() if name not in names})
+def keep_weights(folder: Path) -> None:
+    """Remove from a checkpoint what only a resumed run reads: first from its list, then the files."""
+    doomed = [path for pattern in _ONLY_FOR_RESUMING for path in folder.glob(pattern)]
+    if (listing := folder / _FILES).exists():
+        gone = {path.name for path in doomed}
+        write_json(listing, {name: sum for name, sum in read_json(listing).items() if name not in gone})
     for path in doomed:
         path.unlink()
 
 
-def _mark(path: Path) -> str:
-    """By what a file is known again; CRC-32 is fast enough to be taken of gigabytes at every save."""
+def _checksum(path: Path) -> str:
+    """Return the CRC-32 of a file, which is fast enough for gigabytes at every save."""
     checksum = 0
     with path.open("rb") as file:
-        while block := file.read(_BLOCK):
+        while block := file.read(1 << 20):
             checksum = zlib.crc32(block, checksum)
     return f"crc32 {checksum:08x}"
 
 
 def remove_folder(path: Path) -> None:
     """Remove a folder so that a kill midway leaves nothing under its name."""
-    if not path.exists():
-        return
-    doomed = path.with_name(f".{path.name}.removed")
-    shutil.rmtree(doomed, ignore_errors=True)
-    path.rename(doomed)
-    shutil.rmtree(doomed, ignore_errors=True)
+    if path.exists():
+        doomed = path.with_name(f".{path.name}.removed")
+        shutil.rmtree(doomed, ignore_errors=True)
+        path.rename(doomed)
+        shutil.rmtree(doomed, ignore_errors=True)
 
 
 def remove_remains(folder: Path) -> None:
-    """Remove what kills left behind: folders half written and folders half removed."""
-    for path in folder.glob(".checkpoint-*") if folder.is_dir() else ():
+    """Remove the folders that a kill left half written or half removed."""
+    for path in folder.glob(".checkpoint-*"):
         shutil.rmtree(path, ignore_errors=True)
 
 
 def rotate(folder: Path, *, keep: int | None, protected: Iterable[int]) -> None:
-    """Remove the oldest checkpoints, but never the newest one nor a protected one."""
+    """Remove the oldest checkpoints, except the newest and the protected ones."""
     present = checkpoints(folder)
-    if keep is None or keep <= 0 or not present:
-        return
-    safe = {present[-1][0], *protected}
-    removable = [path for step, path in present if step not in safe]
-    for path in removable[: max(0, len(present) - keep)]:
-        remove_folder(path)
+    if keep is not None and keep > 0:
+        removable = [path for step, path in present[:-1] if step not in protected]
+        for path in removable[: max(0, len(present) - keep)]:
+            remove_folder(path)

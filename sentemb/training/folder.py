@@ -14,23 +14,32 @@ import contextlib
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sentemb._files import held, read_json, sha256_of, without_dots, write_json, write_text, writing
 from sentemb._uris import is_remote, local_path
 from sentemb.errors import InputError
-from sentemb.training.config import RunConfig
-from sentemb.training.settings import differing
-from sentemb.training.values import read_toml, to_toml
+from sentemb.training.values import changed_settings, read_toml, to_toml
 
-_PARTS = {
-    "sessions": list,
-    "data": dict,
-    "loss": dict,
-    "inputs": dict,
-}  # of the record, what a resumed run reads
+# Of the record, what a resumed run reads.
+_PARTS = {"sessions": list, "data": dict, "loss": dict, "inputs": dict}
+# bert-mini, 60 steps of SimCSE: no weight differs by more, nor does the dev set's Spearman, a fraction.
+_OTHER_THREADS = (
+    "another thread count changes the rounding of sums: weights by up to about 2e-4, dev Spearman by up "
+    "to 1e-6"
+)
+_DEV = "eval_dev_"
+
+
+class LearningCurves(NamedTuple):
+    """Measures over the steps of a run."""
+
+    dev: str  # what results call the dev set
+    steps: tuple[int, ...]  # after which the dev set was evaluated, ascending; 0 is the base model
+    values: Mapping[str, tuple[float, ...]]  # measure to its value at each step
 
 
 class RunFolder:
@@ -44,8 +53,8 @@ class RunFolder:
         self.metrics = self.run / "metrics.jsonl"
         self.checkpoints = self.run / "checkpoints"
 
-    def check(self, config: RunConfig, *, resume: bool) -> None:
-        """Refuse a folder that this run may not have. Nothing is written."""
+    def check(self, config: Any, *, resume: bool) -> None:
+        """Raise InputError if this run may not have the folder. Nothing is written."""
         to_toml(config.values())  # refuses what it could not write later
         if not self.config.exists():
             if self.path.exists() and (not self.path.is_dir() or _holds_more_than_a_lock(self.path)):
@@ -67,7 +76,7 @@ class RunFolder:
             )
 
     @contextlib.contextmanager
-    def claimed(self, config: RunConfig, *, resume: bool) -> Iterator[None]:
+    def claimed(self, config: Any, *, resume: bool) -> Iterator[None]:
         """Take the folder for a run and keep other processes out while it lasts."""
         self.check(config, resume=resume)
         busy = f"another process is training in {self.path}"
@@ -77,12 +86,12 @@ class RunFolder:
             yield
 
     def status(self) -> str | None:
-        """State of the run."""
+        """Return the state of the run."""
         status: str | None = self.read_record().get("status")
         return status
 
     def read_record(self) -> dict[str, Any]:
-        """The record so far."""
+        """Return the record so far."""
         record = read_json(self.record) if self.record.exists() else {}
         if not isinstance(record, dict) or any(
             not isinstance(record[name], kind) for name, kind in _PARTS.items() if name in record
@@ -130,21 +139,19 @@ class RunFolder:
             entry.replace(target)
         model.rmdir()
 
-    def differing(self, config: RunConfig) -> list[str]:
-        """Fields in which a configuration departs from the one that began the run.
+    def differing(self, config: Any) -> list[str]:
+        """Return the fields in which a configuration departs from the one that began the run.
 
         A file or folder may be named by another path, since relative ones depend on the working folder.
         """
-        before = self.read_record().get("inputs", {})
-        names = differing(read_toml(self.config), config, but=config.free_to_change)
+        before, values = self.read_record().get("inputs", {}), config.values()
+        changed = changed_settings(read_toml(self.config), values, but=config.free_to_change)
         return [
-            name
-            for name in names
-            if name not in before or before[name] != _content_of(config.values().get(name))
+            name for name in changed if name not in before or before[name] != _content_of(values.get(name))
         ]
 
     @staticmethod
-    def inputs(config: RunConfig) -> dict[str, str]:
+    def inputs(config: Any) -> dict[str, str]:
         """Return the checksums of the files and folders that a configuration names, by field."""
         values = {name: value for name, value in config.values().items() if name not in config.free_to_change}
         return {name: found for name, value in values.items() if (found := _content_of(value)) is not None}
@@ -171,3 +178,66 @@ def _holds_more_than_a_lock(path: Path) -> bool:
     if run.is_dir():
         others += [entry for entry in run.iterdir() if entry.name != "lock" and entry.suffix != ".partial"]
     return bool(others)
+
+
+def describe_environment() -> dict[str, Any]:
+    """Return versions, commit, hardware and threads for a record."""
+    import torch
+
+    from sentemb.evaluation.environment import hardware, library_versions
+
+    return {
+        "versions": library_versions(),
+        "commit": _commit(Path(__file__).parent),
+        "hardware": hardware(),
+        "threads": torch.get_num_threads(),
+        "reproducible": f"bit for bit on this processor with the same number of threads; {_OTHER_THREADS}",
+    }
+
+
+def _commit(folder: Path) -> str | None:
+    """Return the commit of the checkout that this package runs from, marked if files differ from it."""
+    command = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
+    try:
+        found = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found.stdout.strip() or None
+
+
+def read_learning_curves(folder: Path, measures: Sequence[str]) -> LearningCurves | None:
+    """Read measures of the dev set over the steps of a run; None if the folder has no such run."""
+    from sentemb.data.files import name_and_split, names_a_file
+
+    run = RunFolder(folder)
+    if not (run.config.is_file() and run.metrics.is_file()):
+        return None
+    config = read_toml(run.config)
+    if "dev" not in config:
+        return None
+    names = [_DEV + measure for measure in measures]
+    # A step can be evaluated twice: at its turn, and at the end of the run.
+    present = (entry for entry in _entries(run.metrics) if all(name in entry for name in names))
+    entries = {int(entry["step"]): entry for entry in present}
+    if not entries:
+        raise InputError(
+            f"{run.metrics} does not contain a step with {' and '.join(measures)}",
+            "train with a dev set (--dev) to record them",
+        )
+    steps = tuple(sorted(entries))
+    values = {measure: tuple(float(entries[step][_DEV + measure]) for step in steps) for measure in measures}
+    dev = config["dev"]
+    return LearningCurves(name_and_split(local_path(dev))[0] if names_a_file(dev) else dev, steps, values)
+
+
+def _entries(path: Path) -> list[dict[str, Any]]:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    entries = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            entries.append(json.loads(line))
+        except (ValueError, RecursionError):
+            # A kill, or a run that is still going on, can leave half a line at the end.
+            if number < len(lines):
+                raise InputError(f"{path}:{number} is not valid JSON") from None
+    return entries

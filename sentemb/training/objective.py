@@ -1,8 +1,13 @@
-"""The loss of a configuration, its options checked against the loss's own signature."""
+"""The loss of a configuration, of sentemb or in a file, its options checked against its signature."""
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
 from typing import Any, get_type_hints
 
 from torch import nn
@@ -13,17 +18,16 @@ from sentemb._files import sha256_of
 from sentemb.errors import InputError, unknown
 from sentemb.losses import GradientCache, SelfGuidedLoss, SimCSELoss, ViewCache, cached
 from sentemb.training.config import EncoderConfig
-from sentemb.training.config.checks import checked, plain
-from sentemb.training.own_loss import is_own, loss_file, own_loss_class
+from sentemb.training.config.base import checked, plain
 
-_NOT_AN_OPTION = "view_cache"  # which cannot be written in a file
 _MINI_BATCH = "mini_batch_size"  # an option of every loss that a gradient cache can wrap
+_FORM = "specify a loss as FILE.py:CLASS"
 
 
 def loss_class(name: str) -> type[nn.Module]:
-    """Look a loss up, among sentemb's or in a file."""
-    if is_own(name):
-        return own_loss_class(name)
+    """Return a loss of sentemb's, or one of the user's own, named as `my_losses.py:MyLoss`."""
+    if ":" in name:
+        return _own_loss(name)
     names = [known for known in dir(sentemb.losses) if known.endswith("Loss") and known != "EncoderLoss"]
     if name not in names:
         raise unknown("loss", name, [*names, "FILE.py:CLASS"])
@@ -32,7 +36,7 @@ def loss_class(name: str) -> type[nn.Module]:
 
 
 def takes_head(loss: str) -> bool:
-    """Whether a loss trains a classification head with the encoder."""
+    """Return whether a loss trains a classification head with the encoder."""
     head = inspect.signature(loss_class(loss)).parameters.get("head")
     return head is not None and head.default is head.empty
 
@@ -40,20 +44,20 @@ def takes_head(loss: str) -> bool:
 def check_loss_options(config: EncoderConfig, *, cacheable: bool = True) -> dict[str, Any]:
     """Check the options of a configuration's loss by name and type; `mini_batch_size` is its cache's."""
     chosen = loss_class(config.loss)
-    parameters = list(inspect.signature(chosen).parameters.values())
-    # What has no default, the model and a classification head, is the run's own.
-    known = [one.name for one in parameters if one.default is not one.empty and one.name != _NOT_AN_OPTION]
-    takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters)
+    parameters = inspect.signature(chosen).parameters.values()
+    # What has no default, the model and a classification head, is the run's own; a view cache is no text.
+    known = [one.name for one in parameters if one.default is not one.empty and one.name != "view_cache"]
     types = get_type_hints(chosen.__init__)
     if cacheable and _MINI_BATCH not in known:
         known.append(_MINI_BATCH)
         types[_MINI_BATCH] = int
-    options = {}
-    for name, value in config.loss_options.items():
-        if name not in known and not takes_any:
+    if not any(one.kind is one.VAR_KEYWORD for one in parameters):
+        for name in sorted(config.loss_options.keys() - set(known)):
             raise unknown(f"option of {chosen.__name__}", name, known)
-        options[name] = checked(f"loss_options.{name}", value, types.get(name, Any))
-    return options
+    return {
+        name: checked(f"loss_options.{name}", value, types.get(name, Any))
+        for name, value in config.loss_options.items()
+    }
 
 
 def build_loss(
@@ -63,10 +67,11 @@ def build_loss(
     view_cache: ViewCache | None = None,
     whole_pass: bool = True,
 ) -> nn.Module:
-    """Build the loss of a configuration, in a gradient cache where it has a `mini_batch_size`."""
-    chosen = loss_class(config.loss)
-    options = check_loss_options(config)
-    mini_batch_size = None if _takes_mini_batches(chosen) else options.pop(_MINI_BATCH, None)
+    """Build the loss of a configuration, in a gradient cache if it has a `mini_batch_size`."""
+    chosen, options = loss_class(config.loss), check_loss_options(config)
+    # Upstream's cached losses have one of their own.
+    has_own = _MINI_BATCH in inspect.signature(chosen).parameters
+    mini_batch_size = None if has_own else options.pop(_MINI_BATCH, None)
     if issubclass(chosen, SelfGuidedLoss):
         options["view_cache"] = view_cache
         if not whole_pass:
@@ -74,50 +79,89 @@ def build_loss(
     try:
         loss: nn.Module = chosen(model, *parts, **options)
     except TypeError as error:
-        if not is_own(config.loss):
+        if ":" not in config.loss:
             raise
-        raise InputError(
-            f"{config.loss}: {error}", "a loss must be callable as Loss(model, **options)"
-        ) from error
+        hint = "a loss must be callable as Loss(model, **options)"
+        raise InputError(f"{config.loss}: {error}", hint) from error
     return cached(loss, mini_batch_size)
 
 
-def _takes_mini_batches(loss: type[nn.Module]) -> bool:
-    """Whether a loss has a `mini_batch_size` of its own, as upstream's cached losses do."""
-    return _MINI_BATCH in inspect.signature(loss).parameters
-
-
 def describe_loss(name: str, loss: nn.Module) -> dict[str, Any]:
-    """What a run's record says of its loss."""
+    """Return what a run's record says of its loss."""
     settings: dict[str, Any] = getattr(loss, "get_config_dict", dict)()
-    described = {"name": type(loss).__name__ if is_own(name) else name}
-    described |= {key: plain(value) for key, value in settings.items()}
-    return described | ({"sha256": sha256_of(loss_file(name))} if is_own(name) else {})
+    own = {"sha256": sha256_of(_file_of(name))} if ":" in name else {}
+    described = {"name": type(loss).__name__ if own else name}
+    return described | {key: plain(value) for key, value in settings.items()} | own
 
 
 def citation_of(loss: nn.Module) -> str:
-    """BibTeX of a loss, empty where it names none."""
+    """Return the BibTeX of a loss, empty if it names none."""
     return str(getattr(loss, "citation", ""))
 
 
 def negatives_per_anchor(loss: nn.Module, *, batch_size: int, columns: int) -> int | None:
-    """How many negatives an anchor of a full batch meets; None for a loss of the user's own."""
+    """Return how many negatives an anchor of a full batch meets; None for a loss of the user's own."""
     loss = loss.loss if isinstance(loss, GradientCache) else loss
     if not type(loss).__module__.startswith("sentemb."):
         return None
-    gathered = getattr(loss, "gather_across_devices", False)
-    rows = batch_size if gathered else batch_size // get_world_size()
+    rows = batch_size if getattr(loss, "gather_across_devices", False) else batch_size // get_world_size()
+    negatives = rows - 1
     if isinstance(loss, SelfGuidedLoss):
         views = len(loss.frozen.layers) if loss.objective == "opt3" else 1
-        dropped = int(loss.objective == "opt2" and loss.preset == "released")
         sides = 2 if loss.objective in ("base", "opt1") else 1
-        negatives = (rows - 1) * views * sides - dropped
+        negatives *= views * sides
+        negatives -= loss.objective == "opt2" and loss.preset == "released"
     elif isinstance(loss, SimCSELoss):
-        negatives = rows - 1 + rows * max(0, columns - 2)
-    else:
-        negatives = rows - 1
+        negatives += rows * max(0, columns - 2)
     if negatives < 1:
         raise InputError(
             f"with batch_size {batch_size} no anchor has a negative", "choose a larger --batch-size"
         )
     return negatives
+
+
+def _own_loss(name: str) -> type[nn.Module]:
+    """Import a class from a file, which runs as any module that is imported."""
+    path, wanted = _file_of(name), name.rpartition(":")[2]
+    module = _imported(path)
+    found = getattr(module, wanted, None)
+    if found is None:
+        own = [key for key, value in vars(module).items() if _is_loss(value, module.__name__)]
+        if own:
+            raise unknown(f"loss in {path}", wanted, own)
+        raise InputError(f"{path} does not define {wanted}", "define it as a subclass of torch.nn.Module")
+    if not _is_loss(found):
+        raise InputError(f"{wanted} in {path} is not a loss", "make it a subclass of torch.nn.Module")
+    return found  # type: ignore[no-any-return]
+
+
+def _is_loss(value: object, module: str | None = None) -> bool:
+    own = module is None or getattr(value, "__module__", None) == module
+    return own and isinstance(value, type) and issubclass(value, nn.Module)
+
+
+def _file_of(name: str) -> Path:
+    path = Path(name.rpartition(":")[0]).expanduser()
+    if not path.is_file():
+        raise InputError(f"no such file: {path}", _FORM)
+    return path
+
+
+def _imported(path: Path) -> ModuleType:
+    # Named by its place, so that two files of one name are two modules and one file is imported once.
+    name = f"sentemb_own_loss_{path.resolve()}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{path} is not a Python file", _FORM)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [1, *(frame.lineno or 1 for frame in frames if frame.filename == str(path))]
+        line = getattr(error, "lineno", None) or lines[-1]
+        raise InputError(f"{path}:{line}: {type(error).__name__}: {error}", "fix the file") from error
+    return module

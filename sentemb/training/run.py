@@ -40,7 +40,7 @@ class SeedSummary:
         return self.runs[0].measure
 
     def statistics(self) -> dict[str, Any]:
-        """Mean, sample standard deviation and range of the dev scores.
+        """Return mean, sample standard deviation and range of the dev scores.
 
         Returns:
             Plain values; `None` where there is no dev score, or one seed only for the deviation.
@@ -69,7 +69,7 @@ def train(
 
     Args:
         config: The configuration, with one seed.
-        resume: Go on with the interrupted run in the output folder, if there is one.
+        resume: Resume the interrupted run in the output folder, if there is one.
         progress: Where to show progress.
         view_cache: Cache of frozen views to share between runs on the same base model and data.
 
@@ -86,25 +86,22 @@ def train(
     """
     config.check_single_seed("train", "use train_seeds")
     check_loss_options(config)
+
+    def session() -> Session:
+        if isinstance(config, PairsConfig):
+            return PairsSession(config, progress=progress)
+        return ContrastiveSession(config, progress=progress, view_cache=view_cache)
+
     # Before anything slow: a taken folder need not wait for a model to load.
     on_main(lambda: RunFolder(Path(config.output)).check(config, resume=resume))
     with without_upstream_bars():
-        session = on_all(lambda: _session(config, progress, view_cache))
-        return session.run(resume=resume)
-
-
-def _session(
-    config: TrainConfig | PairsConfig, progress: ConsoleProgress | None, view_cache: ViewCache | None
-) -> Session:
-    if isinstance(config, PairsConfig):
-        return PairsSession(config, progress=progress)
-    return ContrastiveSession(config, progress=progress, view_cache=view_cache)
+        return on_all(session).run(resume=resume)
 
 
 def train_seeds(
     config: TrainConfig | PairsConfig, *, resume: bool = False, progress: ConsoleProgress | None = None
 ) -> SeedSummary:
-    """Train one encoder per seed, each in its folder `seed-N`, and summarise them in `summary.json`.
+    """Train one encoder per seed, each in its folder `seed-N`, and summarize them in `summary.json`.
 
     Args:
         config: The configuration.
@@ -123,52 +120,49 @@ def train_seeds(
         >>> train_seeds(config).runs  # doctest: +SKIP
     """
     output = Path(config.output)
+    own = {seed: config.replace(seeds=(seed,), output=str(output / f"seed-{seed}")) for seed in config.seeds}
     check_loss_options(config)
-    on_main(lambda: _check_folders(config, resume=resume))
+    on_main(lambda: _check_folders(output, own, resume=resume))
     cache = ViewCache()
     runs: list[Run] = []
-    for seed in config.seeds:
-        own = config.replace(seeds=(seed,), output=str(output / f"seed-{seed}"))
-        folder = RunFolder(Path(own.output))
+    for seed, one in own.items():
+        folder = RunFolder(Path(one.output))
         if folder.status() == "finished":
             runs.append(_finished(folder, seed))
         else:
             if progress is not None:
                 progress.announce(f"seed {seed}")
-            runs.append(train(own, resume=resume, progress=progress, view_cache=cache))
+            runs.append(train(one, resume=resume, progress=progress, view_cache=cache))
     summary = SeedSummary(tuple(runs))
     on_main(lambda: write_json(output / "summary.json", summary.statistics()))
     return summary
 
 
-def _check_folders(config: TrainConfig | PairsConfig, *, resume: bool) -> None:
-    output = Path(config.output)
-    expected = {f"seed-{seed}" for seed in config.seeds} | {"summary.json"}
+def _check_folders(output: Path, own: dict[int, Any], *, resume: bool) -> None:
+    expected = {f"seed-{seed}" for seed in own} | {"summary.json"}
     if output.exists():
         if not output.is_dir():
             raise InputError(f"{output} is a file, not a folder", "choose another --output")
-        foreign = sorted(entry.name for entry in output.iterdir() if entry.name not in expected)
-        if foreign:
+        if foreign := sorted({entry.name for entry in output.iterdir()} - expected):
             raise InputError(f"{output} already contains {', '.join(foreign[:3])}", "choose another --output")
-    for seed in config.seeds:
-        own = config.replace(seeds=(seed,), output=str(output / f"seed-{seed}"))
-        folder = RunFolder(Path(own.output))
-        if not (resume and folder.status() == "finished" and not folder.differing(own)):
-            folder.check(own, resume=resume)
+    for config in own.values():
+        folder = RunFolder(Path(config.output))
+        if not (resume and folder.status() == "finished" and not folder.differing(config)):
+            folder.check(config, resume=resume)
 
 
 def _finished(folder: RunFolder, seed: int) -> Run:
     record = folder.read_record()
-    interval, test = record["dev"].get("interval"), record["dev"].get("test")
+    dev = record["dev"]
     return Run(
         output=folder.path,
         seed=seed,
-        dev_score=record["dev"]["score"],
+        dev_score=dev["score"],
         step=record["kept_step"],
         steps=record["steps"],
         sentences_per_second=record["sentences_per_second"],
-        base_score=record["dev"].get("base"),
-        interval=interval and (interval[0], interval[1]),
-        measure=record["dev"].get("metric", "").partition(" ")[0] or "Spearman",
-        test=TypeAdapter(Difference | None).validate_python(test),
+        base_score=dev.get("base"),
+        interval=dev.get("interval") and tuple(dev["interval"]),
+        measure=dev.get("metric", "").partition(" ")[0] or "Spearman",
+        test=TypeAdapter(Difference | None).validate_python(dev.get("test")),
     )

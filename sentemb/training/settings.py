@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_origin
@@ -13,7 +12,7 @@ from pydantic_core import PydanticUndefined
 from sentemb.errors import InputError, unknown
 from sentemb.training.config import CheckedModel
 from sentemb.training.recipes import Recipe, get_recipe
-from sentemb.training.values import parsed, parsed_option, read_toml, to_toml
+from sentemb.training.values import parsed, parsed_option, read_toml
 
 logger = logging.getLogger(__name__)
 
@@ -30,8 +29,8 @@ def resolve(
 ) -> Any:
     """Fill a configuration: the recipe's defaults, over them the file, over that the flags.
 
-    A recipe's pooling is for raw transformers: a finished encoder that is named as the base keeps its own,
-    and a decoder pools its last token, unless a pooling is named too. A recipe may have other values for
+    A recipe's pooling is for pretrained transformers: a finished encoder that is named as the base keeps its
+    own, and a decoder pools its last token, unless a pooling is named too. A recipe may have other values for
     static encoders. A loss of the user's own (`my_losses.py:MyLoss`) gets only the options that are named
     with it.
 
@@ -55,28 +54,29 @@ def resolve(
     """
     chosen = get_recipe(recipe) if isinstance(recipe, str) else recipe
     kind = chosen.config_class
-    given = _read(kind, Path(file), chosen.name) if file is not None else {}
-    layers = [given, {key: value for key, value in (overrides or {}).items() if value is not None}]
-    layers.append(parse_settings(assignments or {}, kind))
-    preset = next((layer["preset"] for layer in reversed(layers) if "preset" in layer), "paper")
-    values = chosen.values(preset, task)
     fields, tables = kind.model_fields, option_tables(kind)
-    for layer in layers:
-        for key, value in layer.items():
-            if key not in fields:
-                raise unknown("setting", key, fields)
-            joined = key in tables and isinstance(value, Mapping)
-            values[key] = {**values.get(key, {}), **value} if joined else value
+    given = {} if file is None else _read(kind, Path(file), chosen.name)
+    flags = {key: value for key, value in (overrides or {}).items() if value is not None}
+    layers = [given, flags, parse_settings(assignments or {}, kind)]
+    preset = next((layer["preset"] for layer in reversed(layers) if "preset" in layer), "paper")
+    defaults = chosen.values(preset, task)
+    values = dict(defaults)
+    for key, value in (item for layer in layers for item in layer.items()):
+        if key not in fields:
+            raise unknown("setting", key, fields)
+        joined = key in tables and isinstance(value, Mapping)
+        values[key] = {**values.get(key, {}), **value} if joined else value
     values["recipe"] = chosen.name
     named = set().union(*layers)
-    _fit_to_base(values, chosen, default=chosen.values(preset, task).get("base"), named=named)
+    # Only a recipe with values for static encoders has a finished encoder as its default.
+    if chosen.static or ("pooling" in values and values.get("base") != defaults.get("base")):
+        values |= _fitting_base(values, chosen, named)
     if "loss" in named and ":" in str(values["loss"]):
         # The options of the recipe's loss are not those of the user's own.
-        values["loss_options"] = {
-            name: value for layer in layers for name, value in layer.get("loss_options", {}).items()
-        }
+        options = [layer.get("loss_options", {}) for layer in layers]
+        values["loss_options"] = {name: value for one in options for name, value in one.items()}
     if "dev" in fields and "dev" not in named:
-        _use_bundled_dev(values)
+        values |= _bundled_dev(values)
     if "output" not in values:
         raise InputError("the output folder is missing", "set a folder with --output")
     if "data" in fields and "data" not in values:
@@ -88,13 +88,13 @@ def resolve(
     except InputError as error:
         # A field that only the file sets is an error in the file.
         field = error.message.split(" ", 1)[0].split(".")[0]
-        if file is not None and field in given and not any(field in layer for layer in layers[1:]):
+        if field in given and not any(field in layer for layer in layers[1:]):
             raise InputError(f"{file}: {error.message}", error.hint) from None
         raise
 
 
 def explain(recipe: str, *, preset: str = "paper", task: str | None = None) -> dict[str, tuple[str, str]]:
-    """Every default of a recipe with its source.
+    """Return every default of a recipe with its source.
 
     Args:
         recipe: Name of a recipe.
@@ -112,18 +112,18 @@ def explain(recipe: str, *, preset: str = "paper", task: str | None = None) -> d
         ('64', 'Gao et al., EMNLP 2021, appendix A')
     """
     chosen = get_recipe(recipe)
-    told = {key: (shown(one.value), one.source) for key, one in chosen.sources(preset, task).items()}
-    hidden = {*told, "recipe", "preset", "output", *option_tables(chosen.config_class)}
+    defaults = {key: (shown(one.value), one.source) for key, one in chosen.sources(preset, task).items()}
+    hidden = {*defaults, "recipe", "preset", "output", *option_tables(chosen.config_class)}
     for name, field in chosen.config_class.model_fields.items():
         if name not in hidden and field.default is not PydanticUndefined:
-            told[name] = (shown(field.default), _NO_SOURCE)
-    return told
+            defaults[name] = (shown(field.default), _NO_SOURCE)
+    return defaults
 
 
 def shown(value: Any) -> str:
-    """A value as a flag takes it."""
+    """Return a value as a flag takes it."""
     if isinstance(value, list | tuple):
-        return ",".join(shown(one) for one in value)
+        return ",".join(map(shown, value))
     if isinstance(value, bool):
         return "true" if value else "false"
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
@@ -161,22 +161,22 @@ def split_settings(arguments: Iterable[str], *, option: str = "set", key: str = 
 def parse_settings(assignments: Mapping[str, str], kind: type[CheckedModel]) -> dict[str, Any]:
     """Read settings from the command line, where everything is text.
 
-    A field has the type of its own. An option may be any value of TOML that options are, lists of numbers
-    among them (`[0, 0.1]`, or `0,0.1`), and what is none is text.
+    The configuration reads the text of a field. An option may be any value of TOML that options are, lists of
+    numbers among them (`[0, 0.1]`, or `0,0.1`), and what is none is text.
 
     Args:
         assignments: Field name, or `TABLE.NAME` for an option, to text.
         kind: The configuration's class.
 
     Returns:
-        Field name to value, as a TOML file would hold it.
+        Field name to value, as the configuration takes it.
 
     Raises:
         InputError: There is no such setting.
 
     Example:
-        >>> parse_settings({"epochs": "3"}, TrainConfig)
-        {'epochs': 3}
+        >>> parse_settings({"seeds": "3,4", "loss_options.temperature": "0.1"}, TrainConfig)
+        {'seeds': ['3', '4'], 'loss_options': {'temperature': 0.1}}
     """
     fields, tables = kind.model_fields, option_tables(kind)
     values: dict[str, Any] = {}
@@ -196,32 +196,28 @@ def parse_settings(assignments: Mapping[str, str], kind: type[CheckedModel]) -> 
 
 
 def option_tables(kind: type[CheckedModel]) -> list[str]:
-    """Fields that hold the options of something."""
+    """Return the fields that hold the options of something."""
     return [name for name, field in kind.model_fields.items() if get_origin(field.annotation) is Mapping]
 
 
-def differing(before: Mapping[str, Any], config: CheckedModel, *, but: Iterable[str] = ()) -> list[str]:
-    """Fields in which a configuration departs from the one in a TOML file."""
-    # Through TOML, so that both sides say "none" and have lists.
-    now = tomllib.loads(to_toml(config.values()))
-    names = (before.keys() | now.keys()) - set(but)
-    # A run that an older version began lacks later fields, which change nothing where they are unset.
-    return sorted(name for name in names if before.get(name, "none") != now.get(name))
+def _fitting_base(values: Mapping[str, Any], recipe: Recipe, named: set[str]) -> dict[str, Any]:
+    """Return what changes for the base: no pooling for one that has its own, and values for static ones."""
+    from sentemb.modules.kinds import is_decoder
+    from sentemb.modules.source import find_source
+
+    try:
+        source = find_source(str(values.get("base")))
+    except InputError:
+        return {}  # loading reports it
+    changes: dict[str, Any] = {}
+    if source.has_modules or is_decoder(source):
+        changes["pooling"] = None
+    if source.modules and source.modules[0].endswith("StaticEmbedding"):
+        changes |= recipe.static
+    return {name: value for name, value in changes.items() if name not in named}
 
 
-def _fit_to_base(values: dict[str, Any], recipe: Recipe, *, default: Any, named: set[str]) -> None:
-    """Leave a finished encoder its pooling, and take what a recipe has for static ones."""
-    base = values.get("base")
-    # Only a recipe with values for static encoders has a finished encoder as its default.
-    if base == default and not recipe.static:
-        return
-    if "pooling" not in named and "pooling" in values and _has_own_pooling(base):
-        values["pooling"] = None
-    if recipe.static and _is_static(base):
-        values |= {name: value for name, value in recipe.static.items() if name not in named}
-
-
-def _use_bundled_dev(values: dict[str, Any]) -> None:
+def _bundled_dev(values: Mapping[str, Any]) -> dict[str, Any]:
     """Select the checkpoint on the bundled pairs if the user's own sentences come without STS-B."""
     from sentemb.data.bundled_text import BUNDLED_PAIRS
     from sentemb.data.sources import kind_of
@@ -229,37 +225,14 @@ def _use_bundled_dev(values: dict[str, Any]) -> None:
 
     try:
         if kind_of(str(values.get("data"))) == "entry" or stsb_dev(values.get("data_dir")) is not None:
-            return
+            return {}
     except InputError:
-        return  # the run reports it, with its place
+        return {}  # the run reports it, with its place
     logger.warning(
         "STS-B is not in the data folder; the bundled sentence pairs select the checkpoint. Pass --dev FILE "
         "to use your own scored pairs, or --dev none to keep the weights of the last step"
     )
-    values["dev"] = BUNDLED_PAIRS
-
-
-def _has_own_pooling(base: Any) -> bool:
-    """Whether a base needs another pooling than a recipe's; what cannot be found is reported on loading."""
-    from sentemb.modules.kinds import is_decoder
-    from sentemb.modules.source import find_source
-
-    try:
-        source = find_source(str(base))
-        return source.has_modules or is_decoder(source)
-    except InputError:
-        return False
-
-
-def _is_static(base: Any) -> bool:
-    """Return whether a base is made of token vectors alone."""
-    from sentemb.modules.source import find_source
-
-    try:
-        modules = find_source(str(base)).modules
-    except InputError:
-        return False
-    return bool(modules) and modules[0].endswith("StaticEmbedding")
+    return {"dev": BUNDLED_PAIRS}
 
 
 def _read(kind: type[CheckedModel], file: Path, recipe: str) -> dict[str, Any]:

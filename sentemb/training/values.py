@@ -6,26 +6,21 @@ import json
 import re
 import tomllib
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Union, get_args, get_origin
 
 from sentemb._uris import without_secrets
 from sentemb.errors import InputError
 
 
 def parsed(text: str, kind: Any) -> Any:
-    """Read a value of the command line, where everything is text; what is wrong with it shows later."""
+    """Read a value of the command line: a list where its type is one, else the text, which pydantic reads."""
     kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
-    entries = [get_args(one)[0] for one in kinds if get_origin(one) is tuple]
-    if entries:
-        value = toml_or_text(text)
-        return (
-            value if isinstance(value, list) else [parsed(one.strip(), entries[0]) for one in text.split(",")]
-        )
-    if all(one in (str, types.NoneType) or get_origin(one) is Literal for one in kinds):
+    if not any(get_origin(one) is tuple for one in kinds):
         return text
-    return toml_or_text(text)
+    value = toml_or_text(text)
+    return value if isinstance(value, list) else [one.strip() for one in text.split(",")]
 
 
 def parsed_option(text: str) -> Any:
@@ -48,7 +43,7 @@ def toml_or_text(text: str) -> Any:
 
 
 def read_toml(path: Path, *, hint: str = "check --config") -> dict[str, Any]:
-    """Read a TOML file; the hint is for one that is not there."""
+    """Read a TOML file; the hint is for one that does not exist."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
@@ -70,6 +65,15 @@ def to_toml(values: Mapping[str, Any]) -> str:
     return "\n".join(lines).lstrip() + "\n"
 
 
+def changed_settings(
+    before: Mapping[str, Any], values: Mapping[str, Any], *, but: Iterable[str] = ()
+) -> list[str]:
+    """Return the names by which plain values depart from those of a TOML file; a missing one is "none"."""
+    now = tomllib.loads(to_toml(values))  # through TOML, so that both sides say "none" and have lists
+    names = (before.keys() | now.keys()) - set(but)
+    return sorted(name for name in names if before.get(name, "none") != now.get(name))
+
+
 def _key(name: str) -> str:
     return name if re.fullmatch(r"[\w-]+", name, re.ASCII) else _toml(name)
 
@@ -80,7 +84,7 @@ def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(_toml(item) for item in value)}]"
+        return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, Mapping):
         return f"{{ {', '.join(f'{_key(key)} = {_toml(item)}' for key, item in value.items())} }}"
     if isinstance(value, str):

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
-from torch import Tensor, nn
+from torch import Tensor
 
 from sentemb._compat import Dense, Normalize
 from sentemb.encoding import load_encoder
@@ -18,7 +18,7 @@ from sentemb.encoding.sentence import encode_with_dropout
 from sentemb.encoding.view import with_modules, with_truncation_as_module
 from sentemb.errors import InputError
 from sentemb.modules.flow import FlowModule
-from sentemb.transforms.config import FlowConfig
+from sentemb.training.config import FlowConfig
 from sentemb.transforms.flow import OnStep, fit_flow, fit_flow_to_epochs
 from sentemb.transforms.whitening import fit_whitening
 
@@ -49,7 +49,7 @@ def add_flow(
         config: The flow and its training; the defaults of `FlowConfig`.
         max_length: Longest input in tokens while vectors are made for the fit; None for the model's own.
         cache_dir: Keep vectors in this folder and take them from there.
-        on_step: Told after every step.
+        on_step: Called after every step.
         progress: Show a bar while encoding.
 
     Returns:
@@ -68,8 +68,7 @@ def add_flow(
             "provide both sentences of every pair",
         )
     texts = [*first, *(second or ())]
-    _check_texts(texts)
-    bare = _without_normalisation(model)
+    bare = _bare(model, texts)
     with _limited_to(bare, max_length):
         if config.encoder_dropout:
 
@@ -99,12 +98,12 @@ def add_whitening(
     """Fit whitening to an encoder's vectors and put it at the encoder's end.
 
     Args:
-        model: The encoder, which is not changed; as for `add_flow`.
+        model: The encoder, which is not changed; as for `add_flow`, like the options below.
         texts: Sentences; each counts as often as it comes.
         dimensions: How many to keep; None keeps all in which the vectors vary.
-        max_length: Longest input in tokens while vectors are made for the fit; None for the model's own.
-        cache_dir: Keep vectors in this folder and take them from there.
-        progress: Show a bar while encoding.
+        max_length: Longest input in tokens.
+        cache_dir: Cache of vectors.
+        progress: Show a bar.
 
     Returns:
         A native model that shares the encoder's modules: plain sentence-transformers loads its folder.
@@ -117,8 +116,7 @@ def add_whitening(
         >>> model.encode(["a cat sat"]).shape
         (1, 8)
     """
-    _check_texts(texts)
-    bare = _without_normalisation(model)
+    bare = _bare(model, texts)
     with _limited_to(bare, max_length):
         vectors = load_encoder(bare, cache_dir=cache_dir).encode(texts, progress=progress)
     return append_transform(model, fit_whitening(vectors, dimensions))
@@ -146,35 +144,29 @@ def append_transform(model: SentenceTransformer, transform: FlowModule | Dense) 
     model = with_truncation_as_module(model)
     if model.dtype in (torch.float16, torch.bfloat16):  # the transform is fitted and applied in float32
         model = copy.deepcopy(model).float()
-    modules = list(model)
-    kept = _length_without_normalisation(modules)
-    wanted = transform.dimension if isinstance(transform, FlowModule) else transform.in_features
     bare = _without_normalisation(model)
-    given = bare.get_embedding_dimension()
-    if given != wanted:
+    ending = list(model)[len(bare) :]
+    wanted = transform.dimension if isinstance(transform, FlowModule) else transform.in_features
+    if (given := bare.get_embedding_dimension()) != wanted:
         raise InputError(
             f"the transform expects vectors of {wanted} dimensions, but the model computes {given}",
             "fit the transform on vectors of this model",
         )
-    return with_modules(model, [*modules[:kept], transform.to(model.device), *modules[kept:]])
+    return with_modules(model, [*bare, transform.to(model.device), *ending])
 
 
 def _without_normalisation(model: SentenceTransformer) -> SentenceTransformer:
     model = with_truncation_as_module(model)
     modules = list(model)
-    return with_modules(model, modules[: _length_without_normalisation(modules)])
+    while modules and isinstance(modules[-1], Normalize):
+        modules.pop()
+    return with_modules(model, modules)
 
 
-def _length_without_normalisation(modules: Sequence[nn.Module]) -> int:
-    length = len(modules)
-    while length and isinstance(modules[length - 1], Normalize):
-        length -= 1
-    return length
-
-
-def _check_texts(texts: Sequence[str]) -> None:
+def _bare(model: SentenceTransformer, texts: Sequence[str]) -> SentenceTransformer:
     if isinstance(texts, str) or not texts:
         raise InputError("the list of sentences is empty", "provide a list of sentences")
+    return _without_normalisation(model)
 
 
 @contextmanager

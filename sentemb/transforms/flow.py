@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,19 +14,48 @@ from torch import Tensor
 
 from sentemb.errors import InputError
 from sentemb.modules.flow import FlowModule
-from sentemb.transforms.bert_adam import BertAdam
-from sentemb.transforms.config import FlowConfig
+from sentemb.training.config import FlowConfig as FlowConfig
+from sentemb.training.recipes import get_recipe
 from sentemb.transforms.whitening import checked_vectors
 
 logger = logging.getLogger(__name__)
 
 OnStep = Callable[[int, int, float], Any]
-"""Told after every step: the step from 1, the steps in all, and the bits per dimension of its sentences."""
+"""Called after every step: the step from 1, the steps in all, and the bits per dimension of its sentences."""
 PairsOfEpoch = Callable[[int], tuple[Tensor, Tensor | None]]
 """The vectors of an epoch's first and second sentences, each (pairs, dimension); or of single sentences."""
 
 # BERT's Adam; the bias-corrected one has them too, so that the two differ in nothing else.
 _BETAS, _EPSILON = (0.9, 0.999), 1e-6
+
+
+def flow_config(preset: Literal["paper", "released"] = "paper", **changes: Any) -> FlowConfig:
+    """Return a configuration from a preset of the recipe `flow`.
+
+    `released` is what bohanli/BERT-flow computes beside the shape of the flow, which is the default anyway:
+    BERT's Adam, and an encoder whose dropout was left on. Its input, called the last two layers, is the first
+    and the last: that is the pooling `first-last` of the encoder and chosen there. Not kept: pairs are
+    shuffled as a whole, not through a buffer of 1,000, and random numbers are torch's.
+
+    Args:
+        preset: `paper` or `released`.
+        **changes: Fields of `FlowConfig` that differ from it.
+
+    Returns:
+        The configuration.
+
+    Raises:
+        InputError: There is no such preset or field, or a value does not fit.
+
+    Example:
+        >>> flow_config("released", seed=7).optimizer
+        'bert-adam'
+    """
+    if preset not in ("paper", "released"):
+        raise InputError(f"unknown preset {preset!r}", "use paper or released")
+    values = get_recipe("flow").values(preset)
+    fields = {name: value for name, value in values.items() if name in FlowConfig.model_fields}
+    return FlowConfig(**fields | changes)
 
 
 def fit_flow(
@@ -40,13 +69,13 @@ def fit_flow(
 
     A step takes a batch of pairs and lowers bits(first) + bits(second), each a mean over the batch; the pairs
     need not be related, and single sentences are paired at random again in every epoch. The first batch's
-    first sentences initialise the actnorms. Pairs that fill no batch at an epoch's end are left out.
+    first sentences initialise the actnorms. Pairs that fill no batch at an epoch's end are skipped.
 
     Args:
         vectors: Shape (n, dimension): of the pairs' first sentences, or of single sentences; not normalised.
         second: Shape (n, dimension), of the pairs' second sentences.
         config: The flow and its training; the defaults of `FlowConfig`.
-        on_step: Told after every step.
+        on_step: Called after every step.
 
     Returns:
         The fitted flow.
@@ -65,8 +94,12 @@ def fit_flow(
         raise InputError(
             "encoder_dropout needs an encoder, but fit_flow receives vectors", "use add_flow with the encoder"
         )
-    first = _tensor("vectors", vectors)
-    other = None if second is None else _tensor("second", second)
+
+    def tensor(name: str, vectors: npt.ArrayLike) -> Tensor:
+        return torch.from_numpy(checked_vectors(name, vectors).astype(np.float32))
+
+    first = tensor("vectors", vectors)
+    other = None if second is None else tensor("second", second)
     if other is not None and other.shape != first.shape:
         raise InputError(
             f"the shapes of first and second sentence vectors differ: {tuple(first.shape)} and "
@@ -81,7 +114,10 @@ def fit_flow_to_epochs(
 ) -> FlowModule:
     """Fit a flow on vectors that may be made again in every epoch."""
     first, second = pairs_of_epoch(0)
-    flow = _new_flow(first.shape[1], config)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        shape = ("levels", "steps", "width", "coupling", "permutation")
+        flow = FlowModule(first.shape[1], **{name: getattr(config, name) for name in shape})
     optimizer = _optimizer(flow, config)
     generator = torch.Generator().manual_seed(config.seed)
     step = 0
@@ -89,7 +125,9 @@ def fit_flow_to_epochs(
         if epoch:
             first, second = pairs_of_epoch(epoch)
         rows, other = _paired(first, second, generator)
-        batches = list(_batches(len(rows), config.batch_size, generator))
+        size = min(config.batch_size, len(rows))
+        whole = torch.randperm(len(rows), generator=generator)[: len(rows) // size * size]
+        batches = torch.split(whole, size)
         steps = config.epochs * len(batches)
         for batch in batches:
             step += 1
@@ -110,7 +148,7 @@ def fit_flow_to_epochs(
 def _step(
     flow: FlowModule, optimizer: torch.optim.Optimizer, first: Tensor, second: Tensor, clip: float
 ) -> tuple[float, float]:
-    """Train on a batch of pairs; the bits per dimension before, and the norm of the gradients."""
+    """Train on a batch of pairs; return the bits per dimension before, and the norm of the gradients."""
     if not flow.initialised:
         flow.initialise(first)
     optimizer.zero_grad()
@@ -122,36 +160,17 @@ def _step(
     return float(bits.detach()), float(norm)
 
 
-def _new_flow(dimension: int, config: FlowConfig) -> FlowModule:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.seed)
-        return FlowModule(
-            dimension,
-            levels=config.levels,
-            steps=config.steps,
-            width=config.width,
-            coupling=config.coupling,
-            permutation=config.permutation,
-        )
-
-
 def _optimizer(flow: FlowModule, config: FlowConfig) -> torch.optim.Optimizer:
+    options: dict[str, Any] = {
+        "lr": config.learning_rate,
+        "weight_decay": config.weight_decay,
+        "betas": _BETAS,
+        "eps": _EPSILON,
+    }
     if config.optimizer == "bert-adam":
-        return BertAdam(
-            flow.parameters(),
-            learning_rate=config.learning_rate,
-            weight_decay=config.weight_decay,
-            betas=_BETAS,
-            epsilon=_EPSILON,
-        )
-    return torch.optim.AdamW(
-        flow.parameters(),
-        lr=config.learning_rate,
-        weight_decay=config.weight_decay,
-        betas=_BETAS,
-        eps=_EPSILON,
-        fused=True,  # a flow is a hundred small tensors, and the loop over them costs more than their sums
-    )
+        return BertAdam(flow.parameters(), **options)
+    # A flow is a hundred small tensors, and the loop over them costs more than their sums.
+    return torch.optim.AdamW(flow.parameters(), fused=True, **options)
 
 
 def _paired(first: Tensor, second: Tensor | None, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -165,11 +184,29 @@ def _paired(first: Tensor, second: Tensor | None, generator: torch.Generator) ->
     return first, second
 
 
-def _batches(count: int, size: int, generator: torch.Generator) -> Iterator[Tensor]:
-    size = min(size, count)
-    order = torch.randperm(count, generator=generator)
-    yield from torch.split(order[: count // size * size], size)
+class BertAdam(torch.optim.Optimizer):
+    """The optimizer that BERT was released with: Adam without bias correction, with decoupled weight decay.
 
+        m = b1 m + (1 - b1) g,   v = b2 v + (1 - b2) g^2,   w = w - lr (m / (sqrt(v) + eps) + decay w)
 
-def _tensor(name: str, vectors: npt.ArrayLike) -> Tensor:
-    return torch.from_numpy(checked_vectors(name, vectors).astype(np.float32))
+    The first steps are larger than those of Adam: about 3 lr instead of lr.
+    """
+
+    def __init__(self, parameters: Iterable[Tensor], **options: Any) -> None:
+        super().__init__(parameters, options)
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Change the weights by their gradients."""
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for weight in group["params"]:
+                if weight.grad is None:
+                    continue
+                state = self.state[weight]
+                if not state:
+                    state["mean"], state["square"] = torch.zeros_like(weight), torch.zeros_like(weight)
+                mean: Tensor = state["mean"].lerp_(weight.grad, 1 - beta1)
+                square: Tensor = state["square"].lerp_(weight.grad.square(), 1 - beta2)
+                change = mean / (square.sqrt() + group["eps"]) + group["weight_decay"] * weight
+                weight.sub_(group["lr"] * change)

@@ -7,23 +7,28 @@ flow-bert-mini/         the model
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sentence_transformers import SentenceTransformer
 
 from sentemb._files import new_folder, refuse_unusable_output, write_json
-from sentemb.data import describe_source
+from sentemb.data import describe_source, load_columns
+from sentemb.data.catalogue import get
+from sentemb.data.sources import kind_of
+from sentemb.data.sts import load_scored_pairs
+from sentemb.errors import InputError
 from sentemb.modules import load
 from sentemb.modules.cards import ENCODER_TAGS, public_name
 from sentemb.training.card import Card, encoder_code, run_name, write_card
 from sentemb.training.config import FlowRunConfig, WhiteningRunConfig
+from sentemb.training.folder import describe_environment
 from sentemb.training.progress import ConsoleProgress
 from sentemb.training.ranks import refuse_several
-from sentemb.training.record import describe_environment
 from sentemb.transforms.append import add_flow, add_whitening
-from sentemb.transforms.sentences import Sentences, load_sentences
 
 _NAMES = {"flow": "BERT-flow", "whitening": "BERT-whitening"}
 _CITATIONS = {
@@ -45,7 +50,6 @@ _CITATIONS = {
 }""",
 }
 _STEPS_PER_LINE = 50
-_Fitted = tuple[SentenceTransformer, dict[str, Any], dict[str, float], dict[str, Any]]
 
 
 def fit_transform(
@@ -58,29 +62,35 @@ def fit_transform(
     with new_folder(output) as partial:
         model = load(config.base, pooling=config.pooling)  # type: ignore[arg-type]
         sentences = load_sentences(config.data, config.columns, data_dir=config.data_dir)
-        if isinstance(config, FlowRunConfig):
-            fitted = _flow(config, model, sentences, progress)
-        else:
-            fitted = _whitening(config, model, sentences)
-        record = _record(config, sentences, *fitted)
-        fitted[0].save(str(partial), create_model_card=False)
+        fit = _flow if isinstance(config, FlowRunConfig) else _whitening
+        fitted, described = fit(config, model, sentences, progress)  # type: ignore[arg-type]
+        data = describe_source(config.data, data_dir=config.data_dir, rows=len(sentences.first))
+        record = {
+            "method": _NAMES[config.recipe],
+            "base": config.base,
+            "pooling": config.pooling or "the model's own",
+            "max_length": config.max_length,
+            "modules": [type(module).__name__ for module in fitted],
+            "dimension": fitted.get_embedding_dimension(),
+            "data": data | {"pairs": sentences.second is not None},
+            **described,
+            **describe_environment(),
+        }
+        fitted.save(str(partial), create_model_card=False)
         write_json(partial / "run" / "record.json", record)
-        write_card(partial / "README.md", lambda: _card(config, fitted[0], record))
+        write_card(partial / "README.md", lambda: _card(config, fitted, record))
     return output
 
 
 def _flow(
-    config: FlowRunConfig,
-    model: SentenceTransformer,
-    sentences: Sentences,
-    progress: ConsoleProgress | None,
-) -> _Fitted:
+    config: FlowRunConfig, model: SentenceTransformer, sentences: Sentences, progress: ConsoleProgress | None
+) -> tuple[SentenceTransformer, dict[str, Any]]:
     curve: list[dict[str, float]] = []
-    began = [time.perf_counter()]
+    marks = [time.perf_counter()]
 
     def note(step: int, steps: int, bits: float) -> None:
         if step == 1:
-            began.append(time.perf_counter())
+            marks.append(time.perf_counter())
             if progress is not None:
                 progress.begin(steps)
         if step == 1 or step % _STEPS_PER_LINE == 0 or step == steps:
@@ -89,59 +99,39 @@ def _flow(
                 progress.advance(step)
                 progress.show({"bits_per_dimension": bits}, step)
 
+    options: dict[str, Any] = {
+        "max_length": config.max_length,
+        "cache_dir": config.cache_dir,
+        "progress": True,
+    }
     try:
-        fitted = add_flow(
-            model,
-            *sentences,
-            config=config.flow,
-            max_length=config.max_length,
-            cache_dir=config.cache_dir,
-            on_step=note,
-            progress=True,
-        )
+        fitted = add_flow(model, *sentences, config=config.flow, on_step=note, **options)
     finally:
         if progress is not None:
             progress.close()
-    began.append(time.perf_counter())
-    seconds = {"encode": round(began[1] - began[0], 3), "fit": round(began[2] - began[1], 3)}
-    return fitted, {"preset": config.preset, **config.flow.values()}, seconds, {"curve": curve}
+    encoded, ended = marks[1], time.perf_counter()
+    return fitted, {
+        "settings": {"preset": config.preset, **config.flow.values()},
+        "seconds": {"encode": round(encoded - marks[0], 3), "fit": round(ended - encoded, 3)},
+        "metrics": {"curve": curve},
+    }
 
 
-def _whitening(config: WhiteningRunConfig, model: SentenceTransformer, sentences: Sentences) -> _Fitted:
+def _whitening(
+    config: WhiteningRunConfig, model: SentenceTransformer, sentences: Sentences, progress: object
+) -> tuple[SentenceTransformer, dict[str, Any]]:
     began = time.perf_counter()
-    fitted = add_whitening(
-        model,
-        [*sentences.first, *(sentences.second or ())],
-        dimensions=config.dimensions,
-        max_length=config.max_length,
-        cache_dir=config.cache_dir,
-        progress=True,
-    )
-    seconds = {"encode_and_fit": round(time.perf_counter() - began, 3)}
-    return fitted, {"kept_dimensions": fitted.get_embedding_dimension()}, seconds, {}
-
-
-def _record(
-    config: FlowRunConfig | WhiteningRunConfig,
-    sentences: Sentences,
-    model: SentenceTransformer,
-    settings: dict[str, Any],
-    seconds: dict[str, float],
-    metrics: dict[str, Any],
-) -> dict[str, Any]:
-    data = describe_source(config.data, data_dir=config.data_dir, rows=len(sentences.first))
-    return {
-        "method": _NAMES[config.recipe],
-        "base": config.base,
-        "pooling": config.pooling or "the model's own",
+    options: dict[str, Any] = {
         "max_length": config.max_length,
-        "modules": [type(module).__name__ for module in model],
-        "dimension": model.get_embedding_dimension(),
-        "settings": settings,
-        "data": data | {"pairs": sentences.second is not None},
-        "seconds": seconds,
-        "metrics": metrics,
-        **describe_environment(),
+        "cache_dir": config.cache_dir,
+        "progress": True,
+    }
+    texts = [*sentences.first, *(sentences.second or ())]
+    fitted = add_whitening(model, texts, dimensions=config.dimensions, **options)
+    return fitted, {
+        "settings": {"kept_dimensions": fitted.get_embedding_dimension()},
+        "seconds": {"encode_and_fit": round(time.perf_counter() - began, 3)},
+        "metrics": {},
     }
 
 
@@ -160,6 +150,33 @@ def _card(
         f"A sentence encoder with {record['method']} applied to its vectors; the encoder's weights are "
         "unchanged."
     )
-    code = encoder_code(name, model)
-    citation = _CITATIONS[config.recipe]
+    code, citation = encoder_code(name, model), _CITATIONS[config.recipe]
     return Card(name, summary, code, rows, citation, config.base, tags=ENCODER_TAGS).text()
+
+
+class Sentences(NamedTuple):
+    """Sentences to fit on."""
+
+    first: list[str]  # first sentences of pairs, or single sentences
+    second: list[str] | None  # second sentences of the pairs
+
+
+def load_sentences(
+    source: str,
+    columns: Sequence[str] | None = None,
+    *,
+    data_dir: str | os.PathLike[str] | None = None,
+) -> Sentences:
+    """Load sentences or pairs."""
+    base = get(source).derived_from if kind_of(source) == "entry" else None
+    if base is not None and columns is None:
+        parts = [load_scored_pairs(base, split=split, data_dir=data_dir) for split in get(base).splits]
+        sides = ([text for part in parts for text in getattr(part, side)] for side in ("first", "second"))
+        return Sentences(*sides)
+    rows = load_columns(source, columns, data_dir=data_dir)
+    names = rows.column_names
+    if len(names) > 2:
+        raise InputError(
+            f"{source} has the text columns {', '.join(names)}", "select one or two of them with --columns"
+        )
+    return Sentences(list(rows[names[0]]), list(rows[names[1]]) if len(names) == 2 else None)

@@ -292,7 +292,7 @@ def test_pairs_get_the_prompts_and_routes_that_they_are_judged_with(
     base.save_pretrained(str(tmp_path / "routed"))
     values = {**SHORT, "documents": "docs", "base": str(tmp_path / "routed"), "output": str(tmp_path / "out")}
     run = AdaptSession(AdaptConfig(**values), documents, kind=RAW, progress=None)
-    trainer = run.make_trainer([], fresh=True, in_memory=True)
+    trainer = run.make_trainer([], fresh=True)
     batch = trainer.data_collator([run.rows[0]])
     for column, prompt in (("query", "the dog "), ("document", "a mat in ")):
         ids = transformer.tokenizer(prompt + run.rows[0][column], truncation=True, max_length=32)["input_ids"]

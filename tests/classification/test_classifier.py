@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer import SentenceTransformerDataCollator
 from torch import Tensor
 
 from sentemb.classification import Classifier, ClassifierRun
-from sentemb.classification.inputs import compute
+from sentemb.classification.classifier import compute
 from sentemb.errors import InputError
 from sentemb.modules import LinearHead, load
 from tests.classification.toy import toy_set
@@ -44,16 +43,8 @@ def test_predictions_are_labels_and_probabilities(trained: ClassifierRun) -> Non
     assert classifier.predict([]) == []
 
 
-def test_batches_and_order_change_nothing_but_rounding(trained: ClassifierRun) -> None:
-    texts = toy_set(150).texts
-    alone = np.concatenate([trained.classifier.logits([text]) for text in texts[:5]])
-    np.testing.assert_allclose(trained.classifier.logits(texts)[:5], alone, rtol=1e-4, atol=1e-5)
-    backwards = trained.classifier.logits(texts[::-1])[::-1]
-    np.testing.assert_allclose(trained.classifier.logits(texts), backwards, rtol=1e-4, atol=1e-5)
-
-
-def test_predicting_leaves_every_module_in_its_mode(trained: ClassifierRun) -> None:
-    classifier = trained.classifier
+def test_batches_order_and_modes_change_nothing_but_rounding(trained: ClassifierRun) -> None:
+    texts, classifier = toy_set(150).texts, trained.classifier
     classifier.encoder.train()
     classifier.head.eval()
     first = classifier.logits(TEXTS)  # without dropout
@@ -61,6 +52,10 @@ def test_predicting_leaves_every_module_in_its_mode(trained: ClassifierRun) -> N
     assert all(module.training for module in classifier.encoder.modules())
     assert not classifier.head.training
     classifier.encoder.eval()
+    alone = np.concatenate([trained.classifier.logits([text]) for text in texts[:5]])
+    np.testing.assert_allclose(trained.classifier.logits(texts)[:5], alone, rtol=1e-4, atol=1e-5)
+    backwards = trained.classifier.logits(texts[::-1])[::-1]
+    np.testing.assert_allclose(trained.classifier.logits(texts), backwards, rtol=1e-4, atol=1e-5)
 
 
 PAIR = ("the cat", "a dog sat on the mat")
@@ -85,16 +80,6 @@ def test_a_pair_is_one_sequence_in_which_the_longer_text_is_cut(
         assert seen[0]["token_type_ids"][0].tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
     else:
         assert "token_type_ids" not in seen[0]
-
-
-def test_training_reads_pairs_as_prediction_does(minilm: Path) -> None:
-    encoder = load(minilm, device="cpu")
-    batch = SentenceTransformerDataCollator(encoder.preprocess, max_length=8)(
-        [{"text": list(PAIR), "label": 0}]
-    )
-    expected = encoder.preprocess([PAIR], max_length=8)
-    for name in ("input_ids", "token_type_ids", "attention_mask"):
-        assert batch[f"text_{name}"].tolist() == expected[name].tolist()
 
 
 def test_pairs_are_learnt_from_the_second_text(trained_on_pairs: ClassifierRun) -> None:

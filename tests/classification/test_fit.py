@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from transformers import TrainerCallback
 
 from sentemb.classification import (
     Classifier,
@@ -22,15 +20,13 @@ from sentemb.classification import (
     fit_classifier,
 )
 from sentemb.classification.evaluator import score_classifier
-from sentemb.classification.session import ClassifierSession, start_from_pooler
-from sentemb.data import load_labelled
+from sentemb.classification.session import start_from_pooler
 from sentemb.data.labelled import LabelledTexts
-from sentemb.data.sampling import stratified_sample
 from sentemb.errors import InputError
 from sentemb.modules import load
-from sentemb.training import Interrupted, recipes_of, resolve
+from sentemb.training import Interrupted, recipes_of
 from tests.classification.toy import toy_config, toy_set
-from tests.signals import deliver
+from tests.training.training_helpers import stop_at
 
 
 @pytest.mark.parametrize(
@@ -60,24 +56,6 @@ def test_a_run_says_everything_about_itself(trained: ClassifierRun) -> None:
     settings = tomllib.loads((folder / "run" / "config.toml").read_text())
     assert settings["head_options"] == {"dropout": 0.1}
     assert "Classifier.load" in (folder / "README.md").read_text()
-
-
-def stop_at(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
-    """Send this process a Ctrl-C in the middle of a step, as a terminal would."""
-
-    class Stop(TrainerCallback):
-        def on_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            if state.global_step == step - 1:
-                deliver(signal.SIGINT)
-
-    build = ClassifierSession._trainer
-
-    def with_stop(self: ClassifierSession, **options: Any) -> Any:
-        trainer = build(self, **options)
-        trainer.add_callback(Stop())
-        return trainer
-
-    monkeypatch.setattr(ClassifierSession, "_trainer", with_stop)
 
 
 @pytest.mark.parametrize("recipe", ["lacon-fusion", "supcl-seq"])
@@ -154,10 +132,6 @@ def test_the_head_begins_as_the_pooler_of_the_checkpoint(small_bert: Path) -> No
     assert bare[-1].linear.weight.any()
 
 
-def _with(data: LabelledTexts, names: tuple[str, ...]) -> LabelledTexts:
-    return LabelledTexts(data.name, data.split, data.texts, data.pairs, data.labels, names)
-
-
 TOY = toy_set(12)
 NAMES = TOY.label_names
 
@@ -167,10 +141,10 @@ NAMES = TOY.label_names
     [
         (LabelledTexts("s", "train", ["a"], None, np.array([0.5]), ()), None, "are scores"),
         (LabelledTexts("s", "train", ["a"], None, np.array([0]), ("only",)), None, "all rows .* label only"),
-        (_with(TOY.select([0, 3]), NAMES), None, "all rows .* label animal"),
+        (TOY.select([0, 3]), None, "all rows .* label animal"),
         (TOY, toy_set(12, pairs=True), "one has pairs"),
-        (TOY, _with(TOY, (*NAMES[:2], "new")), "do not occur in toy train: new"),
-        (TOY, _with(TOY, NAMES[::-1]), "numbers its classes differently"),
+        (TOY, replace(TOY, label_names=(*NAMES[:2], "new")), "do not occur in toy train: new"),
+        (TOY, replace(TOY, label_names=NAMES[::-1]), "numbers its classes differently"),
     ],
 )
 def test_data_that_cannot_be_learnt_is_one_clear_error(
@@ -187,9 +161,21 @@ def test_data_that_cannot_be_learnt_is_one_clear_error(
         ("ce", {"metric": "f1"}, "f1 is defined for two classes"),
         ("ce", {"loss_options": {"weight": 1}}, "unknown option of CrossEntropyLoss: weight"),
         ("ce", {"head": "label", "head_options": {"depth": 1}}, "is invalid"),
-        ("supcl-seq", {"head": "lsan"}, "does not train a head"),
-        ("supcl-seq", {"probe_options": {"epochs": 0}}, "probe_options.epochs is 0"),
+        ("ce", {"head": "tree"}, "head is 'tree'; choose among linear"),
+        ("ce", {"head_options": {"classes": 3}}, "head_options cannot set classes"),
+        ("ce", {"data": "file.csv"}, "unknown setting: data"),
         ("ce", {"seeds": [1, 2]}, "accepts one seed"),
+        ("ce", {"probe_options": {"epochs": 3}}, "so probe_options .of a second stage. are not used"),
+        ("ce", {"self_supervised": True}, "CrossEntropyLoss needs labels"),
+        ("supcl-seq", {"head": "lsan"}, "does not train a head"),
+        (
+            "supcl-seq",
+            {"probe_options": {"epochs": 0}},
+            "probe_options.epochs is 0; it must be",
+        ),
+        ("supcl-seq", {"probe_options": {"epochs": 2.5}}, "probe_options.epochs is 2.5"),
+        ("supcl-seq", {"probe_options": {"clip": None}}, "probe_options.clip is None"),
+        ("supcl-seq", {"probe_options": {"epoch": 3}}, "option of the second stage: epoch; did you mean"),
     ],
 )
 def test_options_that_do_not_fit_are_one_clear_error(
@@ -197,38 +183,7 @@ def test_options_that_do_not_fit_are_one_clear_error(
 ) -> None:
     with pytest.raises(InputError, match=message):
         fit_classifier(toy_config(recipe, small_bert, tmp_path / "run", **overrides), TOY, TOY)
-
-
-@pytest.mark.parametrize(
-    ("recipe", "overrides", "message"),
-    [
-        ("cr", {}, "unknown recipe: cr"),
-        ("ce", {"head": "tree"}, "head is 'tree'; choose among linear"),
-        ("ce", {"head_options": {"classes": 3}}, "head_options cannot set classes"),
-        ("ce", {"eval_steps": 0}, "eval_steps is 0"),
-        ("ce", {"metric": "f2"}, "metric is 'f2'"),
-        ("ce", {"data": "file.csv"}, "unknown setting: data"),
-        ("ce", {"preset": "released"}, "the recipe ce does not have a preset 'released'"),
-    ],
-)
-def test_a_wrong_configuration_is_one_clear_error(
-    recipe: str, overrides: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        resolve(recipe, overrides={"output": "o"} | overrides)
-
-
-@pytest.mark.parametrize("name", recipes_of("classification"))
-def test_every_default_has_a_source(name: str) -> None:
-    assert all(default.source for default in recipes_of("classification")[name].sources("paper").values())
-    assert resolve(name, overrides={"output": "o"}).recipe == name
-
-
-def test_the_released_preset_of_supcl_seq() -> None:
-    config = resolve("supcl-seq", overrides={"output": "o", "preset": "released"})
-    assert config.loss_options["preset"] == "released"
-    assert (config.batch_size, config.epochs) == (32, 3)
-    assert config.probe_options["encoder_dropout"] is True
+    assert not (tmp_path / "run").exists()
 
 
 def test_without_labels_only_the_second_stage_knows_them(small_bert: Path, tmp_path: Path) -> None:
@@ -264,24 +219,3 @@ def test_the_evaluator_keeps_its_scores_for_the_model_card(trained: ClassifierRu
     kept = classifier.encoder.model_card_data.eval_results_dict
     assert kept is not None
     assert kept[evaluator] == scores
-
-
-def test_questions_are_told_apart_by_the_bundled_model(shared_data: Path, tmp_path: Path) -> None:
-    trec = load_labelled("trec", split="train", data_dir=shared_data / "senteval")
-    test = load_labelled("trec", split="test", data_dir=shared_data / "senteval")
-    train = trec.select(stratified_sample(trec.labels, 160, seed=1))
-    config = resolve(
-        "ce",
-        overrides={
-            "base": "bert-mini",
-            "output": str(tmp_path / "trec"),
-            "learning_rate": 5e-4,
-            "epochs": 2,
-            "eval_steps": 100,  # one checkpoint, at the end
-            "batch_size": 16,
-            "max_length": 32,
-        },
-    )
-    done = fit_classifier(config, train)
-    accuracy = score_classifier(done.classifier, test.select(np.arange(50)))["accuracy"]
-    assert accuracy > 0.4  # the largest class of six has 16 of the first 50

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from sentemb.classification import fit_classifier
-from sentemb.classification.inputs import compute
-from sentemb.classification.probe import fit_probe
-from sentemb.errors import InputError
+from sentemb.classification.classifier import compute
+from sentemb.classification.session import fit_probe
 from sentemb.modules import LinearHead, load
-from sentemb.training import resolve
 from sentemb.training.config import ProbeOptions
-from tests.classification.toy import toy_config, toy_set
 
 
 def two_clouds(rows: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -26,13 +21,6 @@ def two_clouds(rows: int) -> tuple[torch.Tensor, torch.Tensor]:
     centres = torch.zeros(2, 64)
     centres[0, :32], centres[1, 32:] = 1, 1
     return torch.tanh(centres[labels] + 0.5 * torch.randn(rows, 64)), labels
-
-
-@pytest.mark.parametrize(("rows", "passes"), [(1, 78), (40, 39), (2490, 1), (100_000, 1)])
-def test_a_small_set_is_passed_over_more_often(rows: int, passes: int) -> None:
-    options = ProbeOptions()
-    assert options.passes(rows) == passes
-    assert options.epochs * options.passes(rows) * options.steps(rows) >= options.min_steps
 
 
 def test_twenty_rows_a_class_are_enough() -> None:
@@ -77,13 +65,8 @@ def test_the_head_is_evaluated_once_an_epoch_and_the_first_best_is_kept() -> Non
         kept.append(head.linear.weight.detach().clone())
         return next(scores)
 
-    assert fit_probe(head, lambda: vectors, labels, options=ProbeOptions(), score=score) == [
-        0.5,
-        0.9,
-        0.9,
-        0.2,
-        0.1,
-    ]
+    scored = fit_probe(head, lambda: vectors, labels, options=ProbeOptions(), score=score)
+    assert scored == [0.5, 0.9, 0.9, 0.2, 0.1]
     assert torch.equal(head.linear.weight, kept[1])
 
 
@@ -119,35 +102,3 @@ def test_dropout_is_on_only_when_asked_for(small_bert: Path) -> None:
     assert not np.array_equal(*vectors(dropout=True))
     assert encoder[0].training
     assert not encoder[1].training
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"epoch": 3}, "unknown option of the second stage: epoch; did you mean epochs?"),
-        ({"epochs": "many"}, "probe_options.epochs is 'many'; it must be an integer"),
-        ({"epochs": 2.5}, "probe_options.epochs is 2.5"),
-        ({"clip": None}, "probe_options.clip is None"),
-        ({"encoder_dropout": 1}, "probe_options.encoder_dropout is 1; it must be true or false"),
-        ({"min_steps": -1}, "probe_options.min_steps is -1; it must be at least 0"),
-    ],
-)
-def test_options_are_checked(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=re.escape(message)):
-        resolve("supcl-seq", overrides={"output": "o", "probe_options": values})
-
-
-@pytest.mark.parametrize(
-    ("recipe", "overrides", "message"),
-    [
-        ("ce", {"probe_options": {"epochs": 3}}, "so probe_options .of a second stage. are not used"),
-        ("ce", {"self_supervised": True}, "CrossEntropyLoss needs labels"),
-        ("supcl-seq", {"probe_options": {"warmup": 3}}, "unknown option of the second stage"),
-    ],
-)
-def test_options_without_use_are_refused(
-    recipe: str, overrides: dict[str, Any], message: str, small_bert: Path, tmp_path: Path
-) -> None:
-    with pytest.raises(InputError, match=message):
-        fit_classifier(toy_config(recipe, small_bert, tmp_path / "run", **overrides), toy_set())
-    assert not (tmp_path / "run").exists()

@@ -14,7 +14,6 @@ import pytest
 from sentemb.classification import Classifier, ClassifierRun
 from sentemb.cli.main import run
 from sentemb.data import load_labelled
-from sentemb.training import resolve
 from tests.classification.toy import toy_set
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "training"
@@ -80,32 +79,6 @@ def test_a_task_has_the_values_and_splits_of_its_paper(
     assert "2490 rows" in printed
     assert printed.count("138 rows") + printed.count("139 rows") == 2  # the dev split in two
     assert (output / "classifier" / "config.json").exists()
-
-
-@pytest.mark.parametrize(
-    ("recipe", "task", "preset", "expected", "dropouts"),
-    [
-        (
-            "supcl-seq",
-            "wnli",
-            "paper",
-            {"learning_rate": 1e-4, "batch_size": 320, "epochs": 5},
-            (0.0, 0.1, 0.2),
-        ),
-        ("supcl-seq", "qnli", "paper", {"learning_rate": 5e-5, "batch_size": 48, "epochs": 2}, (0.0, 0.2)),
-        ("ce-views", "rte", "paper", {"epochs": 3}, (0.0, 0.1, 0.2)),
-        ("ce", "rte", "paper", {"batch_size": 32}, None),
-        ("supcl-seq-self", "mrpc", "paper", {"self_supervised": True, "batch_size": 128}, (0.1, 0.1)),
-        ("supcl-seq", "mrpc", "released", {"batch_size": 32, "epochs": 3}, (0.0, 0.1, 0.2)),
-    ],
-)
-def test_the_table_of_supcl_seq_is_that_of_the_paper(
-    recipe: str, task: str, preset: str, expected: dict[str, object], dropouts: tuple[float, ...] | None
-) -> None:
-    overrides = {"output": "o"} | ({"preset": preset} if preset != "paper" else {})
-    config = resolve(recipe, task=task, overrides=overrides)
-    assert config.values().items() >= expected.items()
-    assert config.loss_options.get("dropouts") == dropouts
 
 
 def test_grades_are_classes_and_scored_as_grades(
@@ -182,12 +155,3 @@ def test_the_verb_names_classes(
         in capsys.readouterr().err
     )
     assert all(abs(sum(map(float, row[1:])) - 1) < 1e-5 for row in rows)
-
-
-def test_the_verb_refuses_a_folder_without_a_classifier(
-    small_bert: Path, write_file: Callable[[str, str], Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as left:
-        run(["classify", str(small_bert), str(write_file("texts.txt", "cat\n"))])
-    assert left.value.code == 2
-    assert "is not a classifier" in capsys.readouterr().err

@@ -62,24 +62,3 @@ def test_a_base_that_is_returned_is_proposed_as_it_was_read(
     assert code == 0 and "is returned unchanged" in out
     kept = f"--text-column body --data-dir {tmp_path} --pooling cls --model {tiny_bert} --output index"
     assert kept in " ".join(err.split())
-
-
-def test_adapt_refuses_a_file_that_is_not_there(
-    tiny_bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    missing = str(tmp_path / "missing.txt")
-    code, _, err = end([missing, "--base", str(tiny_bert), "-o", str(tmp_path / "mine")], capsys)
-    assert code == 2
-    assert err.splitlines()[-1].startswith("sentemb: error: ")
-    assert missing in err
-    assert not (tmp_path / "mine").exists()
-
-
-def test_adapt_refuses_to_write_over_its_documents(
-    documents: Path, tiny_bert: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = documents.read_bytes()
-    code, _, err = end([str(documents), "--base", str(tiny_bert), "-o", str(documents.parent)], capsys)
-    assert code == 2
-    assert "would replace the input" in err
-    assert documents.read_bytes() == before

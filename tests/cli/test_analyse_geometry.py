@@ -11,7 +11,7 @@ from sentence_transformers import SentenceTransformer
 
 from sentemb.report.analysis import read_training_path
 from tests.cli.conftest import Command
-from tests.training.test_learning_curves import entry, make_run
+from tests.training.test_parts import entry, make_run
 
 NOUNS = "cat dog man woman birds children".split()
 
@@ -78,18 +78,3 @@ def test_pairs_are_mapped(
     code, _, err = sentemb("analyse", "map", tiny_bert, trained, *arguments)
     assert code == 0, err
     assert picture.read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--data", "{dev}", "-o", "map.pdf"), "is not a .png file"),
-        (("--data", "{dev}", "--pairs", "19", "-o", "map.png"), "19 positive"),
-    ],
-)
-def test_user_errors_are_one_line(
-    sentemb: Command, dev_file: Path, arguments: tuple[str, ...], message: str
-) -> None:
-    code, _, err = sentemb("analyse", "map", "bert-mini", *(one.format(dev=dev_file) for one in arguments))
-    assert code == 2
-    assert message in err and len(err.splitlines()) == 1

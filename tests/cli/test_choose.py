@@ -113,35 +113,3 @@ def test_help_offers_what_is_taken(sentemb: Command) -> None:
     # The command says defaults by itself, since it starts without what knows them.
     assert f"Default:{QUERIES}." in told and f"Default:{MOST_DOCUMENTS}." in told
     assert f"[default:{DRAWS};" in told
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (("bm25",), "pass --texts, --judged or both, or else --pairs"),
-        (("bm25", "--texts", "docs.txt", "--confidence", "95"), "confidence is 95"),
-        (("bm25", "--judged", "none", "--queries", "300"), "--queries (count) is for generated queries"),
-        (("bm25", "--pairs", "none", "--title-column", "name"), "with --pairs alone none are generated"),
-        (("hybrid-fitted:static-mini", "--texts", "docs.txt"), "use hybrid:static-mini"),
-        (("bm25", "--texts", "none.txt"), "none.txt"),
-        (("no-such-model", "--texts", "docs.txt"), "no-such-model"),
-        (("bm25", "--texts", "docs.txt", "--text-column", "body"), "body"),
-        (("bm25", "--judged", "none"), "no such data set or folder: 'none'"),
-        (("bm25", "--texts", "docs.txt", "--leaks", "unknown"), "unknown"),
-        (("bm25", "--texts", "docs.txt", "--output", "docs.txt"), "docs.txt"),
-        (("bm25", "--texts", "docs.txt", "--output", "docs.txt/x.json"), "cannot write"),
-    ],
-)
-def test_user_errors_are_one_line(
-    arguments: tuple[str, ...],
-    problem: str,
-    sentemb: Command,
-    documents: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(documents.parent)
-    before = documents.read_bytes()
-    code, _, err = sentemb("choose", *arguments)
-    assert code == 2
-    assert problem in err.splitlines()[-1] and err.splitlines()[-1].startswith("sentemb: error: ")
-    assert documents.read_bytes() == before

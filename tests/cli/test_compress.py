@@ -148,13 +148,6 @@ def test_overwrite_replaces_what_the_command_wrote_and_nothing_else(
     assert code == 2 and f"{output} already exists" in " ".join(err.split())
 
 
-def test_a_data_folder_that_is_not_there_is_not_passed_over(
-    model: Path, texts: Path, tmp_path: Path, sentemb: Command
-) -> None:
-    code, _, err = sentemb("compress", model, "--texts", texts, "--data-dir", tmp_path / "none")
-    assert code == 2 and "no such data folder" in err
-
-
 @pytest.mark.parametrize(("variant", "said"), [("layers-1", True), ("float16", False)])
 def test_a_note_says_where_documents_are_too_few_to_keep_apart(
     model: Path, texts: Path, sentemb: Command, variant: str, said: bool
@@ -162,20 +155,3 @@ def test_a_note_says_where_documents_are_too_few_to_keep_apart(
     code, out, err = sentemb("compress", model, "--texts", texts, "--only", variant)
     assert code == 0, err
     assert ("30 of the documents that calibrated int8 and layers" in " ".join(out.split())) == said
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (["--write", "float16"], "--write and --output need each other"),
-        (["--only", "int4", "--sets", "{texts}"], "texts.txt"),
-        (["--write", "float16", "-o", "{texts}/deeper"], "cannot write"),
-        (["--record", "{texts}/deeper.json"], "cannot write"),
-    ],
-)
-def test_bad_input_is_one_line(
-    model: Path, texts: Path, sentemb: Command, arguments: list[str], problem: str
-) -> None:
-    given = [one.format(texts=texts) for one in arguments]
-    code, _, err = sentemb("compress", model, "--texts", texts, *given)
-    assert code == 2 and problem in err

@@ -4,7 +4,6 @@ import gzip
 import io
 import json
 import os
-import re
 import subprocess
 import sys
 import tarfile
@@ -101,39 +100,6 @@ def test_verify_names_what_differs(tmp_path: Path, shared_data: Path, sentemb: C
     assert len(err.splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "fragment"),
-    [
-        (["info", "stbs"], "did you mean 'stsb'?"),
-        (["verify"], "the data folder is not set; pass --data-dir FOLDER or set SENTEMB_DATA"),
-        (["fetch", "stsb"], "the data folder is not set"),
-        (["fetch", "nothing", "--data-dir", "."], "unknown data set 'nothing'"),
-        (["fetch", "nli-triples", "--data-dir", "."], "nli-triples is not on the hub"),
-        (["fetch", "sts12", "--data-dir", "."], "but HF_HUB_OFFLINE is set; unset HF_HUB_OFFLINE"),
-        (["verify", "--data-dir", "missing"], "no such data folder: missing"),
-        (["verify", "--data-dir", "."], "does not contain any data set of the catalogue"),
-        (
-            ["verify", "stsb", "--data-dir", "."],
-            "does not contain stsb (searched for senteval/downstream/STS",
-        ),
-        (
-            ["list", "--data-dir", "missing"],
-            "missing; check the path, or download data sets with `sentemb data fetch sts --data-dir missing`",
-        ),
-    ],
-)
-def test_user_errors_are_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sentemb: Command, arguments: list[str], fragment: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("SENTEMB_DATA", raising=False)
-    code, _, err = sentemb("data", *arguments)
-    assert code == 2
-    assert fragment in err
-    assert re.fullmatch(r"sentemb: error: [^\n]+\n", err)
-    assert list(tmp_path.iterdir()) == []
-
-
 def pairs(rows: int) -> bytes:
     lines = [json.dumps({"sentence1": f"a {n}", "sentence2": "b", "score": 1.0}) for n in range(rows)]
     return gzip.compress("\n".join(lines).encode())
@@ -173,12 +139,3 @@ def test_fetch_puts_sets_where_the_readers_find_them(hub: Any, tmp_path: Path, s
     assert "sts13 test: 1,500 rows" in verified.stdout
     assert "sickr-mteb test: 9,927 rows" in verified.stdout
     assert "simcse-wiki train: 2 rows (the catalogue does not state a count)" in verified.stdout
-
-
-def test_help_loads_nothing_heavy() -> None:
-    code = (
-        "import sys; from sentemb.cli import data; "
-        "print([name for name in ('torch', 'datasets', 'numpy', 'pyarrow') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -11,8 +11,6 @@ import pytest
 from sentemb.encoding.shards import ShardFolder
 from tests.cli.conftest import Command
 
-_ON_RAY = ["documents.csv", "-o", "out", "--text-column", "text", "--ray"]
-
 
 @pytest.fixture
 def documents(tmp_path: Path) -> Path:
@@ -38,51 +36,6 @@ def test_a_corpus_becomes_vectors_and_an_index(documents: Path, tmp_path: Path, 
     assert '"n7"' in sentemb("index", "search", index, "words of 7", "-k", 1, "--json")[1]
     code, _, err = sentemb("index", "build", output, "-o", tmp_path / "out", "--text-column", "text")
     assert (code, "--text-column" in err) == (2, True)
-
-
-@pytest.mark.parametrize(("name", "option"), [("id", []), ("key", ["--id-column", "key"])])
-def test_an_id_that_comes_again_ends_the_encoding(
-    name: str, option: list[str], tmp_path: Path, sentemb: Command
-) -> None:
-    data, output = tmp_path / "twice.csv", tmp_path / "vectors"
-    data.write_text(f"{name};text\n1;a cat\n2;a dog\n1;a bird\n")
-    code, _, err = sentemb("encode", data, "-o", output, *option)
-    assert code == 2 and f"{data}:4: the id '1' occurs twice" in err and "--id-column none" in err
-    assert not output.exists()
-    assert sentemb("encode", data, "-o", output, "--id-column", "none")[0] == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["absent.csv", "-o", "out"], "absent.csv"),
-        (["documents.csv", "-o", "out", "--text-column", "title"], "title"),
-        (["documents.csv", "-o", "documents.csv", "--text-column", "text"], "would replace the input"),
-        (["documents.csv", "-o", "out", "--text-column", "text", "-m", "absent/model/x"], "absent/model/x"),
-        (["documents.csv", "-o", "out", "--text-column", "text", "--cache-dir", "out"], "replace the cache"),
-        ([*_ON_RAY, "nonsense"], "--ray nonsense is not an address; pass local, auto, "),
-        ([*_ON_RAY, "127.0.0.1:1"], "cannot reach a Ray cluster at 127.0.0.1:1: Connection refused"),
-        (
-            [*_ON_RAY, "local", "--device", "cuda"],
-            "--device cuda does not work with --ray, which encodes on CPUs",
-        ),
-        ([*_ON_RAY, "local", "--cache-dir", "cache"], "--cache-dir does not work with --ray"),
-    ],
-)
-def test_what_cannot_be_encoded_leaves_nothing(
-    arguments: list[str],
-    said: str,
-    documents: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    sentemb: Command,
-) -> None:
-    if "--ray" in arguments:
-        pytest.importorskip("ray", reason="ray is not installed")
-    monkeypatch.chdir(documents.parent)
-    code, _, err = sentemb("encode", *arguments)
-    assert code == 2
-    assert said in err.splitlines()[-1]
-    assert [path.name for path in documents.parent.iterdir()] == ["documents.csv"]
 
 
 @pytest.mark.parametrize(

@@ -145,53 +145,6 @@ def test_what_was_measured_before_an_error_is_shown(sts: Command, tiny_bert: Pat
     assert record.name in err.splitlines()[-1]
 
 
-@pytest.mark.parametrize("verb", ["sts", "all"])
-@pytest.mark.parametrize("name", ["nowhere/at/all", "absent.vec"])
-def test_a_model_that_is_not_there_is_named_before_data_that_is_not(
-    sentemb: Command, tmp_path: Path, verb: str, name: str
-) -> None:
-    code, out, err = sentemb("eval", verb, "bert-mini", name, "--data-dir", tmp_path)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert name in err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (["--sets", "sts17"], "sts17"),
-        (["--sets", ","], "the list of sets is empty"),
-        (["--sets", "stsb,stsb"], "listed twice"),
-        (["--sets", "sts13"], "sts13"),
-        (["--pooling", "median"], "median"),
-        (["--output", "{file}/records"], "{file}"),
-    ],
-)
-def test_user_errors_are_one_line_and_code_2(
-    sts: Command, tiny_bert: Path, tmp_path: Path, arguments: list[str], problem: str
-) -> None:
-    taken = tmp_path / "taken"
-    taken.write_text("")
-    given = [argument.format(file=taken) for argument in arguments]
-    if "--sets" not in given:
-        given += ["--sets", "stsb"]
-    if "--pooling" not in given:
-        given += ["--pooling", "cls"]
-    code, _, err = sts(tiny_bert, *given)
-    assert code == 2
-    last = err.splitlines()[-1]
-    assert last.startswith("sentemb: error: ")
-    assert problem.format(file=taken) in last
-    assert "Traceback" not in err
-
-
-def test_truncated_data_is_refused_by_default(sentemb: Command, senteval: Path, tiny_bert: Path) -> None:
-    code, _, err = sentemb(
-        "eval", "sts", tiny_bert, "--pooling", "cls", "--sets", "stsb", "--data-dir", senteval
-    )
-    assert code == 2
-    assert "20 rows instead of 1,379" in err
-
-
 def test_an_unwritable_output_and_a_taken_one_fail_before_encoding(
     sts: Command, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -134,8 +134,6 @@ def test_experiments_are_listed_and_explained(tmp_path: Path, capsys: pytest.Cap
         assert command("experiment", name, "--explain") == 0
         (tmp_path / "same.toml").write_text(capsys.readouterr().out)
         assert load_experiment(tmp_path / "same.toml") == load_experiment(name)
-    assert command("experiment", "imbalance") == 2
-    assert "pass --output FOLDER" in capsys.readouterr().err
 
 
 def test_a_map_of_a_classifier(
@@ -154,44 +152,3 @@ def test_a_map_of_a_classifier(
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert command("analyse", "classes", *folders, "--data", "cola", *options, "--overwrite") == 2
     assert "has the classes entailment" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("full", "cee"), "cee: "),
-        (("full", "ce", "--set", "epochz=3"), "epochz"),
-        (("full", "ce", "--set", "epochs"), "write --set KEY=VALUE"),
-        (("full", "ce", "--sets", "colla"), "colla"),
-        (("full", "ce", "--seeds", "1,x"), "--seeds 1,x"),
-        (("full", "ce", "--seeds", "-1"), "--seeds -1 is not a list"),
-        (("full", "ce", "--seeds", "1.5"), "--seeds 1.5 is not a list"),
-        (("full", "ce", "--set", "metric=f1"), "metric cannot be set here"),
-        (("full", "ce", "--set", "seeds=3"), "seeds cannot be set here"),
-        (("full", "ce", "--set", "loss_options.warmth=3"), "warmth"),
-        (("full", "ce", "--base-for", "cola=bert"), "bases lists cola, which is not a data set of full"),
-        (("full", "ce", "--base-for", "cola"), "--base-for cola is not of the form"),
-        (("few-sho", "ce"), "did you mean few-shot"),
-        (("few-shot", "ce", "--data", "test_row=20"), "did you mean test_rows"),
-        (("few-shot", "ce", "--values", "1,x"), "--values 1,x is not a list"),
-        (("few-shot", "ce", "--seeds", "1,2"), "best is 3, but there are only 2 seeds"),
-        (("noise", "ce", "--data", "copies"), "--data copies is not of the form"),
-        (("full", "ce", "--data", "dev=absent.csv"), "set both --data train=FILE and --data test=FILE"),
-    ],
-)
-def test_user_errors_are_one_line(
-    small_bert: Path,
-    arguments: tuple[str, ...],
-    message: str,
-    tmp_path: Path,
-    shared_data: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    sets = () if {"--sets", "dev=absent.csv"} & {*arguments} else ("--sets", "rte")
-    base = () if "--base" in arguments else ("--base", small_bert)
-    assert (
-        command("experiment", *arguments, *sets, *base, "--data-dir", shared_data, "-o", tmp_path / "study")
-        == 2
-    )
-    error = capsys.readouterr().err.splitlines()
-    assert message in error[-1] and error[-1].startswith("sentemb: error: ")

@@ -112,8 +112,3 @@ def test_a_full_disk_leaves_nothing_in_lancedb(sentemb: Any, folder: Path, tmp_p
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert code == 2 and err.splitlines()[-1] == f"sentemb: error: {target}: File too large"
     assert not target.exists()
-
-
-def test_ids_are_not_read_from_a_device(sentemb: Any, folder: Path) -> None:
-    code, _, err = sentemb("index", "delete", folder, "--ids", "/dev/zero")
-    assert code == 2 and "/dev/zero is a device, not a file" in err

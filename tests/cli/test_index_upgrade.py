@@ -65,21 +65,3 @@ def test_an_index_goes_to_another_model(sentemb: Command, index: Path, tiny_bert
     assert (index / "manifest.json").read_bytes() == content
     left = {path.name for path in index.parent.iterdir()}
     assert left == {"corpus.txt", "more.txt", "index"}
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--memory-budget", "much"], "'much' is not a size"),
-    ],
-)
-def test_what_cannot_be_asked_for_is_refused(
-    sentemb: Command, index: Path, tiny_bert: Path, options: list[str], message: str
-) -> None:
-    content = (index / "manifest.json").read_bytes()
-    code, _, error = sentemb("index", "upgrade", index, "-m", tiny_bert, "--pooling", "cls", *options)
-    assert code == 2 and message in error
-    assert (index / "manifest.json").read_bytes() == content
-    code, _, error = sentemb("index", "upgrade", index.parent, "-m", tiny_bert)
-    assert code == 2 and "is not an index" in error
-    assert {path.name for path in index.parent.iterdir()} == {"corpus.txt", "index"}

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import fsspec
-import pytest
 
 from tests.cli.conftest import Command
 
@@ -83,30 +82,3 @@ def test_the_training_text_may_be_encoded_or_indexed(
         for command in (("overlap", folder, "--sets", test), mining):
             code, _, err = sentemb("data", *command)
             assert (code, err.count("\n")) == (2, 1) and problem in err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (["train.txt", "--nearness", "0.3"], "nearness is 0.3; choose a value above 0.5"),
-        (["train.txt", "--columns", "txt"], "does not have a column 'txt'"),
-        (["none.txt"], "no such file: none.txt"),
-        (["train.txt", "--sets", "mine.tsv", "--set-column", "three"], "does not have a column 'three'"),
-        (["train.txt", "--sets", "none"], "unknown data set 'none'"),
-    ],
-)
-def test_user_errors_are_one_line(
-    arguments: list[str],
-    problem: str,
-    write_file: WriteFile,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    sentemb: Command,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_file("train.txt", "a\n")
-    write_file("mine.tsv", "one\ttwo\na\tb\n")
-    sets = [] if "--sets" in arguments else ["--sets", "mine.tsv"]
-    code, _, err = sentemb("data", "overlap", *arguments, *sets, "--data-dir", tmp_path)
-    assert code == 2
-    assert problem in err and err.count("\n") == 1

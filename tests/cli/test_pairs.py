@@ -43,14 +43,6 @@ def test_nli_triples(write_file, tmp_path, sentemb) -> None:
     code, out, _ = sentemb("data", "nli-triples", source, *columns, "--only", "part=train", "-o", str(output))
     assert code == 0 and "1 triples from 2 rows" in out
     assert rows_of(output) == [{"sent0": "A", "sent1": "B", "hard_neg": "C"}]
-    other = ("-o", str(tmp_path / "other.jsonl"))
-    code, _, error = sentemb("data", "nli-triples", source, *columns, "--only", "train", *other)
-    assert (code, "--only train is not of the form COLUMN=VALUE; write --only COLUMN=VALUE" in error) == (
-        2,
-        True,
-    )
-    code, _, error = sentemb("data", "nli-triples", source, *columns, "-o", str(tmp_path / "triples.txt"))
-    assert (code, "use one of .csv, .jsonl" in error) == (2, True)
 
 
 def test_mine_negatives_makes_triples_that_train(write_file, tiny_bert, tmp_path, sentemb) -> None:
@@ -66,12 +58,6 @@ def test_mine_negatives_makes_triples_that_train(write_file, tiny_bert, tmp_path
         f"sentemb train pairs --data {output} --columns one,two,negative --base {tiny_bert} --output mine"
     )
     assert error.splitlines()[-1] == f"next: {command}"
-    code, _, error = sentemb(*mining, "-o", tmp_path / "other.jsonl")
-    assert (
-        code == 2
-        and "does not have a column for the question" in error
-        and "its columns are one, two, same" in error
-    )
 
 
 @pytest.mark.parametrize(
@@ -104,22 +90,3 @@ def test_mined_triples_keep_the_names_and_need_none_to_train(
         f"next: sentemb index build {output} --text-column {names[1]} --model {tmp_path / 'mine'} "
         f"--output {index}"
     )
-
-
-def test_train_pairs_refuses_in_one_line(write_file, tmp_path, sentemb) -> None:
-    training = ("train", "pairs", "--output", tmp_path / "mine", "--data")
-    few = write_file("few.csv", "question,answer\n" + "".join(f"q{n},a{n}\n" for n in range(9)))
-    for arguments, message in (
-        ((write_file("a.csv", "ask,answer\nx,y\n"),), "does not have a column for the question"),
-        ((few,), "9 questions are too few to measure whether training helps"),
-        (
-            (few, "--columns", "question,reply"),
-            "does not have a column 'reply'; its columns are question, answer",
-        ),
-        ((few, "--held-out", "0.9"), "held_out is 0.9; it must be at most 0.3"),
-        ((few, "--columns", "question"), "--columns question names 1 column"),
-        ((tmp_path / "absent.csv",), "no such file"),
-    ):
-        code, _, error = sentemb(*training, *arguments)
-        assert (code, error.count("sentemb: error: ")) == (2, 1), arguments
-        assert message in error.splitlines()[-1]

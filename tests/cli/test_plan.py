@@ -1,67 +1,132 @@
-"""`sentemb plan`: its table, its verdict and what refuses it."""
+"""`sentemb plan`: its estimates, its table, its verdict and what refuses it."""
 
 from __future__ import annotations
 
 import json
 from itertools import islice, product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from sentemb.cli import plan as module
+from sentemb.cli.plan import Estimate, estimate
+from sentemb.errors import InputError
+from sentemb.search.plan import DEFAULT_MEMORY_BUDGET, estimate_bytes, format_bytes, plan_index
 from tests.cli.conftest import Command
+
+WORDS = "red green blue warm cold small large old new quick slow bright dark loud soft thin".split()
+
+
+def texts(count: int) -> list[str]:
+    return [" ".join(words) for words in islice(product(WORDS, repeat=4), count)]
+
+
+def of(count: int, some: list[str], budget: int | None = None, **options: Any) -> Estimate:
+    return estimate(count, some, module._Options.model_construct(**options), budget)
+
+
+@pytest.fixture(scope="module")
+def codes() -> Estimate:
+    return of(10**6, texts(3_000), kind="ivfpq", sample=3_000)
+
+
+def test_both_runs_are_those_of_the_commands(codes: Estimate) -> None:
+    assert codes.sizes == (750, 3_000)
+    times = [line for line in codes.lines if line.kind == "time"]
+    assert [line.name for line in times] == [
+        *("encode", "index build", "index build, recall", "index build, lists", "index build, codes")
+    ]
+    assert codes.plan.factory.startswith("IVF1000,")
+    assert codes.recall is not None and codes.recall > 0.5
+    # A text takes microseconds, not the seconds in which a command starts.
+    encoding = times[0]
+    assert encoding.forecast < 10**6 * 1e-3 and " + " in encoding.formula and encoding.formula.endswith("·n")
+    assert codes.to_json()["seconds"] == sum(line.forecast for line in times)
+
+
+def test_room_is_what_the_folders_take(codes: Estimate) -> None:
+    vectors, documents, index = codes.all_of("disk")
+    half = 2 * codes.dimension
+    assert half * 10**6 < vectors < (half + 200) * 10**6
+    assert 30 * 10**6 < documents < 2_000 * 10**6
+    assert index == codes.plan.bytes == estimate_bytes(codes.plan.factory, 10**6, codes.dimension)
+    _, building, searching = codes.all_of("memory")
+    assert building > searching > codes.plan.bytes
 
 
 @pytest.fixture
-def texts(tmp_path: Path) -> Path:
-    path = tmp_path / "texts.txt"
-    words = "red green blue warm cold small large old new quick slow bright".split()
-    path.write_text("\n".join(" ".join(some) for some in islice(product(words, repeat=4), 4_000)))
-    return path
+def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs that take no time: only what is planned counts."""
+
+    def measure(some: list[str], *_: Any) -> dict[str, Any]:
+        size = len(some)
+        linear = dict.fromkeys(("encode", "index build", "vectors", "documents of the index"), 2.0 + size)
+        return linear | {"train": 1.0, "tune": 1.0, "recall": 0.9, "memory": 10, "build memory": 20}
+
+    monkeypatch.setattr(module, "_measure", measure)
 
 
-def test_prints_formulas_verdict_and_commands(texts: Path, tmp_path: Path, sentemb: Command) -> None:
-    output = tmp_path / "plan.json"
-    code, out, err = sentemb("plan", "1e7", "--texts", texts, "--sample", 3_000, "--recall", 1, "-o", output)
+@pytest.mark.usefixtures("unmeasured")
+def test_without_a_budget_the_memory_is_what_the_index_needs() -> None:
+    found = of(10**9, texts(100))
+    assert (found.machines, found.count, found.plan.kind) == (1, 10**9, "ivfpq")
+    assert found.plan.bytes > DEFAULT_MEMORY_BUDGET
+    assert f"take about {format_bytes(found.plan.bytes)}, because every index exceeds" in found.plan.reason
+    # What is proposed, `index build --kind ivfpq` without a budget, builds that index.
+    assert found.plan.factory == plan_index(10**9, found.dimension, kind="ivfpq", rescored=True).factory
+    assert found.machines_by_default is not None and found.machines_by_default > 1
+    assert found.recall is None  # the texts were repeated
+
+
+@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.parametrize("budget", [10 * 10**9, 10**8])
+def test_a_budget_divides_the_texts_among_the_fewest_machines(budget: int) -> None:
+    found = of(10**9, texts(100), budget)
+    assert found.machines > 1 and found.machines_by_default is None
+    assert found.count == -(-(10**9) // found.machines)
+    assert found.plan.bytes <= budget
+    with pytest.raises(InputError):
+        plan_index(-(-(10**9) // (found.machines - 1)), found.dimension, memory_budget=budget, rescored=True)
+
+
+@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.parametrize("count", [1, 500, 10_000, 10**6, 10**12])
+def test_every_size_is_answered(count: int) -> None:
+    found = of(count, texts(100))
+    assert found.count == count
+    assert found.lines[0].forecast == pytest.approx(2 + count)  # what the runs took to start is not followed
+    assert found.lines[0].formula == "2 + 1·n"
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_a_graph_grows_faster_than_its_texts_and_what_fits_no_machine_is_refused() -> None:
+    line = of(10**6, texts(100), kind="hnsw").lines[1]
+    assert line.formula.endswith("·n·log n") and line.forecast > 10**6
+    with pytest.raises(InputError, match="do not fit a memory budget"):
+        of(10**6, texts(100), 100)
+    with pytest.raises(InputError, match="does not contain a text"):
+        of(10**6, [])
+
+
+def test_prints_formulas_verdict_and_commands(tmp_path: Path, sentemb: Command) -> None:
+    file, output = tmp_path / "texts.txt", tmp_path / "plan.json"
+    file.write_text("\n".join(texts(500)))
+    words = ("plan", "1e7", "--texts", file, "--kind", "flat", "--sample", 400, "-o", output)
+    code, out, err = sentemb(*words)
     assert code == 0
     written = json.loads(output.read_text())
-    assert written["count"] == 10**7
-    assert written["plan"]["kind"] == "ivfpq"
+    assert (written["count"], written["plan"]["kind"]) == (10**7, "flat")
     for line in written["lines"]:
         assert line["formula"].replace("|", "\\|") in out
     assert "Verdict: " in out
-    assert "This is below --recall 1: raise --memory-budget" in out
-    assert f"next: sentemb encode {texts} -o vectors --model static-mini --workers 1 --dtype float16" in err
-    assert "next: sentemb index build vectors -o index --kind ivfpq" in err
-    code, _, err = sentemb("plan", "1e7", "--texts", texts, "-o", output)
+    assert f"next: sentemb encode {file} -o vectors --model static-mini --workers 1 --dtype float16" in err
+    assert "next: sentemb index build vectors -o index --kind flat" in err
+    code, _, err = sentemb(*words)
     assert (code, "--overwrite" in err) == (2, True)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["many"], "'many' is not a number of texts"),
-        (["nan"], "'nan' is not a number of texts"),
-        (["1.5"], "'1.5' is not a number of texts"),
-        (["1e30"], "'1e30' is not a number of texts"),
-        (["1e7", "--texts", "absent.txt"], "absent.txt"),
-        (["1e7", "--texts", "memory://absent.txt"], "no such file: memory://absent.txt"),
-        (["1e7", "--text-column", "x"], "--texts"),
-        (["1e7", "--texts", "texts.txt", "--sample", 10**9], "--sample"),
-        (["1e7", "--memory-budget", "much"], "'much' is not a size"),
-        (["1e7", "--model", "absent/model/x"], "absent/model/x"),
-        (["1e4", "--texts", "texts.txt", "-o", "texts.txt"], "would replace the input"),
-    ],
-)
-def test_what_cannot_be_planned(
-    arguments: list[str],
-    said: str,
-    texts: Path,
-    tmp_path: Path,
-    sentemb: Command,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    code, _, err = sentemb("plan", *arguments)
-    assert (code, err.count("\n")) == (2, 1)
-    assert said in err
-    assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]
+def test_a_recall_below_what_is_required_is_said(codes: Estimate, capsys: pytest.CaptureFixture[str]) -> None:
+    module._print(codes, module._Options.model_construct(recall=1.0))
+    out = capsys.readouterr().out
+    assert "This is below --recall 1: raise --memory-budget" in out and "with 3,000 texts" in out

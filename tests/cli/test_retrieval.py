@@ -116,28 +116,3 @@ def test_what_is_recorded_is_not_evaluated_again(sentemb: Command, folder: Path,
     assert code == 0 and "retrieval: own" not in err and "retrieval: other" in err
     (record,) = load_records(tmp_path / "out")
     assert [one.name for one in record.datasets] == ["own", "other"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("bm25", "--sets", "no-such-set"), "no such data set or folder: 'no-such-set'"),
-        (("bm25", "--sets", ","), "the list of sets is empty"),
-        (("bm25", "--sets", "{folder}", "--split", "dev"), "does not have a split 'dev'"),
-        (("bm25", "--sets", "{folder},{folder}"), "own is listed twice"),
-        (("gone.trec", "--sets", "{folder}"), "no such file: gone.trec"),
-        (("hybrid:no-such-model", "--sets", "{folder}"), "no-such-model"),
-        # Not after the minutes that the first system takes.
-        (
-            ("bm25", "hybrid:bert-mini", "--cache-dir", "{folder}/corpus.jsonl", "--sets", "{folder}"),
-            "corpus.jsonl",
-        ),
-        (("bm25", "bert-mini", "--max-length", "99999", "--sets", "{folder}"), "max_length 99999"),
-    ],
-)
-def test_bad_input_is_one_line(
-    sentemb: Command, folder: Path, arguments: tuple[str, ...], message: str
-) -> None:
-    code, out, err = sentemb("eval", "retrieval", *(one.format(folder=folder) for one in arguments))
-    assert code == 2 and out == ""
-    assert message in err.splitlines()[-1]

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -67,31 +65,6 @@ def test_a_file_of_settings_and_flags_over_it(
         assert line in settings.splitlines()
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["sgopt"], "unknown recipe: sgopt; did you mean sg-opt?"),
-        (["sg-opt"], "the output folder is missing; set a folder with --output"),
-        (
-            ["sg-opt", "--output", "o", "--set", "epochs"],
-            "--set epochs is not of the form KEY=VALUE; write --set KEY=VALUE",
-        ),
-        (["sg-opt", "--output", "o", "--set", "epoch=2"], "unknown setting: epoch; did you mean epochs?"),
-        (["sg-opt", "--output", "o", "--seeds", "1,b"], "seeds is 'b'; it must be an integer"),
-        (["sg-opt", "--output", "o", "--config", "absent.toml"], "no such file: absent.toml; check --config"),
-        (["sg-opt", "--output", "o", "--batch-size", "0"], "batch_size is 0; it must be at least 1"),
-        (
-            ["simcse", "--output", "o", "--set", "loss_options.layers=3"],
-            "unknown option of SimCSELoss: layers; choose among temperature",
-        ),
-        (["lacon", "--output", "o", "--task", "colla"], "unknown task: colla; did you mean cola?"),
-        (["ce", "--output", "o", "--task", "cola"], "set --protocol lacon|scl|supcl-seq"),
-    ],
-)
-def test_user_errors_are_one_line(flags: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert message in fail(flags, capsys)
-
-
 def test_every_default_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = succeed(["sg-opt", "--explain"], capsys)
     assert "learning_rate" in out and "table 8" in out
@@ -99,33 +72,11 @@ def test_every_default_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert "last weights" in released
 
 
-def test_help_imports_no_torch() -> None:
-    told = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import sys, sentemb.cli.train; print({'torch', 'transformers', 'datasets'} & set(sys.modules))",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert told.stdout.strip() == "set()"
-
-
 def test_help_shows_each_default_with_its_source(capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = succeed(["sg-opt", "--help"], capsys)
     told = " ".join(out.split())
     assert "Rows per optimizer step, divided among the processes. [16: Kim et al., ACL 2021, table 8]" in told
     assert "--drift-weight" in told and "--mini-batch-size" in told and "FILE.py:CLASS" in told
-
-
-def test_an_own_loss_is_named_on_the_command_line(
-    arguments: list[str], write_file: Callable[[str, str], Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    loss = write_file("mine.py", "x = 1\n")
-    message = fail(["simcse", *arguments, "--loss", f"{loss}:MyLoss"], capsys)
-    assert "mine.py does not define MyLoss; define it as a subclass of torch.nn.Module" in message
 
 
 def test_own_sentences_without_sts_b_are_trained_with_the_bundled_pairs(

@@ -141,7 +141,7 @@ def test_a_static_student_has_record_and_card(texts: Path, tiny_bert: Path, tmp_
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"dimension": 1}, "dimension is 1; it must be at least 2"),
+        ({"dimension": 1}, "dimension is 1; it must be greater than or equal to 2"),
         ({"dtype": "int4"}, "dtype is 'int4'"),
         ({"vocabluary": 2000}, "unknown setting: vocabluary; did you mean vocabulary"),
         ({"text_column": "body"}, "body"),

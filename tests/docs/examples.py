@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -45,6 +46,7 @@ FILES = {
 """The folder in which examples run: names, and what lies there. The records bring `pairs.csv`."""
 
 
+@cache
 def public_objects() -> dict[str, Any]:
     """Every name that a package exports, at the first package that does."""
     found: dict[str, Any] = {}
@@ -59,13 +61,18 @@ def public_objects() -> dict[str, Any]:
     return found
 
 
+@cache
+def _encoder() -> Any:
+    return load("bert-base-uncased", pooling="cls")
+
+
 def names() -> dict[str, Any]:
     """Names that an example can use without an import."""
     public = {name.rpartition(".")[2]: value for name, value in public_objects().items()}
     texts = bundled_sentences()[:64]
     labels = [number % 2 for number in range(len(texts))]
     modules = {"copy": copy, "np": np, "random": random, "sentemb": sentemb, "torch": torch}
-    encoder = load("bert-base-uncased", pooling="cls")
+    encoder = copy.deepcopy(_encoder())  # an example may train it
     return {
         **public,
         **modules,

@@ -25,7 +25,7 @@ from sentemb.multitask.model import best_checkpoints
 from sentemb.multitask.plan import uses_nli
 from sentemb.multitask.trainer import MultiTaskTrainer
 from sentemb.training import Interrupted, resolve
-from sentemb.training.resumable import check_finite
+from sentemb.training.trainer import check_finite
 from tests.multitask.toy import NLI, toy_config, toy_sets
 from tests.signals import deliver
 

@@ -18,9 +18,8 @@ from fastapi.testclient import TestClient
 import sentemb
 from sentemb.classification import Classifier
 from sentemb.modules import LinearHead
-from sentemb.serving.app import create_app
 from sentemb.serving.scoring import ClassifierRows
-from sentemb.serving.settings import Settings
+from tests.serving.models import client_of
 from tests.training.training_helpers import make_sentences
 
 LABELS = ["animal", "person", "thing"]
@@ -41,8 +40,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> list[P
 
 @pytest.fixture(scope="module")
 def client(folders: list[Path]) -> Iterator[TestClient]:
-    app = create_app(Settings(classifiers=tuple(folders), truncate="truncate", workers=2))
-    with TestClient(app, base_url="http://127.0.0.1") as found:
+    with client_of(classifiers=tuple(folders), truncate="truncate", workers=2) as found:
         yield found
 
 
@@ -70,6 +68,7 @@ def test_probabilities_are_those_of_the_classifier_for_the_input_alone(
         one["probabilities"] for one in answer["data"]
     ]
     assert sum(one["usage"]["total_tokens"] for one in alone) == answer["usage"]["total_tokens"]
+    assert classified(client, model=name, input=inputs[:1] if place else inputs[0]) == alone[0]
 
 
 def test_a_long_text_is_tokenized_no_further_than_needed(
@@ -88,12 +87,6 @@ def test_a_long_text_is_tokenized_no_further_than_needed(
         ready = classifier.prepare([text])
         assert list(ready.cut) == [0] and ready.lengths[0] == 32
     assert max(lengths) < 10_000
-
-
-def test_one_text_is_a_list_of_one(client: TestClient) -> None:
-    assert classified(client, model="texts", input="a cat") == classified(
-        client, model="texts", input=["a cat"]
-    )
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -128,37 +129,38 @@ def test_the_wrong_key_and_no_server_are_told(address: str) -> None:
         Client("http://[::1")
 
 
-class Proxy(NamedTuple):
-    """A proxy that answers everything itself."""
+@contextmanager
+def answering(body: bytes, status: Callable[[], int]) -> Iterator[tuple[str, list[str]]]:
+    """Run a server that answers everything alike; yield its address and the paths of requests."""
+    requests: list[str] = []
 
-    address: str
-    requests: list[str]
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            requests.append(self.path)
+            self.send_response(status())
+            self.send_header("Retry-After", "0")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Answers)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", requests
+    server.shutdown()
+    server.server_close()
 
 
 @pytest.fixture
-def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[str]]]:
     """A proxy for all addresses, which reaches none."""
-    requests: list[str] = []
-
-    class Refusals(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            requests.append(self.path)
-            self.send_response(502)
-            self.end_headers()
-            self.wfile.write(b"<html>")
-
-        def log_message(self, *told: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Refusals)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     for name in ("no_proxy", "NO_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    for name in ("http_proxy", "HTTP_PROXY"):
-        monkeypatch.setenv(name, f"http://user:secret@127.0.0.1:{server.server_port}")
-    yield Proxy(f"http://127.0.0.1:{server.server_port}", requests)
-    server.shutdown()
-    server.server_close()
+    with answering(b"<html>", lambda: 502) as (address, requests):
+        for name in ("http_proxy", "HTTP_PROXY"):
+            monkeypatch.setenv(name, address.replace("://", "://user:secret@"))
+        yield address, requests
 
 
 def stats(kind: type, url: str) -> Any:
@@ -168,23 +170,23 @@ def stats(kind: type, url: str) -> Any:
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
-def test_this_machine_is_reached_without_a_proxy(kind: type, address: str, proxy: Proxy) -> None:
+def test_this_machine_is_reached_without_a_proxy(kind: type, address: str, proxy: Any) -> None:
     for url in (address, address.replace("127.0.0.1", "localhost")):
         assert stats(kind, url)["documents"] == len(TEXTS)
-    assert proxy.requests == []
+    assert proxy[1] == []
     with pytest.raises(InputError, match=r"cannot reach .*sentemb serve"):
         stats(kind, "http://127.0.0.1:9")
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
 def test_a_proxy_is_named_without_its_credentials(
-    kind: type, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+    kind: type, proxy: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(
-        RuntimeError, match=f"through the proxy {proxy.address} answered with status 502"
+        RuntimeError, match=f"through the proxy {proxy[0]} answered with status 502"
     ) as refusal:
         stats(kind, "http://server.invalid")
-    assert len(proxy.requests) == 1 and "secret" not in str(refusal.value)
+    assert len(proxy[1]) == 1 and "secret" not in str(refusal.value)
     monkeypatch.setenv("http_proxy", "user:secret@127.0.0.1:9")
     monkeypatch.setenv("HTTP_PROXY", "user:secret@127.0.0.1:9")
     with pytest.raises(InputError, match=r"proxy http://127.0.0.1:9: .*NO_PROXY=server.invalid") as failure:
@@ -204,33 +206,13 @@ def test_awaited_calls_return_the_same(address: str, client: Client, folder: Pat
     assert hits == client.search(folder.name, TEXTS[3])
 
 
-@pytest.fixture
-def busy() -> Iterator[tuple[str, list[int]]]:
-    """A server that answers with given statuses, the last one for ever."""
-    statuses: list[int] = []
+def test_a_busy_server_is_asked_again_and_given_up_in_the_end() -> None:
+    statuses = [429, 503, 200]
 
-    class Answers(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status = statuses.pop(0) if len(statuses) > 1 else statuses[0]
-            self.send_response(status)
-            self.send_header("Retry-After", "0")
-            self.end_headers()
-            self.wfile.write(b'{"detail": "busy"}')
+    def status() -> int:
+        return statuses.pop(0) if len(statuses) > 1 else statuses[0]  # the last one for ever
 
-        def log_message(self, *told: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Answers)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}", statuses
-    server.shutdown()
-    server.server_close()
-
-
-def test_a_busy_server_is_asked_again_and_given_up_in_the_end(busy: tuple[str, list[int]]) -> None:
-    address, statuses = busy
-    statuses[:] = [429, 503, 200]
-    with Client(address, retries=2) as client:
+    with answering(b'{"detail": "busy"}', status) as (address, _), Client(address, retries=2) as client:
         assert client.stats("a") == {"detail": "busy"}
         statuses[:] = [429]
         with pytest.raises(InputError, match="busy"):

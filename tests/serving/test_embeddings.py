@@ -24,6 +24,7 @@ from sentemb.errors import InputError
 from sentemb.serving.app import create_app
 from sentemb.serving.settings import Settings, read_keys
 from tests import test_architecture as architecture
+from tests.serving.models import client_of
 from tests.training.training_helpers import make_sentences
 
 KEY = "0123456789abcdef"
@@ -35,10 +36,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Path:
     path = tmp_path_factory.mktemp("served") / "tiny"
     sentemb.load(tiny_bert, pooling="mean", device="cpu").save(str(path))
     return path
-
-
-def client_of(**options: Any) -> TestClient:
-    return TestClient(create_app(Settings(**options)), base_url="http://127.0.0.1")
 
 
 @pytest.fixture(scope="module")

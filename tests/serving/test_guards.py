@@ -22,9 +22,8 @@ from fastapi.testclient import TestClient
 import sentemb
 from sentemb.encoding import load_encoder
 from sentemb.search import SearchIndex
-from sentemb.serving.app import create_app
-from sentemb.serving.settings import Settings
 from tests.serving.live import Live, metric, running, serve_with
+from tests.serving.models import client_of
 from tests.training.training_helpers import make_sentences
 from tests.waiting import wait_for
 
@@ -153,8 +152,7 @@ def test_what_nobody_waits_for_any_more_is_not_computed(server: Live, folder: Pa
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     folder = tmp_path_factory.mktemp("indexes") / "animals"
     SearchIndex.build(make_sentences(30, seed=3), "static-mini").save(folder)
-    app = create_app(Settings(models=("static-mini",), indexes=(folder,)))
-    with TestClient(app, base_url="http://127.0.0.1") as found:
+    with client_of(models=("static-mini",), indexes=(folder,)) as found:
         yield found
 
 
@@ -172,12 +170,7 @@ FAR = b'{"documents": [{"text": "a", "metadata": {"a": ' + b"[" * 500 + b"]" * 5
         ("v1/embeddings", b'{"model": "static-mini", "input": "\\udc00"}', {}, 400),
         ("v1/embeddings", WIDE % b"NaN", {}, 400),
         ("v1/embeddings", WIDE % b"1e400", {}, 400),
-        (
-            "v1/embeddings",
-            WIDE % (b"1" + b"0" * 5000),
-            {},
-            400,
-        ),
+        ("v1/embeddings", WIDE % (b"1" + b"0" * 5000), {}, 400),
         ("v1/indexes/animals/search", b'{"query": "a", "min_score": -1e999}', {}, 400),
         ("v1/indexes/animals/search", b'{"query": "a", "kay": 5}', {}, 422),
         ("v1/indexes/..%2f..%2fetc%2fpasswd/search", b'{"query": "a"}', {}, 404),
@@ -230,8 +223,7 @@ def test_a_name_that_was_made_to_point_here_is_refused(host: str, status: int, c
 
 
 def test_more_than_can_wait_is_told_when_to_come_again() -> None:
-    app = create_app(Settings(models=("static-mini",), max_requests=0))
-    with TestClient(app, base_url="http://127.0.0.1") as client:
+    with client_of(models=("static-mini",), max_requests=0) as client:
         answer = client.get("/v1/models")
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
 
@@ -241,31 +233,12 @@ KEY = "0123456789abcdef"
 
 @pytest.fixture(scope="module")
 def locked() -> Iterator[TestClient]:
-    app = create_app(Settings(models=("static-mini",), keys=frozenset([KEY])))
-    with TestClient(app, base_url="http://127.0.0.1") as found:
+    with client_of(models=("static-mini",), keys=frozenset([KEY])) as found:
         yield found
 
 
-@pytest.mark.parametrize("path", ["/v1/embeddings", "/embeddings/", "/v1/indexes/none/documents", "/none"])
-@pytest.mark.parametrize("headers", [[], [(b"authorization", b"Bearer wrong-0123456789")]])
-def test_the_key_is_checked_before_the_body_is_read(
-    path: str, headers: list[tuple[bytes, bytes]], locked: TestClient
-) -> None:
-    sent: list[Any] = []
-
-    async def receive() -> Any:
-        raise AssertionError("the body was read")
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    head = [(b"host", b"127.0.0.1"), (b"content-length", b"99999999999"), *headers]
-    scope = {"type": "http", "method": "POST", "path": path, "headers": head, "query_string": b""}
-    asyncio.run(locked.app(scope, receive, send))  # type: ignore[arg-type]
-    assert sent[0]["status"] == 401
-
-
-def test_nobody_waits_for_the_body_of_a_path_without_one(locked: TestClient) -> None:
+def answer_without_a_body(client: TestClient, method: str, path: str, head: list[tuple[bytes, bytes]]) -> int:
+    """Send a head whose body never comes, and return the status of the answer."""
     sent: list[Any] = []
 
     async def receive() -> Any:
@@ -274,10 +247,23 @@ def test_nobody_waits_for_the_body_of_a_path_without_one(locked: TestClient) -> 
     async def send(message: Any) -> None:
         sent.append(message)
 
+    scope = {"type": "http", "method": method, "path": path, "headers": head, "query_string": b""}
+    asyncio.run(client.app(scope, receive, send))  # type: ignore[arg-type]
+    return int(sent[0]["status"])
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/embeddings/", "/v1/indexes/none/documents", "/none"])
+@pytest.mark.parametrize("headers", [[], [(b"authorization", b"Bearer wrong-0123456789")]])
+def test_the_key_is_checked_before_the_body_is_read(
+    path: str, headers: list[tuple[bytes, bytes]], locked: TestClient
+) -> None:
+    head = [(b"host", b"127.0.0.1"), (b"content-length", b"99999999999"), *headers]
+    assert answer_without_a_body(locked, "POST", path, head) == 401
+
+
+def test_nobody_waits_for_the_body_of_a_path_without_one(locked: TestClient) -> None:
     head = [(b"host", b"127.0.0.1"), (b"content-length", b"9")]
-    scope = {"type": "http", "method": "GET", "path": "/health", "headers": head, "query_string": b""}
-    asyncio.run(locked.app(scope, receive, send))  # type: ignore[arg-type]
-    assert sent[0]["status"] == 200
+    assert answer_without_a_body(locked, "GET", "/health", head) == 200
 
 
 def test_paths_without_documents_need_no_key(locked: TestClient) -> None:

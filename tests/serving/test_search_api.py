@@ -20,6 +20,7 @@ from sentemb.search import SearchIndex
 from sentemb.serving.app import create_app
 from sentemb.serving.page import page
 from sentemb.serving.settings import Settings
+from tests.serving.models import client_of
 from tests.training.training_helpers import make_sentences
 
 HOSTILE = "<script>alert(1)</script> \u202eevil"
@@ -41,7 +42,7 @@ def folder(built: Path, tmp_path: Path) -> Path:
 
 
 def serving(folder: Path, **options: Any) -> TestClient:
-    return TestClient(create_app(Settings(indexes=(folder,), **options)), base_url="http://127.0.0.1")
+    return client_of(indexes=(folder,), **options)
 
 
 @pytest.fixture

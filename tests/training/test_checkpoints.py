@@ -8,7 +8,7 @@ from sentemb.errors import InputError
 from sentemb.training.checkpoints import (
     check_checkpoint,
     checkpoints,
-    drop_files,
+    keep_weights,
     remove_remains,
     rotate,
     seal,
@@ -54,10 +54,10 @@ def test_rotation_keeps_the_newest_and_the_protected(
 
 
 def test_a_checkpoint_without_what_was_dropped_is_complete(tmp_path: Path) -> None:
-    for name in ("model", "optimizer", "random-0"):
+    for name in ("model", "optimizer.pt", "scheduler.pt", "rng_state_0.pth"):
         (tmp_path / name).write_text(name)
     seal(tmp_path)
-    drop_files(tmp_path, [tmp_path / "optimizer", tmp_path / "random-0", tmp_path / "random-1"])
+    keep_weights(tmp_path)
     check_checkpoint(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"model", "files.json"}
     (tmp_path / "model").unlink()

@@ -11,9 +11,8 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Router
 
 from sentemb.modules import load
-from sentemb.training import TrainConfig, resolve, train
-from sentemb.training.contrastive import ContrastiveSession
-from sentemb.training.rows import dev_evaluator
+from sentemb.training import TrainConfig, train
+from sentemb.training.contrastive import ContrastiveSession, dev_evaluator
 
 Configure = Callable[..., TrainConfig]
 
@@ -85,11 +84,6 @@ def test_where_nothing_beats_the_base_the_result_is_the_base(
     assert "unchanged" in (run.output / "README.md").read_text()
 
 
-def test_a_raw_transformer_gets_the_pooling_of_the_recipe(tiny_bert: Path) -> None:
-    config = resolve("simcse", overrides={"base": str(tiny_bert), "output": "o"})
-    assert config.pooling == "cls"
-
-
 def test_sentences_get_the_prompt_that_they_are_judged_with(
     tiny_bert: Path, configure: Configure, tmp_path: Path
 ) -> None:
@@ -103,7 +97,7 @@ def test_sentences_get_the_prompt_that_they_are_judged_with(
     assert run.rows is not None
     row = run.rows[0]
     (column,) = row
-    batch = run.make_trainer([], fresh=True, in_memory=True).data_collator([row])
+    batch = run.make_trainer([], fresh=True).data_collator([row])
     assert batch[f"{column}_input_ids"].tolist() == [model.tokenizer("the dog " + row[column])["input_ids"]]
 
 

@@ -29,7 +29,9 @@ def test_parts_are_what_the_whole_is(encoder: SentenceTransformer) -> None:
     names = set(features)
     mask = features["attention_mask"].bool()
     assert len(bucket_sizes(sorted(mask.sum(dim=1).tolist(), reverse=True))) > 1
-    whole, parts = encoder(dict(features)), LengthBucketedEncoder(encoder)(features)
+    parted = bucketed_by_length(encoder)
+    assert isinstance(parted, LengthBucketedEncoder) and parted.module is encoder
+    whole, parts = encoder(dict(features)), parted(features)
     assert set(features) == names
     assert set(whole) == set(parts)
     torch.testing.assert_close(parts["sentence_embedding"], whole["sentence_embedding"])
@@ -75,11 +77,6 @@ def test_losses_do_not_see_the_parts(tiny_bert: Path, name: str) -> None:
     assert whole.keys() == parts.keys()
     for path, gradient in whole.items():
         torch.testing.assert_close(parts[path], gradient, rtol=1e-3, atol=1e-5, msg=path)
-
-
-def test_training_on_a_cpu_goes_in_parts(encoder: SentenceTransformer) -> None:
-    wrapped = bucketed_by_length(encoder)
-    assert isinstance(wrapped, LengthBucketedEncoder) and wrapped.module is encoder
 
 
 def test_padding_on_the_left_is_left_to_the_encoder(encoder: SentenceTransformer) -> None:

@@ -18,10 +18,9 @@ from sentemb.data.labelled import text_key
 from sentemb.errors import InputError
 from sentemb.evaluation.comparison import Difference
 from sentemb.modules import load
-from sentemb.training import Interrupted, PairsConfig, Run, resolve, train, train_seeds
+from sentemb.training import Interrupted, PairsConfig, Run, resolve, train
 from sentemb.training.folder import RunFolder
-from sentemb.training.held_out_pairs import compare_on_questions, hold_out_pairs
-from sentemb.training.pairs import PairsSession
+from sentemb.training.pairs import PairsSession, compare_on_questions, hold_out_pairs
 from sentemb.training.run import _finished
 from tests.training.training_helpers import make_sentences, stop_at
 
@@ -209,7 +208,7 @@ def test_the_verdict_in_words(scores: tuple[float, float], p: float, verdict: st
 def test_queries_and_documents_have_their_prompts(configure: Configure) -> None:
     """The tokens of a batch begin with those of the prompt, as they do in evaluation."""
     session = PairsSession(configure([(*pair, "a red apple") for pair in PAIRS]), progress=None)
-    trainer = session.make_trainer([], fresh=True, in_memory=True)
+    trainer = session.make_trainer([], fresh=True)
     assert session.rows is not None
     batch = trainer.data_collator([session.rows[0]])
     tokenizer = session.model.tokenizer
@@ -217,13 +216,6 @@ def test_queries_and_documents_have_their_prompts(configure: Configure) -> None:
         expected = tokenizer(prompt + session.rows[0][column])["input_ids"]
         assert batch[f"{column}_input_ids"][0].tolist() == expected
     assert trainer.data_collator.max_length == session.model.max_seq_length == 64
-
-
-def test_triples_and_a_gradient_cache(configure: Configure) -> None:
-    triples = [(*pair, PAIRS[(row + 7) % len(PAIRS)][1]) for row, pair in enumerate(PAIRS)]
-    options = {"loss_options": {"mini_batch_size": 4}}
-    run = train(configure(triples, max_steps=4, **options))
-    assert run.steps == 4 and run.verdict()
 
 
 @pytest.mark.parametrize("stop", [4, 9])
@@ -242,22 +234,14 @@ def test_a_resumed_run_ends_with_the_same_weights(
     assert all(torch.equal(weight, weights[1][name]) for name, weight in weights[0].items())
 
 
-def test_without_a_held_out_part_the_last_weights_are_kept(configure: Configure) -> None:
-    run = train(configure(PAIRS[:40], held_out=0.0, epochs=1))
+def test_triples_a_gradient_cache_and_nothing_held_out(configure: Configure) -> None:
+    triples = [(*pair, PAIRS[(row + 7) % len(PAIRS)][1]) for row, pair in enumerate(PAIRS)]
+    run = train(configure(triples[:40], held_out=0.0, epochs=1, loss_options={"mini_batch_size": 4}))
     assert (run.step, run.steps, run.dev_score, run.verdict()) == (3, 3, None, "")
 
 
-def test_several_seeds_divide_the_pairs_anew(configure: Configure, tmp_path: Path) -> None:
-    summary = train_seeds(configure(seeds=(1, 2), max_steps=2))
-    assert summary.measure == "NDCG@10" and len(summary.runs) == 2
-    assert hold_out_pairs(dataset(PAIRS), share=0.15, seed=1).test.queries != (
-        hold_out_pairs(dataset(PAIRS), share=0.15, seed=2).test.queries
-    )
-
-
-def test_a_static_encoder_has_its_own_learning_rate() -> None:
-    assert resolve("pairs", overrides={"data": "a.csv", "output": "o"}).learning_rate == 0.01  # static-mini
-    named = resolve("pairs", overrides={"data": "a.csv", "output": "o", "learning_rate": 0.5})
-    assert (named.learning_rate, named.pooling, named.max_length) == (0.5, None, None)
+def test_a_static_encoder_has_its_own_settings() -> None:
+    named = resolve("pairs", overrides={"data": "a.csv", "output": "o", "batch_size": 5})  # static-mini
+    assert (named.learning_rate, named.batch_size, named.pooling, named.max_length) == (0.01, 5, None, None)
     raw = resolve("pairs", overrides={"data": "a.csv", "output": "o", "base": "bert-mini"})
     assert (raw.learning_rate, raw.pooling, raw.batch_size) == (5e-5, "mean", 32)

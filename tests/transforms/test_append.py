@@ -88,13 +88,6 @@ def test_a_flow_is_saved_loaded_and_encodes_the_same(encoder: SentenceTransforme
     np.testing.assert_allclose(loaded.encode(TEXTS), model.encode(TEXTS), atol=1e-5)
 
 
-def test_each_different_text_is_encoded_once(encoder: SentenceTransformer) -> None:
-    rows: list[int] = []
-    encoder[0].register_forward_pre_hook(lambda module, inputs: rows.append(len(inputs[0]["input_ids"])))
-    add_flow(encoder, TEXTS, TEXTS, config=FlowConfig(width=4, epochs=3))
-    assert sum(rows) == len(set(TEXTS))
-
-
 def test_dropout_is_seeded_new_in_every_epoch_and_leaves_the_model_as_it_was(
     encoder: SentenceTransformer,
 ) -> None:

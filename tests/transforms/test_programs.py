@@ -15,8 +15,8 @@ from sentence_transformers import SentenceTransformer
 import sentemb
 from sentemb.errors import InputError
 from sentemb.modules import FlowModule
-from sentemb.transforms.config import FlowConfig
-from sentemb.transforms.sentences import load_sentences
+from sentemb.transforms import FlowConfig
+from sentemb.transforms.program import load_sentences
 from tests.conftest import WORDS
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "training"
@@ -137,14 +137,6 @@ def test_an_interrupt_leaves_nothing(
         run_program("bert_flow.py", "--data", str(sentences_file))
     assert stopped.value.code == 130
     assert [path.name for path in tmp_path.iterdir()] == ["sentences.txt"]
-
-
-def test_a_taken_folder_is_kept(run_program: RunProgram, sentences_file: Path, tmp_path: Path) -> None:
-    (tmp_path / "output").mkdir()
-    (tmp_path / "output" / "mine").write_text("mine")
-    with pytest.raises(SystemExit):
-        run_program("whitening.py", "--data", str(sentences_file))
-    assert (tmp_path / "output" / "mine").read_text() == "mine"
 
 
 def test_the_output_does_not_replace_the_cache(

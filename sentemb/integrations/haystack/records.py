@@ -1,4 +1,4 @@
-"""Documents that bring their own vectors, or none, as documents of an index."""
+"""Documents of Haystack as documents of an index: they bring their own vectors, or none."""
 
 from __future__ import annotations
 
@@ -7,25 +7,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from haystack import Document
 
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 
 RESERVED = "_haystack"
 NO_VECTOR = f"{RESERVED}.no_vector"
-# An index skips blank texts. A mark takes the place of one.
-_MARK = "\x1f-"
+_MARK = "\x1f-"  # takes the place of a blank text, which an index would skip
 
 
 class Record(NamedTuple):
-    """A document of an index.
-
-    Args:
-        text: Its text; with a mark at the end of a blank one.
-        metadata: What is known of it.
-        embedding: The vector that it brings.
-        encoded: Whether its vector comes from its text.
-    """
+    """Text and metadata of a document of an index, the vector that it brings, and whether it is encoded."""
 
     text: str
     metadata: dict[str, Any]
@@ -44,74 +37,45 @@ class GivenVectors:
 
     def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
         """Refuse to encode."""
-        raise InputError(
-            "the store does not have an encoder",
-            "pass a query_embedding, or create the store with an encoder",
-        )
+        hint = "pass a query_embedding, or create the store with an encoder"
+        raise InputError("the store does not have an encoder", hint)
 
     def describe(self) -> dict[str, Any]:
-        """Say how vectors are made."""
+        """Describe how vectors are made."""
         return {"backend": "given"}
 
 
-def to_record(
-    content: str | None,
-    meta: Mapping[str, Any],
-    embedding: Sequence[float] | None,
-    rest: Mapping[str, Any],
-    *,
-    encodes: bool,
-) -> Record:
-    """A document of an index that holds all of a document.
-
-    Args:
-        content: Its text.
-        meta: What is known of it.
-        embedding: The vector that it brings.
-        rest: Other things to keep, as JSON can hold them.
-        encodes: Whether a text without a vector is encoded.
-    """
-    if RESERVED in meta:
+def to_record(document: Document, *, encodes: bool) -> Record:
+    """Return a record that holds all of a document; `encodes`: a text without a vector is encoded."""
+    if RESERVED in document.meta:
         raise InputError(f"the field name {RESERVED!r} is reserved", "choose another name")
-    text = content or ""
+    fields = document.to_dict(flatten=False)
+    kept = {name: fields[name] for name in ("blob", "score", "sparse_embedding") if fields[name] is not None}
+    text, embedding = document.content or "", document.embedding
     encoded = encodes and embedding is None and bool(text.strip())
-    kept: dict[str, Any] = dict(rest)
     if not text.strip():
-        kept["length"] = None if content is None else len(content)
+        kept["length"] = None if document.content is None else len(text)
         text += _MARK
     if embedding is not None:
-        kept["embedding"] = _packed(embedding)
+        # Bit by bit, in half the space where the numbers are of single precision.
+        exact = np.asarray(embedding, dtype="<f8")
+        single = exact.astype("<f4")
+        numbers = single if np.array_equal(single.astype("<f8"), exact) else exact
+        kept["embedding"] = f"{numbers.dtype.itemsize}:{base64.b64encode(numbers.tobytes()).decode()}"
     elif not encoded:
         kept["no_vector"] = True
-    metadata = {**meta, RESERVED: kept} if kept else dict(meta)
+    metadata = {**document.meta, RESERVED: kept} if kept else dict(document.meta)
     return Record(text, metadata, embedding, encoded)
 
 
-def from_record(text: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The `content`, `meta`, `embedding` and the other things that a record was made of."""
+def to_document(key: str | int | None, text: str, metadata: Mapping[str, Any], **more: Any) -> Document:
+    """Return the document that a record was made of."""
     meta = dict(metadata)
     kept = dict(meta.pop(RESERVED, {}))
     kept.pop("no_vector", None)
     length = kept.pop("length", len(text))
-    packed = kept.pop("embedding", None)
-    embedding = None if packed is None else _unpacked(packed)
-    return {
-        "content": None if length is None else text[:length],
-        "meta": meta,
-        "embedding": embedding,
-        **kept,
-    }
-
-
-def _packed(embedding: Sequence[float]) -> str:
-    """The numbers bit by bit, in half the space where they are of single precision."""
-    exact = np.asarray(embedding, dtype="<f8")
-    single = exact.astype("<f4")
-    numbers = single if np.array_equal(single.astype("<f8"), exact) else exact
-    return f"{numbers.dtype.itemsize}:{base64.b64encode(numbers.tobytes()).decode()}"
-
-
-def _unpacked(packed: str) -> list[float]:
-    size, _, numbers = packed.partition(":")
-    unpacked: list[float] = np.frombuffer(base64.b64decode(numbers), dtype=f"<f{size}").tolist()
-    return unpacked
+    if (packed := kept.get("embedding")) is not None:
+        size, _, numbers = packed.partition(":")
+        kept["embedding"] = np.frombuffer(base64.b64decode(numbers), dtype=f"<f{size}").tolist()
+    content = None if length is None else text[:length]
+    return Document.from_dict({"id": str(key), "content": content, "meta": meta, **kept, **more})

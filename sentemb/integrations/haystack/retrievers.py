@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.document_stores.types import FilterPolicy, apply_filter_policy
@@ -10,10 +10,51 @@ from haystack.document_stores.types import FilterPolicy, apply_filter_policy
 from sentemb.integrations.haystack.store import SentembDocumentStore
 from sentemb.search.searching import Mode
 
+Filters = dict[str, Any] | None
+
+
+class _Retriever:
+    """What both components share."""
+
+    def __init__(
+        self,
+        document_store: SentembDocumentStore,
+        filters: Filters = None,
+        top_k: int = 10,
+        filter_policy: FilterPolicy = FilterPolicy.REPLACE,
+    ) -> None:
+        self.document_store, self.filters, self.top_k = document_store, filters, top_k
+        self.filter_policy = FilterPolicy(filter_policy)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the retriever for a pipeline's file."""
+        fields = {name: getattr(self, name) for name in ("mode", "filters", "top_k") if hasattr(self, name)}
+        fields["document_store"] = self.document_store.to_dict()
+        stored: dict[str, Any] = default_to_dict(self, **fields, filter_policy=self.filter_policy.value)
+        return stored
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Return the retriever of a pipeline's file."""
+        retriever: Self = default_from_dict(cls, data)
+        return retriever
+
+    def _find(
+        self, query: str, mode: Mode, embedding: list[float] | None, filters: Filters, top_k: int | None
+    ) -> dict[str, list[Document]]:
+        documents = self.document_store.find(
+            query,
+            mode=mode,
+            query_embedding=embedding,
+            filters=apply_filter_policy(self.filter_policy, self.filters, filters),
+            top_k=self.top_k if top_k is None else top_k,
+        )
+        return {"documents": documents}
+
 
 @component
-class SentembEmbeddingRetriever:
-    """Documents of a `SentembDocumentStore` near to an embedding of a query.
+class SentembEmbeddingRetriever(_Retriever):
+    """Retrieve the documents of a `SentembDocumentStore` nearest to an embedding of a query.
 
     Args:
         document_store: The store.
@@ -25,31 +66,9 @@ class SentembEmbeddingRetriever:
         >>> found = SentembEmbeddingRetriever(store).run(query_embedding)  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        document_store: SentembDocumentStore,
-        filters: dict[str, Any] | None = None,
-        top_k: int = 10,
-        filter_policy: FilterPolicy = FilterPolicy.REPLACE,
-    ) -> None:
-        self.document_store = document_store
-        self.filters = filters
-        self.top_k = top_k
-        self.filter_policy = FilterPolicy(filter_policy)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The retriever for a pipeline's file."""
-        return _to_dict(self)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> SentembEmbeddingRetriever:
-        """The retriever of a pipeline's file."""
-        retriever: SentembEmbeddingRetriever = default_from_dict(cls, data)
-        return retriever
-
     @component.output_types(documents=list[Document])  # type: ignore[untyped-decorator]
     def run(
-        self, query_embedding: list[float], filters: dict[str, Any] | None = None, top_k: int | None = None
+        self, query_embedding: list[float], filters: Filters = None, top_k: int | None = None
     ) -> dict[str, list[Document]]:
         """Find documents.
 
@@ -61,12 +80,12 @@ class SentembEmbeddingRetriever:
         Returns:
             `documents`, best first, each with its score.
         """
-        return _found(self, "", "dense", query_embedding, filters, top_k)
+        return self._find("", "dense", query_embedding, filters, top_k)
 
 
 @component
-class SentembTextRetriever:
-    """Documents of a `SentembDocumentStore` for the text of a query.
+class SentembTextRetriever(_Retriever):
+    """Retrieve the documents of a `SentembDocumentStore` that are best for the text of a query.
 
     Args:
         document_store: The store.
@@ -83,32 +102,20 @@ class SentembTextRetriever:
         self,
         document_store: SentembDocumentStore,
         mode: Mode = "hybrid",
-        filters: dict[str, Any] | None = None,
+        filters: Filters = None,
         top_k: int = 10,
         filter_policy: FilterPolicy = FilterPolicy.REPLACE,
     ) -> None:
-        self.document_store = document_store
+        # `component` makes another class of this one, for which `super()` fails.
+        _Retriever.__init__(self, document_store, filters, top_k, filter_policy)
         self.mode = mode
-        self.filters = filters
-        self.top_k = top_k
-        self.filter_policy = FilterPolicy(filter_policy)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The retriever for a pipeline's file."""
-        return _to_dict(self, mode=self.mode)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> SentembTextRetriever:
-        """The retriever of a pipeline's file."""
-        retriever: SentembTextRetriever = default_from_dict(cls, data)
-        return retriever
 
     @component.output_types(documents=list[Document])  # type: ignore[untyped-decorator]
     def run(
         self,
         query: str,
         query_embedding: list[float] | None = None,
-        filters: dict[str, Any] | None = None,
+        filters: Filters = None,
         top_k: int | None = None,
     ) -> dict[str, list[Document]]:
         """Find documents.
@@ -123,34 +130,4 @@ class SentembTextRetriever:
         Returns:
             `documents`, best first, each with its score.
         """
-        return _found(self, query, self.mode, query_embedding, filters, top_k)
-
-
-def _to_dict(retriever: Any, **more: Any) -> dict[str, Any]:
-    stored: dict[str, Any] = default_to_dict(
-        retriever,
-        document_store=retriever.document_store.to_dict(),
-        filters=retriever.filters,
-        top_k=retriever.top_k,
-        filter_policy=retriever.filter_policy.value,
-        **more,
-    )
-    return stored
-
-
-def _found(
-    retriever: Any,
-    query: str,
-    mode: Mode,
-    embedding: list[float] | None,
-    filters: dict[str, Any] | None,
-    top_k: int | None,
-) -> dict[str, list[Document]]:
-    documents = retriever.document_store.find(
-        query,
-        mode=mode,
-        query_embedding=embedding,
-        filters=apply_filter_policy(retriever.filter_policy, retriever.filters, filters),
-        top_k=retriever.top_k if top_k is None else top_k,
-    )
-    return {"documents": documents}
+        return self._find(query, self.mode, query_embedding, filters, top_k)

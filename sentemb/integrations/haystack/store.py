@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,13 @@ from haystack.errors import FilterError
 from sentemb.encoding.encoder import Vectors, for_role
 from sentemb.encoding.tokens import tokens_of
 from sentemb.errors import InputError
-from sentemb.integrations._own import ids_of, own_ids
+from sentemb.integrations import ids_of, own_ids
 from sentemb.integrations.haystack.filters import Conditions, conditions_of
-from sentemb.integrations.haystack.records import NO_VECTOR, GivenVectors, Record, from_record, to_record
+from sentemb.integrations.haystack.records import NO_VECTOR, GivenVectors, Record, to_document, to_record
 from sentemb.search import SearchIndex
 from sentemb.search.conditions import value_of
 from sentemb.search.encoded import encode_checked
 from sentemb.search.folder import is_index, read_manifest
-from sentemb.search.hit import Hit
 from sentemb.search.plan import Metric
 from sentemb.search.searching import Mode
 
@@ -87,7 +86,7 @@ class SentembDocumentStore:
         self._encodes = self.index.manifest.encoder.fingerprint != GivenVectors.fingerprint
 
     def to_dict(self) -> dict[str, Any]:
-        """The store for a pipeline's file.
+        """Return the store for a pipeline's file.
 
         Raises:
             InputError: It was made with an encoder that has no name.
@@ -102,20 +101,20 @@ class SentembDocumentStore:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> SentembDocumentStore:
-        """The store of a pipeline's file."""
+        """Return the store of a pipeline's file."""
         store: SentembDocumentStore = default_from_dict(cls, data)
         return store
 
     def count_documents(self) -> int:
-        """How many documents there are."""
+        """Return the number of documents."""
         return len(self.index)
 
     def count_documents_by_filter(self, filters: dict[str, Any]) -> int:
-        """How many documents a filter matches."""
+        """Return the number of documents that a filter matches."""
         return self.index.count(_where(filters))
 
     def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
-        """The documents that a filter matches, in the order in which they were written.
+        """Return the documents that a filter matches, in the order in which they were written.
 
         Args:
             filters: A filter on fields of `meta`, in Haystack's language; without one, all documents match.
@@ -127,7 +126,7 @@ class SentembDocumentStore:
             FilterError: It is no filter, or compares what cannot be compared.
         """
         found = self.index.documents(_where(filters))
-        return [_document(one.id, one.text, one.metadata) for one in found]
+        return [to_document(one.id, one.text, one.metadata) for one in found]
 
     def write_documents(
         self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
@@ -148,9 +147,7 @@ class SentembDocumentStore:
             DuplicateDocumentError: An id is in the store, and the policy is `FAIL`.
             InputError: An embedding of another length, or metadata that JSON cannot hold.
         """
-        if not isinstance(documents, Iterable) or isinstance(documents, str):
-            raise ValueError("write_documents needs a list of documents")
-        documents = list(documents)
+        documents = list(documents) if isinstance(documents, Iterable) else [documents]
         if any(not isinstance(document, Document) for document in documents):
             raise ValueError("write_documents needs a list of documents")
         last_wins = policy == DuplicatePolicy.OVERWRITE
@@ -170,7 +167,7 @@ class SentembDocumentStore:
         return len(chosen)
 
     def delete_documents(self, document_ids: list[str]) -> None:
-        """Delete the documents with some ids, those that there are."""
+        """Delete the documents with these ids that exist."""
         self.index.delete(own_ids(self.index, document_ids))
 
     def delete_all_documents(self) -> None:
@@ -178,11 +175,11 @@ class SentembDocumentStore:
         self.index.delete(ids_of(self.index.documents()))
 
     def delete_by_filter(self, filters: dict[str, Any]) -> int:
-        """Delete the documents that a filter matches; returns how many."""
+        """Delete the documents that a filter matches, and return their number."""
         return self.index.delete(ids_of(self.index.documents(_where(filters))))
 
     def update_by_filter(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
-        """Set fields of `meta` of the documents that a filter matches; returns how many."""
+        """Set fields of `meta` of the documents that a filter matches, and return their number."""
         changed = [replace(one, meta={**one.meta, **meta}) for one in self.filter_documents(filters)]
         return self.write_documents(changed, DuplicatePolicy.OVERWRITE)
 
@@ -195,26 +192,24 @@ class SentembDocumentStore:
         filters: dict[str, Any] | None,
         top_k: int,
     ) -> list[Document]:
-        """The best documents for a query, with their scores; what its retrievers call."""
+        """Return the best documents for a query, with their scores; for the retrievers."""
         where = _where(filters)
         vectors = None if query_embedding is None else [query_embedding]
         hits = self.index.search(query, top_k, mode=mode, where=where, vectors=vectors)
-        if mode == "dense" and any(_has_no_vector(hit) for hit in hits):
+        if mode == "dense" and any(value_of(hit.metadata, NO_VECTOR) for hit in hits):
             embedded: Conditions = {NO_VECTOR: {"exists": False}}
             where = embedded if where is None else {"$and": [where, embedded]}
             hits = self.index.search(query, top_k, where=where, vectors=vectors)
-        return [_document(hit.id, hit.text, hit.metadata, score=hit.score) for hit in hits]
+        return [to_document(hit.id, hit.text, hit.metadata, score=hit.score) for hit in hits]
 
     def _write(self, documents: list[Document], write: Any) -> None:
-        records = [_record(document, encodes=self._encodes) for document in documents]
-        rows = [
-            (key, record.text, record.metadata)
-            for key, record in zip(own_ids(self.index, [one.id for one in documents]), records, strict=True)
-        ]
+        records = [to_record(document, encodes=self._encodes) for document in documents]
+        keys = own_ids(self.index, [one.id for one in documents])
+        rows = [(key, one.text, one.metadata) for key, one in zip(keys, records, strict=True)]
         write(rows, None if all(record.encoded for record in records) else self._vectors(records))
 
     def _vectors(self, records: list[Record]) -> Vectors:
-        """Those that documents bring, and those of texts; zeros where there is neither."""
+        """Return the vectors that documents bring, and those of texts; zeros where there is neither."""
         vectors = np.zeros((len(records), self.index.manifest.dimension), dtype=np.float32)
         for place, record in enumerate(records):
             if record.embedding is not None:
@@ -245,17 +240,3 @@ def _where(filters: dict[str, Any] | None) -> Conditions | None:
         return conditions_of(filters)
     except InputError as error:
         raise FilterError(str(error)) from error
-
-
-def _record(document: Document, *, encodes: bool) -> Record:
-    fields = document.to_dict(flatten=False)
-    rest = {name: fields[name] for name in ("blob", "score", "sparse_embedding") if fields[name] is not None}
-    return to_record(document.content, document.meta, document.embedding, rest, encodes=encodes)
-
-
-def _document(identifier: str | int | None, text: str, metadata: Mapping[str, Any], **more: Any) -> Document:
-    return Document.from_dict({"id": str(identifier), **from_record(text, metadata), **more})
-
-
-def _has_no_vector(hit: Hit) -> bool:
-    return bool(value_of(hit.metadata, NO_VECTOR))

@@ -1,24 +1,32 @@
-"""What every configuration is: a frozen pydantic model whose errors name the field."""
+"""What every configuration is: a frozen pydantic model whose errors are one line that names the field.
+
+Values may be text of the command line ("3", "none"), values of TOML, or Python's.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal, Self
+import types
+from collections.abc import Collection, Mapping
+from types import MappingProxyType, NoneType
+from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import ErrorDetails
 
-from sentemb.errors import InputError
-from sentemb.training.config.checks import described_error, plain, prepared
+from sentemb.errors import InputError, unknown
 
 Precision = Literal["float32", "bfloat16"]
 Preset = Literal["paper", "released"]
-OptionValue = str | int | float | bool | tuple[int | None, ...] | tuple[float, ...] | None
+OptionValue = str | int | float | bool | tuple[int | float | None, ...] | None
 """What an option of a loss or a head can be; who takes it checks it."""
-
-
-def _frozen(options: Mapping[str, OptionValue]) -> Mapping[str, OptionValue]:
-    return MappingProxyType(dict(options))
 
 
 def _seeds(seeds: tuple[int, ...]) -> tuple[int, ...]:
@@ -29,22 +37,23 @@ def _seeds(seeds: tuple[int, ...]) -> tuple[int, ...]:
     return seeds
 
 
-Options = Annotated[Mapping[str, OptionValue], AfterValidator(_frozen)]
+Options = Annotated[Mapping[str, OptionValue], AfterValidator(lambda options: MappingProxyType({**options}))]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 Seeds = Annotated[tuple[Seed, ...], AfterValidator(_seeds)]
 Beta = Annotated[float, Field(ge=0, lt=1)]  # torch refuses 1 with a traceback
 
 
 class CheckedModel(BaseModel):
-    """A frozen model that is strict about types and raises `InputError`.
+    """A frozen model that raises `InputError`.
 
-    Whole numbers pass as floats, lists as tuples, and "none" as `None`, which TOML and flags lack.
+    Text passes as the number that it says, lists as tuples, and "none", which TOML and flags write, as `None`
+    where a field may be that.
 
     Raises:
         InputError: A field is unknown or missing, or its value has the wrong type or lies outside its range.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -57,7 +66,7 @@ class CheckedModel(BaseModel):
     def _prepare(cls, values: dict[str, Any]) -> dict[str, Any]:
         fields = cls.model_fields
         return {
-            name: prepared(value, fields[name].annotation) if name in fields else value
+            name: _without_none_text(value, fields[name].annotation) if name in fields else value
             for name, value in values.items()
         }
 
@@ -69,11 +78,11 @@ class CheckedModel(BaseModel):
         return _remake, (type(self), self.values())
 
     def values(self) -> dict[str, Any]:
-        """The fields as plain values, for TOML and JSON: lists for tuples."""
+        """Return the fields as plain values, for TOML and JSON: lists for tuples."""
         return {name: plain(getattr(self, name)) for name in type(self).model_fields}
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with some fields changed, checked like a new one."""
+        """Return a copy with some fields changed, checked like a new one."""
         return type(self)(**{**self.values(), **changes})
 
 
@@ -81,8 +90,8 @@ def _remake(kind: type[CheckedModel], values: dict[str, Any]) -> CheckedModel:
     return kind(**values)
 
 
-class RunConfig(CheckedModel):
-    """What every run has, whatever it trains.
+class RunConfig(BaseModel):
+    """The fields of every run, whatever it trains, next to those of `CheckedModel`.
 
     Example:
         >>> issubclass(TrainConfig, RunConfig)
@@ -115,13 +124,13 @@ class RunConfig(CheckedModel):
     seeds: Seeds = Field((1,), description="Random seeds, one run per seed, such as 1,2,3.")
 
     def check_single_seed(self, caller: str, hint: str = "call it once per seed") -> None:
-        """Refuse a list of seeds where one run is made."""
+        """Raise InputError for a list of seeds where one run is made."""
         if len(self.seeds) != 1:
             raise InputError(f"{caller} accepts one seed, but the configuration has {len(self.seeds)}", hint)
 
 
-class EncoderConfig(RunConfig):
-    """A run that trains a sentence encoder by a loss."""
+class EncoderConfig(BaseModel):
+    """The fields of a run that trains a sentence encoder by a loss, next to those of `RunConfig`."""
 
     base: str = Field(description="Base model: a folder, a hub id or a bundled model.")
     pooling: str | None = Field(
@@ -151,3 +160,76 @@ class EncoderConfig(RunConfig):
     use_last: bool = Field(
         description="Keep the weights of the last step instead of those with the best dev score."
     )
+
+
+def checked(name: str, value: Any, kind: Any) -> Any:
+    """Return a value as a type that no configuration declares, such as that of a loss's argument."""
+    config = ConfigDict(arbitrary_types_allowed=True, allow_inf_nan=False)
+    try:
+        # A type that is a model has a configuration of its own.
+        is_model = isinstance(kind, type) and issubclass(kind, BaseModel)
+        adapter: TypeAdapter[Any] = TypeAdapter(kind, config=None if is_model else config)
+        return adapter.validate_python(_without_none_text(value, kind))
+    except ValidationError as error:
+        raise _error_of(name, error.errors()) from None
+
+
+def plain(value: Any) -> Any:
+    """Return a value as TOML and JSON have it."""
+    if isinstance(value, Mapping):
+        return {name: plain(inner) for name, inner in value.items()}
+    return [plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def described_error(
+    error: ValidationError, values: Mapping[str, Any], *, known: Collection[str]
+) -> InputError:
+    """Return the first thing that pydantic found, in one line."""
+    errors = error.errors()
+    first, place = errors[0], errors[0]["loc"]
+    if not place:  # a check of several fields
+        cause = first.get("ctx", {}).get("error")
+        return cause if isinstance(cause, InputError) else InputError(str(cause or first["msg"]))
+    field = str(place[0])
+    if first["type"] == "extra_forbidden":
+        return unknown("setting", field, known)
+    if first["type"] == "missing" and len(place) == 1:
+        return InputError(f"{field} is missing", f"set it with --{field.replace('_', '-')}")
+    depth = 2 if isinstance(values[field], Mapping) and len(place) > 1 else 1
+    same = [one for one in errors if one["loc"][:depth] == place[:depth]]
+    return _error_of(".".join(map(str, place[:depth])), same)
+
+
+def _error_of(name: str, errors: list[ErrorDetails]) -> InputError:
+    first = errors[0]
+    context, value = first.get("ctx", {}), first["input"]
+    if isinstance(cause := context.get("error"), InputError):
+        return cause
+    if isinstance(value, tuple):
+        value = list(value)
+    if first["type"] == "literal_error" and len(errors) == 1:
+        choices = [one.strip(" '") for one in context["expected"].replace(" or ", ", ").split(",")]
+        return InputError(f"{name} is {value!r}", unknown("", value, choices).hint)
+    expected = dict.fromkeys(one["msg"].removeprefix("Input should be ").partition(",")[0] for one in errors)
+    hint = "it has too few entries" if first["type"] == "missing" else f"it must be {' or '.join(expected)}"
+    return InputError(f"{name} is {value!r}", hint if cause is None else str(cause))
+
+
+def _without_none_text(value: Any, kind: Any) -> Any:
+    """Return a value with None for "none" where its type allows that; lists become tuples."""
+    kinds = _alternatives(kind)
+    if value == "none" and NoneType in kinds:
+        return None
+    if isinstance(value, list | tuple):
+        entries = [entry for one in kinds if get_origin(one) is tuple for entry in get_args(one)]
+        entry: Any = Union[tuple(entries)] if entries else Any  # noqa: UP007 - of a list of types
+        return tuple(_without_none_text(item, entry) for item in value)
+    if isinstance(value, Mapping) and get_origin(kinds[0]) is Mapping:
+        return {key: _without_none_text(item, get_args(kinds[0])[1]) for key, item in value.items()}
+    return value
+
+
+def _alternatives(kind: Any) -> tuple[Any, ...]:
+    if hasattr(kind, "__metadata__"):  # of Annotated
+        return _alternatives(get_args(kind)[0])
+    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)

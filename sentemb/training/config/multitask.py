@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from sentemb.errors import InputError
-from sentemb.training.config.base import EncoderConfig
+from sentemb.training.config.base import CheckedModel, EncoderConfig, RunConfig
 
 LOSS = "ParaphraseContrastLoss"
 Task = Literal["sentiment", "paraphrase", "similarity"]
@@ -36,7 +36,7 @@ def _loss(name: str) -> str:
     return name
 
 
-class MultiTaskConfig(EncoderConfig):
+class MultiTaskConfig(CheckedModel, EncoderConfig, RunConfig):
     """Everything but the data that decides the weights of a model of several tasks, and where they go.
 
     A run is made of stages with an optimizer each: contrast on each of `contrast_data` and the tasks, in the

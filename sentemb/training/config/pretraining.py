@@ -7,10 +7,10 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from sentemb.limits import refuse_above
-from sentemb.training.config.base import RunConfig, Seeds
+from sentemb.training.config.base import CheckedModel, RunConfig, Seeds
 
 
-class PretrainConfig(RunConfig):
+class PretrainConfig(CheckedModel, RunConfig):
     """Everything that decides the weights of a masked language model, and where they go.
 
     Example:

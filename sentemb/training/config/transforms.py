@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from sentemb.training.config.base import CheckedModel, Preset, Seed
 
@@ -12,14 +12,7 @@ OptimizerKind = Literal["adamw", "bert-adam"]
 """`bert-adam` is BERT's own: Adam without bias correction, with decoupled weight decay."""
 
 
-class FlowConfig(CheckedModel):
-    """The flow's shape and its training; defaults are the released configuration `l3_d3_w32`.
-
-    Example:
-        >>> FlowConfig(epochs=2).levels
-        3
-    """
-
+class _FlowFields(BaseModel):
     levels: int = Field(3, ge=1, description="Levels (l3).")
     steps: int = Field(3, ge=1, description="Flow steps per level (d3).")
     width: int = Field(32, ge=1, description="Width of the hidden layers in the couplings (w32).")
@@ -51,9 +44,16 @@ class FlowConfig(CheckedModel):
     )
 
 
-class TransformRunConfig(CheckedModel):
-    """A run that fits a transform on an encoder's vectors, and where the model goes."""
+class FlowConfig(CheckedModel, _FlowFields):
+    """The flow's shape and its training; defaults are the released configuration `l3_d3_w32`.
 
+    Example:
+        >>> FlowConfig(epochs=2).levels
+        3
+    """
+
+
+class _RunFields(BaseModel):
     recipe: str = Field(description="Name of the recipe that sets the defaults.")
     preset: Preset = Field(
         "paper",
@@ -78,17 +78,16 @@ class TransformRunConfig(CheckedModel):
     )
 
 
-class FlowRunConfig(TransformRunConfig, FlowConfig):
+class FlowRunConfig(CheckedModel, _RunFields, _FlowFields):
     """A run that fits BERT-flow."""
 
     @property
     def flow(self) -> FlowConfig:
         """The flow's part."""
-        values = self.values()
-        return FlowConfig(**{name: values[name] for name in FlowConfig.model_fields})
+        return FlowConfig(**{name: getattr(self, name) for name in FlowConfig.model_fields})
 
 
-class WhiteningRunConfig(TransformRunConfig):
+class WhiteningRunConfig(CheckedModel, _RunFields):
     """A run that fits BERT-whitening."""
 
     dimensions: int | None = Field(

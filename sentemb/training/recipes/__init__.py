@@ -25,7 +25,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -54,12 +53,7 @@ _OPTIMIZATION = ("base", "batch_size", "epochs", "learning_rate", "weight_decay"
 
 
 class Default(NamedTuple):
-    """A default and where it comes from.
-
-    Args:
-        value: The value.
-        source: Table or section of the paper, or the released code.
-    """
+    """A default, and the table or section of the paper, or the released code, that it comes from."""
 
     value: Any
     source: str
@@ -69,40 +63,26 @@ Defaults = Mapping[str, Default]
 
 
 class Protocol(NamedTuple):
-    """A paper's experiments on labelled tasks.
+    """A paper's experiments on labelled tasks."""
 
-    Args:
-        source: Where the paper says so.
-        split: How it divides a task: `lacon`, `scl`, or `dev` for GLUE's train and dev split.
-        tasks: Task to what differs there: `metric`, `base`, and `test` for the split to test on.
-        optimization: The recipe by whose optimization every method is trained.
-    """
-
-    source: str
-    split: str
-    tasks: Mapping[str, Mapping[str, str]]
-    optimization: str | None = None
-
-
-class Layer(NamedTuple):
-    """What one recipe adds to the one that it inherits from."""
-
-    values: Defaults
-    released: Defaults | None
-    tasks: Mapping[str, Defaults]
-    static: Defaults
-    without: tuple[str, ...]
+    source: str  # where the paper says so
+    split: str  # how it divides a task: `lacon`, `scl`, or `dev` for GLUE's train and dev split
+    tasks: Mapping[str, Mapping[str, str]]  # what differs on a task: `metric`, `base`, `test` (a split)
+    optimization: str | None = None  # the recipe by whose optimization every method is trained
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """The defaults of one method.
+    """The defaults of one method, with what it inherits: by field or `loss_options.NAME`.
 
     Args:
         name: What the user calls it.
         kind: What it trains, a key of `KINDS`.
         summary: One line.
-        layers: What it inherits, then its own.
+        defaults: The values of the paper.
+        released: Those that differ in the released code; None if there is no such preset.
+        tasks: Task to the values that differ on it.
+        static_defaults: The values that differ for a static encoder as base.
         protocol: The paper whose tasks it trains on, a key of `PROTOCOLS`.
         least_columns: How many text columns it needs at least, where its loss would also take fewer.
 
@@ -114,7 +94,10 @@ class Recipe:
     name: str
     kind: str
     summary: str
-    layers: tuple[Layer, ...]
+    defaults: Defaults
+    released: Defaults | None
+    tasks: Mapping[str, Defaults]
+    static_defaults: Defaults
     protocol: str | None = None
     least_columns: int = 1
 
@@ -124,37 +107,23 @@ class Recipe:
         return KINDS[self.kind]
 
     @property
-    def defaults(self) -> Defaults:
-        """The defaults of the paper: field, or `loss_options.NAME`, to default."""
-        return self.sources("paper")
-
-    @cached_property
-    def tasks(self) -> tuple[str, ...]:
-        """The tasks for which it has values of their own."""
-        return tuple(dict.fromkeys(task for layer in self.layers for task in layer.tasks))
-
-    @property
     def static(self) -> dict[str, Any]:
         """The values that differ for a static encoder as base."""
-        return {name: default.value for layer in self.layers for name, default in layer.static.items()}
+        return {name: default.value for name, default in self.static_defaults.items()}
 
     def sources(self, preset: str, task: str | None = None) -> Defaults:
-        """The defaults of a preset, for a task too, with their sources: by field or `loss_options.NAME`."""
-        if preset == "released" and all(layer.released is None for layer in self.layers):
-            raise InputError(
-                f"the recipe {self.name} does not have a preset 'released'", "remove --preset released"
-            )
-        chosen: dict[str, Default] = {}
-        for layer in self.layers:
-            for name in layer.without:
-                chosen.pop(name, None)
-            chosen |= layer.values
+        """Return the defaults of a preset, for a task too, with their sources."""
+        if preset == "released":
+            if self.released is None:
+                raise InputError(
+                    f"the recipe {self.name} does not have a preset 'released'", "remove --preset released"
+                )
             # The released code has one setting for all tasks.
-            chosen |= (layer.released or {}) if preset == "released" else layer.tasks.get(task or "", {})
-        return chosen
+            return {**self.defaults, **self.released}
+        return {**self.defaults, **self.tasks.get(task or "", {})}
 
     def values(self, preset: str, task: str | None = None) -> dict[str, Any]:
-        """The defaults as plain values; the options of the loss, or of another part, in a dict."""
+        """Return the defaults as plain values; the options of the loss, or of another part, in a dict."""
         plain: dict[str, Any] = {"recipe": self.name, "preset": preset}
         for key, default in self.sources(preset, task).items():
             table, _, option = key.rpartition(".")
@@ -163,7 +132,7 @@ class Recipe:
 
 
 def get_recipe(name: str) -> Recipe:
-    """Look a recipe up.
+    """Return the recipe of a name.
 
     Raises:
         InputError: There is none of this name.
@@ -178,7 +147,7 @@ def get_recipe(name: str) -> Recipe:
 
 
 def recipes_of(kind: str) -> dict[str, Recipe]:
-    """The recipes of a kind, a key of `KINDS`, by name.
+    """Return the recipes of a kind, a key of `KINDS`, by name.
 
     Example:
         >>> sorted(recipes_of("pairs"))
@@ -188,7 +157,7 @@ def recipes_of(kind: str) -> dict[str, Recipe]:
 
 
 def optimization_of(recipe: str) -> dict[str, Any]:
-    """How a recipe trains, whatever its objective: what a fair comparison with it shares.
+    """Return how a recipe trains, whatever its objective: what a fair comparison with it shares.
 
     Returns:
         Base, batch size, epochs, learning rate and its schedule, and weight decay.
@@ -201,35 +170,39 @@ def optimization_of(recipe: str) -> dict[str, Any]:
     return {name: values[name] for name in _OPTIMIZATION}
 
 
-def _contents() -> list[dict[str, Any]]:
-    found = [file for file in files(__name__).iterdir() if file.name.endswith(".toml")]
-    return [
-        tomllib.loads(file.read_text(encoding="utf-8")) for file in sorted(found, key=lambda one: one.name)
-    ]
-
-
 def _read(content: dict[str, Any]) -> dict[str, Recipe]:
-    recipes: dict[str, Recipe] = {}
-    names = content["sources"]
+    recipes: dict[str, Recipe] = {"": Recipe("", "", "", {}, None, {}, {})}
     for name, table in content["recipes"].items():
-        source = table.get("source")
+        parent, source = recipes[table.get("inherits", "")], table.get("source")
+
+        def own(values: Mapping[str, Any], source: str | None = source) -> dict[str, Default]:
+            return dict(_defaults(values, content["sources"], source))
+
+        values, without = own(table.get("values", {})), set(table.get("without", ()))
+        replaced = without | values.keys()
+
+        def inherited(defaults: Defaults, but: set[str] = replaced) -> dict[str, Default]:
+            return {key: default for key, default in defaults.items() if key not in but}
+
+        released = own(table["released"]) if "released" in table else None
         tasks = dict(table.get("tasks", {}))
         tasks_source = tasks.pop("source", source)
-        layer = Layer(
-            dict(_defaults(table.get("values", {}), names, source)),
-            dict(_defaults(table["released"], names, source)) if "released" in table else None,
-            {task: dict(_defaults(values, names, tasks_source)) for task, values in tasks.items()},
-            dict(_defaults(table.get("static", {}), names, source)),
-            tuple(table.get("without", ())),
+        of_tasks = {task: own(one, tasks_source) for task, one in tasks.items()}
+        recipes[name] = Recipe(
+            name,
+            table.get("kind", parent.kind),
+            table.get("summary", ""),
+            inherited(parent.defaults, without) | values,
+            released if parent.released is None else inherited(parent.released) | (released or {}),
+            {
+                task: inherited(parent.tasks.get(task, {})) | of_tasks.get(task, {})
+                for task in {**parent.tasks, **of_tasks}
+            },
+            inherited(parent.static_defaults) | own(table.get("static", {})),
+            table.get("protocol", parent.protocol),
+            table.get("least_columns", 1),
         )
-        parent = recipes.get(table.get("inherits", ""))
-        kind = table.get("kind") or (parent.kind if parent else "")
-        protocol = table.get("protocol") or (parent.protocol if parent else None)
-        inherited = parent.layers if parent else ()
-        layers = (*inherited, layer)
-        least = table.get("least_columns", 1)
-        recipes[name] = Recipe(name, kind, table.get("summary", ""), layers, protocol, least)
-    return recipes
+    return {name: recipe for name, recipe in recipes.items() if name and not name.startswith("_")}
 
 
 def _defaults(
@@ -239,14 +212,16 @@ def _defaults(
         if isinstance(entry, dict):
             yield from _defaults(entry, names, source, f"{prefix}{key}.")
             continue
-        value, told = entry if source is None else (entry, source)
-        yield f"{prefix}{key}", Default(value, told.format(**names))
+        value, origin = entry if source is None else (entry, source)
+        yield f"{prefix}{key}", Default(value, origin.format(**names))
 
 
-_FILES = _contents()
-RECIPES: dict[str, Recipe] = {
-    name: recipe for file in _FILES for name, recipe in _read(file).items() if not name.startswith("_")
-}
+_FILES = [
+    tomllib.loads(file.read_text(encoding="utf-8"))
+    for file in sorted(files(__name__).iterdir(), key=lambda one: one.name)
+    if file.name.endswith(".toml")
+]
+RECIPES: dict[str, Recipe] = {name: recipe for file in _FILES for name, recipe in _read(file).items()}
 PROTOCOLS: dict[str, Protocol] = {
     name: Protocol(**table) for file in _FILES for name, table in file.get("protocols", {}).items()
 }

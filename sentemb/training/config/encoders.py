@@ -1,18 +1,89 @@
-"""The configuration of a classifier's training."""
+"""The configurations of what trains an encoder by a loss: on text, on pairs, and with a classifier's head."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from sentemb.errors import InputError
-from sentemb.training.config.base import CheckedModel, EncoderConfig, Options
+from sentemb.training.config.base import CheckedModel, EncoderConfig, Options, RunConfig
 
 Metric = Literal["accuracy", "macro_f1", "f1", "matthews"]
 """Chooses the best checkpoint; `f1` is that of the second of two classes."""
 HeadKind = Literal["linear", "label", "label-fusion", "leam", "lsan"]
 """A key of `sentemb.modules.heads.HEADS`."""
+
+
+class TrainConfig(CheckedModel, EncoderConfig, RunConfig):
+    """Everything that decides the weights of an encoder trained on text, and where they go.
+
+    Example:
+        >>> resolve("simcse", overrides={"data": "sentences.txt", "output": "mine"}).max_length
+        32
+    """
+
+    # The record knows the content of the data, however its path is written.
+    free_to_change: ClassVar[tuple[str, ...]] = (*RunConfig.free_to_change, "data")
+
+    data: str = Field(description="Training texts: a file, folder, hub id or catalogue name.")
+    columns: tuple[str, ...] | None = Field(
+        None,
+        description="Text columns in the order that the loss expects. By default those of the catalogue "
+        "entry, the only column, or the column `text` or `sentence`.",
+    )
+    label: str | None = Field(
+        None, description="Label column of labelled pairs: 1 for paraphrases, 0 for other pairs."
+    )
+    deduplicate: bool = Field(
+        False, description="Remove duplicate rows. Labelled pairs are always deduplicated."
+    )
+    dev: str = Field(
+        "stsb",
+        description="Dev set that selects the best checkpoint: a catalogue name, a file of scored pairs, "
+        "`sentemb-pairs` for the bundled ones, or `none`. If STS-B is not available, your own sentences are "
+        "trained with the bundled pairs.",
+    )
+    eval_steps: int = Field(ge=1, description="Optimizer steps between evaluations and between checkpoints.")
+    data_dir: str | None = Field(None, description="Folder of local data sets. SENTEMB_DATA by default.")
+
+
+class PairsConfig(CheckedModel, EncoderConfig, RunConfig):
+    """Everything that decides the weights of an encoder trained on pairs, and where they go.
+
+    Example:
+        >>> config = resolve("pairs", overrides={"data": "pairs.jsonl", "base": "bert-mini", "output": "m"})
+        >>> config.held_out
+        0.15
+    """
+
+    # The record knows the content of the data, however its path is written.
+    free_to_change: ClassVar[tuple[str, ...]] = (*RunConfig.free_to_change, "data")
+
+    data: str = Field(
+        description="Pairs of a question and its passage, optionally with hard negatives: a file, folder, "
+        "hub id or catalogue name."
+    )
+    columns: tuple[str, ...] | None = Field(
+        None,
+        description="Columns of the question, the passage and any hard negatives. By default columns with "
+        "common names, such as anchor, positive and negative, or question and answer.",
+    )
+    held_out: float = Field(
+        0.15,
+        ge=0,
+        le=0.3,
+        description="Fraction of the questions held out twice, 30 to 500 each time: one split selects the "
+        "checkpoint, the other gives the verdict. 0 trains on all questions and keeps the weights of "
+        "the last step.",
+    )
+    eval_steps: int | None = Field(
+        None,
+        ge=1,
+        description="Optimizer steps between evaluations and between checkpoints. Ten evaluations per run by "
+        "default.",
+    )
+    data_dir: str | None = Field(None, description="Folder of local data sets. SENTEMB_DATA by default.")
 
 
 class ProbeOptions(CheckedModel):
@@ -65,7 +136,7 @@ def _free_options(options: Options) -> Options:
     return options
 
 
-class ClassifierConfig(EncoderConfig):
+class ClassifierConfig(CheckedModel, EncoderConfig, RunConfig):
     """Everything but the data that decides the weights of a classifier, and where they go.
 
     A loss that takes a head trains it together with the encoder. Any other loss trains the encoder alone, and
@@ -96,7 +167,7 @@ class ClassifierConfig(EncoderConfig):
     @property
     def probe(self) -> ProbeOptions:
         """The options of the second stage, checked."""
-        return ProbeOptions(**self.probe_options)  # type: ignore[arg-type]
+        return ProbeOptions(**self.probe_options)
 
     @model_validator(mode="after")
     def _check_probe(self) -> Self:
