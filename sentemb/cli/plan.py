@@ -233,8 +233,7 @@ def _rate(encoder: Any, texts: Sequence[str]) -> float:
 
 def _measure(texts: Sequence[str], options: _Options, plan: IndexPlan, dimension: int) -> dict[str, Any]:
     """Encode and index some texts as the commands would, and return what each step took."""
-    from sentemb.encoding.sharding import SHARD_SIZE, encode_shards
-    from sentemb.encoding.shards import Row
+    from sentemb.encoding.shards import SHARD_SIZE, Row, encode_shards
     from sentemb.encoding.workers import local_pool
     from sentemb.search import SearchIndex
     from sentemb.search.plan import budget_of, estimate_bytes

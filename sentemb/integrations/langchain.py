@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from sentemb.encoding import EncoderSpec
-from sentemb.encoding.encoder import TextEncoder, Vectors, check_finite, normalised
-from sentemb.encoding.roles import for_role
+from sentemb.encoding.encoder import TextEncoder, Vectors, check_finite, for_role, normalised
 from sentemb.errors import InputError
 from sentemb.integrations import ids_of, own_ids
 from sentemb.search import SearchIndex

@@ -24,10 +24,8 @@ from sentemb import __version__
 from sentemb._files import settle, sha256_of
 from sentemb.data.keywords import RULES
 from sentemb.data.language import UNKNOWN
-from sentemb.encoding.encoder import TextEncoder, Vectors
-from sentemb.encoding.roles import for_role
+from sentemb.encoding.encoder import EncoderSpec, TextEncoder, Vectors, for_role
 from sentemb.encoding.shards import Row, Settings, ShardFolder, finished, write_shard
-from sentemb.encoding.spec import EncoderSpec
 from sentemb.errors import InputError
 from sentemb.search import documents as sizes
 from sentemb.search.calibration import calibrate

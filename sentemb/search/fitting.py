@@ -10,8 +10,7 @@ import numpy as np
 
 from sentemb._fusion import FUSED, Judged, fit_weight, lean
 from sentemb.data.generated_queries import FEWEST, MOST_DOCUMENTS, QUERIES, cut_queries, rank_both
-from sentemb.encoding.encoder import TextEncoder
-from sentemb.encoding.roles import for_role
+from sentemb.encoding.encoder import TextEncoder, for_role
 from sentemb.errors import InputError
 from sentemb.search.documents import check_id, encode_checked, normalize_for
 from sentemb.search.manifest import HybridWeight

@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 import numpy as np
 
 from sentemb._fusion import EVEN
-from sentemb.encoding.encoder import TextEncoder, Vectors
-from sentemb.encoding.roles import for_role
+from sentemb.encoding.encoder import EncoderSpec, TextEncoder, Vectors, for_role
 from sentemb.encoding.shards import ShardFolder
-from sentemb.encoding.spec import EncoderSpec
 from sentemb.errors import InputError
 from sentemb.search import documents as sizes
 from sentemb.search.documents import (

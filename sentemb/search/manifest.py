@@ -13,9 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from sentemb._fusion import Fit
 from sentemb.data.keywords import RULES
-from sentemb.encoding.encoder import Role, TextEncoder
-from sentemb.encoding.roles import for_role
-from sentemb.encoding.spec import EncoderSpec
+from sentemb.encoding.encoder import EncoderSpec, Role, TextEncoder, for_role
 from sentemb.errors import InputError
 from sentemb.search.calibration import Calibration
 from sentemb.search.documents import OVERLAP, Truncate

@@ -14,9 +14,8 @@ from sentemb._uris import local_path
 from sentemb.data.labelled import LabelledTexts, text_key
 from sentemb.data.paraphrases import NAMES, Triple, paraphrase_components
 from sentemb.data.stored_texts import first_places, spill_to_disk
-from sentemb.encoding.encoder import TextEncoder, Vectors, normalised
+from sentemb.encoding.encoder import TextEncoder, Vectors, for_role, normalised
 from sentemb.encoding.nearest import NOTHING, merged, rows_of_block
-from sentemb.encoding.roles import for_role
 from sentemb.encoding.shards import ShardFolder, is_shard_folder
 from sentemb.errors import InputError
 from sentemb.limits import refuse_above

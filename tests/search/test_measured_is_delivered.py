@@ -15,8 +15,7 @@ from sentence_transformers import SentenceTransformer
 from sentemb._compat import Normalize, Pooling, Router, StaticEmbedding, Transformer
 from sentemb.data.retrieval import RetrievalSet, retrieval_set
 from sentemb.encoding import load_encoder
-from sentemb.encoding.sharding import encode_shards
-from sentemb.encoding.shards import Row, ShardFolder
+from sentemb.encoding.shards import Row, ShardFolder, encode_shards
 from sentemb.errors import InputError
 from sentemb.evaluation import evaluate_retrieval
 from sentemb.evaluation.retrieval.searchers import DenseSearcher

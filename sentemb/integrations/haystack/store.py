@@ -14,8 +14,7 @@ from haystack.document_stores.errors import DuplicateDocumentError
 from haystack.document_stores.types import DuplicatePolicy
 from haystack.errors import FilterError
 
-from sentemb.encoding.encoder import Vectors
-from sentemb.encoding.roles import for_role
+from sentemb.encoding.encoder import Vectors, for_role
 from sentemb.encoding.tokens import tokens_of
 from sentemb.errors import InputError
 from sentemb.integrations import ids_of, own_ids
