@@ -16,7 +16,6 @@ DOCUMENTS = ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "docs", "eval", 
 PENDING = {
     "sentemb/_compat.py",
     "sentemb/_fusion.py",
-    "sentemb/_fusion_weights.py",
     "sentemb/_machine.py",
     "sentemb/_network.py",
     "sentemb/_uris.py",
