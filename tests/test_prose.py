@@ -24,7 +24,6 @@ PENDING = {
     "sentemb/quickstart_page.py",
     "sentemb/quickstart_search.py",
     "sentemb/adaptation",
-    "sentemb/augmentation",
     "sentemb/classification",
     "sentemb/cli",
     "sentemb/compression",
