@@ -67,7 +67,7 @@ _SOME = "IN (SELECT value FROM json_each(?))"
 
 def read_chunks(connection: sqlite3.Connection) -> Numbers:
     """Return the numbers of all chunks of a database, rising."""
-    return np.array(connection.execute(_CHUNKS).fetchall(), dtype=np.int64).ravel()
+    return np.fromiter((number for (number,) in connection.execute(_CHUNKS)), dtype=np.int64)
 
 
 def read_texts(connection: sqlite3.Connection, chunks: Numbers) -> list[str]:
@@ -264,8 +264,8 @@ class LocalSnapshot:
             cached = cache.numbers if whole.alive is None else cache.numbers[whole.alive.places]
             numbers = np.concatenate([numbers, cached])
         if self.manifest.keeps_vectors:
-            stored = self.connection.execute("SELECT id FROM vectors ORDER BY id").fetchall()
-            if not np.array_equal(np.array(stored, dtype=np.int64).ravel(), chunks):
+            stored = self.connection.execute("SELECT id FROM vectors ORDER BY id")
+            if not np.array_equal(np.fromiter((number for (number,) in stored), dtype=np.int64), chunks):
                 return False
         return np.array_equal(np.sort(numbers), chunks)
 
