@@ -36,9 +36,7 @@ from sentemb._files import write_json, write_text
 from sentemb.adaptation.config import FINISHED, RAW, SHARES, STATIC
 from sentemb.adaptation.gain import Calibration, Change, Gain, Reliability, change_of, select
 from sentemb.adaptation.held_out import MEASURES, NDCG, RECALL, Scores, scores_on
-from sentemb.adaptation.run import configured
-from sentemb.adaptation.session import AdaptSession
-from sentemb.adaptation.training import weights_of
+from sentemb.adaptation.run import AdaptSession, configured, weights_of
 from sentemb.data.documents import Document
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.evaluation.environment import hardware, library_versions

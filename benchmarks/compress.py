@@ -24,7 +24,6 @@ import torch
 from transformers.utils import logging as transformers_logging
 
 from sentemb._files import read_json, write_json
-from sentemb.compression.report import measure_variants
 from sentemb.compression.variants import (
     WHOLE,
     Original,
@@ -33,7 +32,7 @@ from sentemb.compression.variants import (
     student_variant,
     variants_of,
 )
-from sentemb.compression.write import Division, divide_documents
+from sentemb.compression.write import Division, divide_documents, measure_variants
 from sentemb.data.documents import read_unique_documents
 from sentemb.data.generated_queries import generate_queries
 from sentemb.data.sources import describe_source

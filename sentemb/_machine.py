@@ -1,4 +1,4 @@
-"""What this machine computes with: its processor, cores and memory."""
+"""The processor, cores and memory of this machine."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from sentemb.compression.prune import reason_against_pruning
+from sentemb.compression.layers import reason_against_pruning
 from sentemb.compression.variants import is_text_transformer, original_of, variants_of
 from sentemb.modules import load
 from tests.models_matrix import MODELS

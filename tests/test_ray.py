@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from sentemb.encoding import load_encoder
-from sentemb.encoding.cluster import RayWorkers, connected, cpus_each, ray_pool
-from sentemb.encoding.sharding import encode_shards
+from sentemb.encoding.cluster import connected, cpus_each, ray_pool, ray_workers
+from sentemb.encoding.shards import encode_shards
 from sentemb.errors import InputError
-from tests.encoding.test_sharding import MODEL, TEXTS, content, rows
+from tests.encoding.test_shards import MODEL, TEXTS, content, rows
 from tests.encoding.test_workers import squares
 from tests.ray_nodes import Nodes, nodes_of
 from tests.waiting import wait_for
@@ -58,7 +58,7 @@ def test_a_node_that_dies_counts_against_no_shard(nodes: Nodes, tmp_path: Path) 
             (tmp_path / "go").touch()
 
     make = functools.partial(_held, tmp_path)
-    with RayWorkers(make, address=nodes.address, count=None, say=say) as workers:
+    with ray_workers(make, address=nodes.address, count=None, say=say) as workers:
         results = workers.run(iter(range(9)))
         found = [next(results)]
         number, node = next(
@@ -151,7 +151,7 @@ def test_deaths_and_errors_are_told_as_those_of_processes(nodes: Nodes, tmp_path
         functools.partial(squares, folder, deaths) for folder, deaths in zip(folders, (1, 9, 0), strict=True)
     )
     with connected(nodes.address):
-        start = functools.partial(RayWorkers, address="of this program", count=1, say=said.append)
+        start = functools.partial(ray_workers, address="of this program", count=1, say=said.append)
         with start(once) as workers:
             assert list(workers.run(iter(range(6)))) == [number * number for number in range(6)]
         (line,) = (line for line in said if "retrying shard" in line)

@@ -6,7 +6,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from sentemb.training.config.base import Beta, CheckedModel, EncoderConfig, Options, RunConfig, Seeds
+from sentemb.compression.config import DocumentsConfig
+from sentemb.training.config.base import CheckedModel, EncoderConfig, Options, RunConfig, Seeds
 
 STATIC, FINISHED, RAW = "static", "finished", "raw"
 """Kinds of bases: token vectors alone, a sentence encoder, a transformer without sentence-level training."""
@@ -17,14 +18,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 """Settings of each kind of base."""
 SHARES: dict[str, tuple[float, ...]] = {STATIC: (0.25, 0.5, 0.75), FINISHED: (0.25, 0.5), RAW: (0.5, 1.0)}
-"""Shares of the trained weights that are tried, by kind of base; the rest is the base's (see `blending`)."""
+"""Shares of the trained weights that are tried, by kind of base; the rest is the base's (see `blend`)."""
 DEFAULT_TEACHER, NO_TEACHER = "static-mini", "none"
 """The teacher of a pretrained base for English documents; and what turns it off."""
 TAUGHT: dict[str, Any] = {"loss": "InBatchDistillationLoss", "loss_options": {"temperature": 0.05}}
 """Settings with a teacher."""
 
 
-class AdaptConfig(CheckedModel, EncoderConfig, RunConfig):
+class AdaptConfig(CheckedModel, DocumentsConfig, EncoderConfig, RunConfig):
     """Everything but the documents that decides the weights of an adapted encoder, and where they go.
 
     Example:
@@ -36,17 +37,8 @@ class AdaptConfig(CheckedModel, EncoderConfig, RunConfig):
     # The time limit, and the precision, which the machine decides.
     free_to_change: ClassVar[tuple[str, ...]] = ("output", "data_dir", "minutes", "precision")
 
-    recipe: str = Field("adapt", description="Not a recipe of `train`: pairs are made of the documents.")
+    recipe: str = Field("adapt", description="Always `adapt`, which is not a recipe of `sentemb train`.")
     documents: str = Field(description="The documents: a file, or a folder of files.")
-    text_column: str | None = Field(
-        None, description="Column with the text of the documents. Default: text, or the only text column."
-    )
-    title_column: str | None = Field(
-        None,
-        description="Column with the title, which is put before the text. `none`: do not use a title. "
-        "Default: title, if it exists.",
-    )
-    data_dir: str | None = Field(None, description="Folder with data sets.")
     minutes: float = Field(20.0, gt=0, description="Time limit for training, in minutes.")
     teacher: str | None = Field(
         None,
@@ -60,30 +52,13 @@ class AdaptConfig(CheckedModel, EncoderConfig, RunConfig):
         description="Maximum loss in points on general sentence pairs and on bundled questions about Python. "
         "Not measured by default.",
     )
-    pooling: str | None = Field(
-        None,
-        description="Pooling of a pretrained transformer that does not define one: cls, mean, max, "
-        "last-token, first-last, last-2, ...",
-    )
     loss: str = Field("SimCSELoss", description="Contrast of pairs, negatives within the batch.")
     loss_options: Options = Field({"temperature": 0.05, "head": None}, description="Arguments of the loss.")
-    weight_decay: float = Field(0.01, ge=0, description="Decoupled decay of matrices.")
-    betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="Decay rates of AdamW's moments.")
-    epsilon: float = Field(1e-8, gt=0, description="AdamW's epsilon.")
     warmup: float = Field(0.1, ge=0, le=0.99, description="Share of the steps with a rising learning rate.")
-    clip: float = Field(1.0, ge=0, description="Largest global gradient norm.")
-    epochs: int = Field(1, ge=1, description="Pairs are drawn for the steps: each is seen once.")
-    schedule: Literal["linear", "constant"] = Field("linear", description="Learning rate after the warm-up.")
-    max_length: int = Field(
-        128,
-        ge=1,
-        description="Maximum length of a training text in tokens. Longer texts are truncated.",
-    )
     batch_size: int = Field(ge=1, description="Number of pairs per step. The default depends on the base.")
     learning_rate: float = Field(ge=0, description="Peak learning rate. The default depends on the base.")
     max_steps: int = Field(ge=1, description="Number of optimizer steps. The default depends on the base.")
     save_steps: int = Field(ge=1, description="Steps between two checkpoints.")
     stopping: Literal["none"] = Field("none", description="Training is not stopped early.")
-    stopping_limit: int = Field(1, ge=1, description="Not used without a stopping rule.")
     use_last: bool = Field(True, description="The last weights are the trained ones.")
     seeds: Seeds = Field((1,), description="Seed for the pairs, the splits and dropout.")

@@ -43,56 +43,36 @@ RECALL_LOSS = 0.5
 
 
 class Change(NamedTuple):
-    """How some share of the trained weights changes the scores on generated queries.
+    """The change of the scores on generated queries by some share of the trained weights.
 
-    Attributes:
-        features: What the coefficients belong to, shape (6,).
-        share: Share of the trained weights.
-        noise: Covariance of the first two features for having fewer generated queries than the fit had,
-            shape (2, 2); the fit's errors hold the rest.
+    The noise is the covariance of the first two features for having fewer generated queries than the fit had;
+    the fit's errors hold the rest.
     """
 
-    features: npt.NDArray[np.float64]
+    features: npt.NDArray[np.float64]  # what the coefficients belong to, (6,)
     share: float
-    noise: npt.NDArray[np.float64]
+    noise: npt.NDArray[np.float64]  # (2, 2)
 
 
 class Gain(NamedTuple):
-    """The predicted change on real queries.
+    """The predicted change on real queries, in points."""
 
-    Attributes:
-        ndcg: Of NDCG@10, in points.
-        recall: Of recall@100, in points.
-        smallest: The smallest change of NDCG@10 that this evidence could have called.
-    """
-
-    ndcg: Estimate
-    recall: float
-    smallest: float
+    ndcg: Estimate  # of NDCG@10
+    recall: float  # of recall@100
+    smallest: float  # the smallest change of NDCG@10 that this evidence could have called
 
 
 class Reliability(NamedTuple):
-    """How the rule held for bases of one kind on collections that took no part in the fit, one at a time.
-
-    Attributes:
-        bases: The bases.
-        corpora: Number of collections; languages of one text count as one.
-        runs: Number of adaptations.
-        returned: Number of those that returned a model.
-        positive: Share of the returned models with a higher NDCG@10 on real queries.
-        claimed: Mean predicted gain of the returned models.
-        measured: Their mean gain.
-        coverage: Share of the measured changes in their 80 % interval.
-    """
+    """Results of the rule for bases of one kind on collections left out of the fit, one at a time."""
 
     bases: tuple[str, ...]
-    corpora: int
-    runs: int
-    returned: int
-    positive: float
-    claimed: float
-    measured: float
-    coverage: float
+    corpora: int  # languages of one text count as one
+    runs: int  # adaptations
+    returned: int  # of those, how many returned a model
+    positive: float  # share of the returned models with a higher NDCG@10 on real queries
+    claimed: float  # mean predicted gain of the returned models
+    measured: float  # their mean gain
+    coverage: float  # share of the measured changes in their 80 % interval
 
     def sentence(self) -> str:
         """Return the reliability in a sentence."""
@@ -108,18 +88,14 @@ class Reliability(NamedTuple):
 class Calibration(NamedTuple):
     """A fitted model.
 
-    Attributes:
-        ndcg: Coefficients of the change of NDCG@10.
-        recall: Coefficients of the change of recall@100.
-        spread: Standard deviation of the error for the whole trained weights of a finished encoder, a static
-            model and a pretrained base, and for a predicted change of one point.
-        reliability: Leave-one-corpus-out, by kind of base.
+    The spread is the standard deviation of the error for the whole trained weights of a finished encoder, a
+    static model and a pretrained base, and for a predicted change of one point.
     """
 
-    ndcg: npt.NDArray[np.float64]
-    recall: npt.NDArray[np.float64]
+    ndcg: npt.NDArray[np.float64]  # coefficients of the change of NDCG@10
+    recall: npt.NDArray[np.float64]  # and of recall@100
     spread: npt.NDArray[np.float64]
-    reliability: Mapping[str, Reliability]
+    reliability: Mapping[str, Reliability]  # leave-one-corpus-out, by kind of base
 
     def predict(self, change: Change) -> Gain:
         """Predict the change on real queries."""
@@ -135,14 +111,7 @@ class Calibration(NamedTuple):
 
 
 def change_of(before: Scores, after: Scores, *, share: float, kind: str) -> Change | None:
-    """Return how scores change; None if no kind of query predicts real ones.
-
-    Args:
-        before: Scores of the base.
-        after: Scores with a share of the trained weights.
-        share: The share.
-        kind: Kind of the base.
-    """
+    """Return how scores change with a share of the trained weights; None if no kind predicts real queries."""
     kinds = [name for name in PREDICTIVE if (name, NDCG) in before]
     if not kinds:
         return None

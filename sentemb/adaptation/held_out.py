@@ -1,7 +1,8 @@
-"""Documents that are kept from training, and queries generated from them."""
+"""Queries generated from held-out documents, and general tasks, by which an adaptation is measured."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,35 +11,41 @@ import numpy.typing as npt
 from sentence_transformers import SentenceTransformer
 
 from sentemb.adaptation.pairs import allows_pair
+from sentemb.data.bundled_text import bundled_pairs, bundled_questions
+from sentemb.data.docstrings import stdlib_documents
 from sentemb.data.documents import Document, split_documents
 from sentemb.data.generated_queries import CHOOSING, generate_queries
-from sentemb.data.retrieval import RetrievalSet
+from sentemb.data.retrieval import RetrievalSet, retrieval_set
+from sentemb.data.sts import stsb_dev
 from sentemb.encoding import load_encoder
 from sentemb.encoding.encoder import Role, Vectors
 from sentemb.errors import InputError
 from sentemb.evaluation.choosing.calibration import FITTED_QUERIES
+from sentemb.evaluation.evaluator import STSEvaluator
 from sentemb.evaluation.record import load_predictions
 from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval
 from sentemb.evaluation.retrieval.metrics import query_scores
 from sentemb.evaluation.retrieval.searchers import DenseSearcher
+from sentemb.evaluation.suites import RETRIEVAL
+
+logger = logging.getLogger(__name__)
 
 FEWEST_DOCUMENTS = 100
 """With fewer documents, nothing can be said about the result."""
 NDCG, RECALL = MEASURES = ("ndcg@10", "recall@100")
 _SHARE, _LEAST, _MOST = 0.2, 30, 500  # of the documents that are held out
 _SEARCHED = 2000  # documents
+PAIRS, QUESTIONS = "general pairs", "questions on Python"
+_MOST_OTHERS = 1000  # documents next to those that answer a question
 
 Scores = Mapping[tuple[str, str], npt.NDArray[np.float64]]
 """The score x 100 of each query, by kind of query and measure."""
 
 
 class Parts(NamedTuple):
-    """Documents in two parts.
+    """Documents to train on, and queries generated from the others, a set for each kind of `CHOOSING`.
 
-    Attributes:
-        train: Documents that training pairs are made of.
-        queries: Queries generated from the held-out documents, a set for each kind of `CHOOSING`. Each set
-            searches the held-out documents and up to 2,000 documents in all.
+    Each set searches the held-out documents and up to 2,000 documents in all.
     """
 
     train: list[Document]
@@ -117,3 +124,50 @@ def scores_on(model: SentenceTransformer, queries: Sequence[RetrievalSet]) -> Sc
         for data in queries
         for measure in MEASURES
     }
+
+
+class ForgettingCheck:
+    """Measure two tasks that are not about the user's documents.
+
+    Spearman's correlation x 100 on STS-B's dev pairs, or on the package's pairs if STS-B is not in the data
+    folder; and NDCG@10 x 100 of the package's plain questions on its excerpt of Python's documentation.
+
+    Args:
+        limit: Points that an encoder may lose on each task.
+        data_dir: The folder of data; `SENTEMB_DATA` by default.
+    """
+
+    def __init__(self, limit: float, data_dir: str | None) -> None:
+        self.limit = limit
+        pairs = stsb_dev(data_dir)
+        if pairs is None:
+            logger.warning(
+                "STS-B's dev set is not in the data folder; using the package's sentence pairs instead"
+            )
+        self._pairs = STSEvaluator(pairs=[pairs or bundled_pairs()], name="general", write_csv=False)
+        self._questions = _questions()
+
+    def scores(self, model: SentenceTransformer) -> dict[str, float]:
+        """Return the score of a model on each task."""
+        correlation = 100 * float(self._pairs(model)[self._pairs.primary_metric])
+        record = evaluate_retrieval(RememberingSearcher(model, name="general"), [self._questions])
+        return {PAIRS: correlation, QUESTIONS: record.score(QUESTIONS, RETRIEVAL.measure)}
+
+    def passes(self, after: Mapping[str, float], before: Mapping[str, float]) -> bool:
+        """Return whether no score falls by more than the limit."""
+        return all(score >= before[name] - self.limit for name, score in after.items())
+
+
+def _questions() -> RetrievalSet:
+    """Return the questions, the documents that answer them, and others."""
+    questions = {str(number): one for number, one in enumerate(bundled_questions())}
+    documents = {str(one.id): one.text for one in stdlib_documents()}
+    answers = {name for one in questions.values() for name in one.answers if name in documents}
+    others = [name for name in documents if name not in answers]
+    chosen = {*answers, *others[:: max(1, len(others) // _MOST_OTHERS)]}
+    return retrieval_set(
+        {name: text for name, text in documents.items() if name in chosen},
+        {number: one.text for number, one in questions.items()},
+        {number: {name: 1 for name in one.answers if name in answers} for number, one in questions.items()},
+        name=QUESTIONS,
+    )

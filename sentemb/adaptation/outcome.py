@@ -1,4 +1,4 @@
-"""The outcome of an adaptation."""
+"""The outcome of an adaptation, and the card that states it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sentence_transformers import SentenceTransformer
+from torch import nn
+
+from sentemb.adaptation.config import AdaptConfig
 from sentemb.adaptation.gain import RECALL_LOSS, Gain, Reliability
 from sentemb.adaptation.held_out import NDCG, RECALL, Scores
+from sentemb.modules.cards import ENCODER_TAGS, public_name
+from sentemb.training.card import Card, encoder_code, run_name, training_rows
+from sentemb.training.objective import citation_of
+from sentemb.training.settings import shown
 
 
 class Kind(NamedTuple):
@@ -73,7 +81,11 @@ class Adapted:
 
     def verdict(self) -> str:
         """Return the outcome in a sentence or two."""
-        text = self._better() if self.helped else f"{self._doubt()}; {self.base} is returned unchanged"
+        if self.helped:
+            assert self.gain is not None  # nothing is returned without a prediction
+            text = f"better: {_expected(self.gain)}"
+        else:
+            text = f"{self._doubt()}; {self.base} is returned unchanged"
         if self.general is None:
             return text
         changes = (f"{name} {before:.1f} -> {after:.1f}" for name, (before, after) in self.general.items())
@@ -100,10 +112,6 @@ class Adapted:
             ],
         }
 
-    def _better(self) -> str:
-        assert self.gain is not None  # nothing is returned without a prediction
-        return f"better: {_expected(self.gain)}"
-
     def _doubt(self) -> str:
         """Return why no candidate is returned."""
         if self.gain is None:
@@ -125,3 +133,44 @@ def _expected(gain: Gain) -> str:
         f"NDCG@10 on real queries is expected to change by {gain.ndcg.mean:+.1f} (80 % interval {low:+.1f} "
         f"to {high:+.1f}) and recall@100 by {gain.recall:+.1f}"
     )
+
+
+def adapted_card(
+    config: AdaptConfig,
+    model: SentenceTransformer,
+    record: dict[str, Any],
+    outcome: Adapted,
+    *,
+    loss: nn.Module,
+) -> str:
+    """Return the text of the card."""
+    base, data = public_name(config.base), record["data"]
+    settings = training_rows(config)
+    del settings["Epochs"], settings["Seed"]
+    summary = (
+        f"`{base}` adapted to documents with `sentemb adapt`, without labels: {outcome.verdict()}."
+        if outcome.helped
+        else f"`{base}`, unchanged. `sentemb adapt` was tried on documents: {outcome.verdict()}."
+    )
+    rows: dict[str, object] = {
+        "Documents": f"{data['source']}: {data['documents']}, {data['trained_on']} of them trained on",
+        "Checksum of the documents": data["sha256"],
+        "Teacher": None if config.teacher is None else public_name(config.teacher),
+        "Pairs": "title and body, sentence and rest, crops, rare words; in-batch negatives",
+        **settings,
+        "Layers trained": config.layers or "all",
+        "Weights": f"step {outcome.step}, {outcome.share:g} of the trained weights"
+        if outcome.helped
+        else None,
+        "Seed": shown(config.seeds),
+        **{
+            f"NDCG@10 on generated queries, {kind.name}": f"{kind.ndcg[0]:.1f} -> {kind.ndcg[1]:.1f}"
+            for kind in outcome.kinds
+        },
+        "Versions": ", ".join(f"{name} {version}" for name, version in record.get("versions", {}).items())
+        or None,
+    }
+    name = run_name(config.output)
+    return Card(
+        name, summary, encoder_code(name, model), rows, citation_of(loss), config.base, tags=ENCODER_TAGS
+    ).text()

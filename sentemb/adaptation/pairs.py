@@ -3,7 +3,7 @@
 Four kinds of queries: the title for the body (as users type few words), a sentence or line for the rest (the
 inverse cloze task: Lee, Chang and Toutanova. ACL 2019), of which only what is before a colon is asked for if
 there is one, as lists and glossaries say there what an entry is; a crop of 3 to 20 words; and words of the
-document that are rare in the others, beside each other as in a keyword query.
+document that are rare in the others, next to each other as in a keyword query.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SHORTEST, _LONGEST_CROP, _LONGEST_SENTENCE = 3, 20, 40  # words
 _WORDS, _STRETCH = (3, 8), (10, 30)  # of a keyword query, and of the text that they come from
 _ROOM = 80  # words of a document that are read in a step; long ones are read from anywhere
 _LIST_MARK = re.compile(r"[-*+•–]\s+|\(?\d{1,3}[.)]\s+")
-_WHOLE = 0.3  # share of the crops that stay in their document, so that equal words go on to count (as in ICT)
+_WHOLE = 0.3  # share of the crops that stay in their document, so that equal words still count (as in ICT)
 
 
 class Pair(NamedTuple):
@@ -46,7 +46,7 @@ class Pair(NamedTuple):
 
 
 def allows_pair(document: Document) -> bool:
-    """Whether a pair can be cut out of a document: it has six words."""
+    """Return whether a pair can be generated from a document: it has six words."""
     return len(word_spans(document.whole)) >= 2 * _SHORTEST
 
 
@@ -59,13 +59,13 @@ def draw_pairs(
 
     Args:
         documents: The documents to train on.
-        count: How many pairs.
+        count: Number of pairs.
         language: Code of the documents' language.
-        seed: Of the draws.
-        batch_size: Of these batches, which have no document twice where so many allow a pair.
+        seed: Seed of the draws.
+        batch_size: Size of batches, which do not have a document twice if so many allow a pair.
 
     Returns:
-        The pairs; none where no document has six words.
+        The pairs; none if no document has six words.
 
     Example:
         >>> from sentemb.data.documents import Document
@@ -190,6 +190,6 @@ class _Cutter:
 
 
 def _head(sentence: str) -> str:
-    """What is before the colon, without the mark of a list, where there are words enough."""
+    """Return the part before the colon, without the mark of a list, if it has enough words."""
     head = _LIST_MARK.sub("", sentence).partition(": ")[0]
     return head if len(word_spans(head)) >= _SHORTEST else sentence

@@ -39,7 +39,7 @@ def doctor(models: Annotated[list[str] | None, _CHECKED] = None, markdown: opt.M
     from sentemb._machine import cores, describe_processor, memory_gib
     from sentemb.data.bundled_text import bundled_sentences
     from sentemb.encoding import load_encoder
-    from sentemb.encoding.company import compare_batches
+    from sentemb.encoding.rows import compare_batches
     from sentemb.evaluation.environment import library_versions
     from sentemb.report.table import Table
 
@@ -55,10 +55,13 @@ def doctor(models: Annotated[list[str] | None, _CHECKED] = None, markdown: opt.M
     precisions: tuple[Literal["float32", "reduced"], ...] = ("float32", "reduced")
     for model, precision in product(models or _MODELS, precisions):
         encoder = load_encoder(model, precision=precision)
-        found = compare_batches(encoder, texts)
-        changed += found.changed
+        differing, largest = compare_batches(encoder, texts)
+        changed += differing
+        verdict = f"identical alone and in a batch ({len(texts)} texts)"
+        if differing:
+            verdict = f"{differing} of {len(texts)} texts depend on the batch, by up to {largest:.1g}"
         kernel = str(encoder.describe().get("linear_kernel", "–"))
-        rows.append((encoder.name, precision, kernel, found.verdict))
+        rows.append((encoder.name, precision, kernel, verdict))
     header = ("model", "precision", "kernel", "vectors")
     show(Table("Vectors alone and in a batch", header, tuple(rows), names=4), markdown=markdown)
     if changed:

@@ -53,8 +53,7 @@ def encode(options: _Options) -> None:
     """
     data, output = options.data, options.output
     refuse_unusable_output(output, [data, options.model], cache=options.cache_dir)
-    from sentemb.encoding.sharding import encode_shards
-    from sentemb.encoding.shards import Row
+    from sentemb.encoding.shards import Row, encode_shards
     from sentemb.modules.cards import public_name
     from sentemb.search import Document, read_documents
 

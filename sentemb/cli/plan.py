@@ -134,9 +134,7 @@ def estimate(count: int, texts: Sequence[str], options: _Options, budget: int | 
     texts that they take seconds; if there are not enough, they are repeated with a number.
     """
     from sentemb.search.plan import IVFPQ_MINIMUM
-    from sentemb.search.recall import held_out_count
-    from sentemb.search.rescoring import encodes_again
-    from sentemb.search.vectors import training_points
+    from sentemb.search.vectors import encodes_again, held_out_count, training_points
 
     texts = list(dict.fromkeys(texts))
     if not texts:
@@ -235,8 +233,7 @@ def _rate(encoder: Any, texts: Sequence[str]) -> float:
 
 def _measure(texts: Sequence[str], options: _Options, plan: IndexPlan, dimension: int) -> dict[str, Any]:
     """Encode and index some texts as the commands would, and return what each step took."""
-    from sentemb.encoding.sharding import SHARD_SIZE, encode_shards
-    from sentemb.encoding.shards import Row
+    from sentemb.encoding.shards import SHARD_SIZE, Row, encode_shards
     from sentemb.encoding.workers import local_pool
     from sentemb.search import SearchIndex
     from sentemb.search.plan import budget_of, estimate_bytes

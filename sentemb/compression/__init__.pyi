@@ -2,13 +2,13 @@ from .config import StaticOptions as StaticOptions
 from .distillation import Agreement as Agreement
 from .distillation import Speed as Speed
 from .distillation import draw_texts as draw_texts
-from .layer_distillation import LayeredStudent as LayeredStudent
-from .layer_distillation import distill_layers as distill_layers
-from .report import VariantReport as VariantReport
-from .report import VariantReports as VariantReports
+from .layers import LayeredStudent as LayeredStudent
+from .layers import distill_layers as distill_layers
 from .static_distillation import StaticStudent as StaticStudent
 from .static_distillation import distill_static as distill_static
 from .static_model import write_static as write_static
 from .write import QualityDropError as QualityDropError
+from .write import VariantReport as VariantReport
+from .write import VariantReports as VariantReports
 from .write import compress as compress
 from .write import divide_documents as divide_documents

@@ -1,10 +1,10 @@
-"""The configurations of distillation: a static student, and a transformer with fewer layers."""
+"""The configurations of distillation, and what runs on documents have in common."""
 
 from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from sentemb.training.config.base import Beta, CheckedModel, EncoderConfig, Options, RunConfig, Seed, Seeds
 
@@ -39,7 +39,40 @@ class StaticOptions(CheckedModel):
     seed: Seed = Field(0, description="Random seed.")
 
 
-class LayeredConfig(CheckedModel, EncoderConfig, RunConfig):
+class DocumentsConfig(BaseModel):
+    """The fields of a run that trains an encoder on documents, next to those of `EncoderConfig`."""
+
+    text_column: str | None = Field(
+        None, description="Column with the text of the documents. Default: text, or the only text column."
+    )
+    title_column: str | None = Field(
+        None,
+        description="Column with the title, which is put before the text. `none`: do not use a title. "
+        "Default: title, if it exists.",
+    )
+    data_dir: str | None = Field(None, description="Folder with data sets; SENTEMB_DATA by default.")
+    pooling: str | None = Field(
+        None,
+        description="Pooling of a pretrained transformer that does not define one: cls, mean, max, "
+        "last-token, first-last, last-2, ...",
+    )
+    weight_decay: float = Field(0.01, ge=0, description="Decoupled weight decay of matrices.")
+    betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="Decay rates of AdamW's moments.")
+    epsilon: float = Field(1e-8, gt=0, description="AdamW's epsilon.")
+    clip: float = Field(1.0, ge=0, description="Maximum global gradient norm.")
+    epochs: int = Field(1, ge=1, description="Passes over the texts.")
+    schedule: Literal["linear", "constant"] = Field(
+        "linear", description="Learning rate schedule after the warmup."
+    )
+    max_length: int = Field(
+        128,
+        ge=1,
+        description="Maximum length of a training text in tokens. Longer texts are truncated.",
+    )
+    stopping_limit: int = Field(1, ge=1, description="Count at which the stopping rule ends the training.")
+
+
+class LayeredConfig(CheckedModel, DocumentsConfig, EncoderConfig, RunConfig):
     """Configuration of a student with fewer layers; with the texts it determines the weights."""
 
     # The arithmetic is chosen by the machine.
@@ -54,18 +87,6 @@ class LayeredConfig(CheckedModel, EncoderConfig, RunConfig):
     sentences: int = Field(
         MOST_TEXTS, ge=1, description="Maximum number of sentences that the teacher encodes."
     )
-    text_column: str | None = Field(
-        None, description="Column with the text of the documents. Default: text, or the only text column."
-    )
-    title_column: str | None = Field(
-        None,
-        description="Column with the title, which is put before the text. `none`: do not use a title. "
-        "Default: title, if it exists.",
-    )
-    data_dir: str | None = Field(None, description="Folder with data sets; SENTEMB_DATA by default.")
-    pooling: str | None = Field(
-        None, description="Pooling of a pretrained transformer that does not define one."
-    )
     loss: str = Field(
         "CosineDistillationLoss", description="Loss between the vectors of student and teacher."
     )
@@ -73,19 +94,9 @@ class LayeredConfig(CheckedModel, EncoderConfig, RunConfig):
     max_steps: int | None = Field(None, ge=2, description="Number of steps of 64 texts. Default: one epoch.")
     batch_size: int = Field(64, ge=1, description="Texts per step.")
     learning_rate: float = Field(3e-4, ge=0, description="Peak learning rate.")
-    weight_decay: float = Field(0.01, ge=0, description="Decoupled weight decay of matrices.")
-    betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="Decay rates of AdamW's moments.")
-    epsilon: float = Field(1e-8, gt=0, description="AdamW's epsilon.")
     warmup: float = Field(
         0.05, ge=0, le=0.99, description="Share of the steps over which the learning rate rises."
     )
-    clip: float = Field(1.0, ge=0, description="Maximum global gradient norm.")
-    epochs: int = Field(1, ge=1, description="Passes over the texts.")
-    schedule: Literal["linear", "constant"] = Field(
-        "linear", description="Learning rate schedule after the warmup."
-    )
-    max_length: int = Field(128, ge=1, description="Maximum length of a training text in tokens.")
     stopping: Literal["drops", "patience", "none"] = Field("none", description="Rule for early stopping.")
-    stopping_limit: int = Field(1, ge=1, description="Count at which the stopping rule ends the training.")
     use_last: bool = Field(False, description="Keep the last checkpoint, not the best.")
     seeds: Seeds = Field((0,), description="Seeds for the texts and their order.")

@@ -1,4 +1,4 @@
-"""What both kinds of students share: the texts they learn from, and how they compare with their teacher."""
+"""Texts for students to learn from, and their agreement and speed compared with the teacher."""
 
 from __future__ import annotations
 
@@ -84,7 +84,8 @@ def draw_texts(documents: Sequence[Document], *, most: int, seed: int = 0) -> Te
 def _hold_out_documents(documents: Sequence[Document], most: int, seed: int) -> Texts | None:
     """Hold out whole documents; return None if that leaves too little on either side."""
     kept, out = split_documents(documents, share=max(_HELD_OUT, 1 / max(len(documents), 1)), seed=seed)
-    if _characters(out) > _LARGEST_SHARE * _characters(documents):
+    held_out, total = (sum(len(document.whole) for document in some) for some in (out, documents))
+    if held_out > _LARGEST_SHARE * total:
         return None
     generator = random.Random(seed)
     # The same share of texts as for training, so that both have the same kinds of texts.
@@ -112,10 +113,6 @@ def _draw(
     listed = list(texts)
     generator.shuffle(listed)
     return listed
-
-
-def _characters(documents: Iterable[Document]) -> int:
-    return sum(len(document.whole) for document in documents)
 
 
 def _short(documents: Iterable[Document]) -> Iterator[str]:
@@ -158,19 +155,8 @@ def measure_agreement(vectors: Vectors, targets: Vectors) -> Agreement:
     )
 
 
-def normalize_rows(vectors: Vectors) -> Vectors:
-    """Scale vectors to length 1; zeros stay zeros."""
-    scaled: Vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
-    return scaled
-
-
 class Speed(NamedTuple):
-    """Texts per second on this machine.
-
-    Attributes:
-        student: Texts per second of the student.
-        teacher: Texts per second of its teacher.
-    """
+    """Texts per second of student and teacher on this machine."""
 
     student: float
     teacher: float

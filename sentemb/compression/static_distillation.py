@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +21,7 @@ from sentemb.compression.static_learning import learn_token_vectors
 from sentemb.compression.static_model import write_static
 from sentemb.data.documents import read_unique_documents
 from sentemb.data.sources import describe_source, name_files
-from sentemb.encoding import Precision, TextEncoder, load_encoder
+from sentemb.encoding import Precision, load_encoder
 from sentemb.evaluation.environment import library_versions
 from sentemb.modules.cards import ENCODER_TAGS, base_terms, front_matter, public_name, table
 from sentemb.modules.poolings import Poolings
@@ -107,28 +106,25 @@ def distill_static(
         texts, text_column=text_column, title_column=title_column, data_dir=data_dir
     )
     drawn = draw_texts(documents, most=options.sentences, seed=options.seed)
-    load = partial(
-        load_encoder,
-        teacher,
-        pooling=pooling,
-        precision=precision,
-        max_length=max_length,
-        data_dir=data_dir,
-    )
-    encoder = load(device=device, cache_dir=cache_dir)
+    loading: dict[str, Any] = {"pooling": pooling, "precision": precision, "max_length": max_length}
+    encoder = load_encoder(teacher, **loading, device=device, cache_dir=cache_dir, data_dir=data_dir)
     student = learn_token_vectors(encoder, drawn, options, progress=progress)
     tokens, dimension = student.table.shape
     progress("timing", 1, 1)
-    speed = measure_speed(load_encoder(student.model()), _on_cpu(encoder, load), drawn.held_out)
+    # On the CPU, where a static student runs, and without its cache.
+    timed: Any = getattr(encoder, "encoder", encoder)
+    if timed.model.device.type != "cpu":
+        timed = load_encoder(teacher, **loading, device="cpu", data_dir=data_dir)
+    speed = measure_speed(load_encoder(student.model()), timed, drawn.held_out)
     # The options that decide the texts and the teacher's vectors of them.
-    given = {
-        "text_column": text_column,
-        "title_column": title_column,
-        "pooling": pooling,
-        "max_length": max_length,
-        "precision": None if precision == "float32" else precision,
-    }
+    given = {"text_column": text_column, "title_column": title_column, **loading}
+    if precision == "float32":
+        del given["precision"]
     reading = {name: value for name, value in given.items() if value is not None}
+    values = {**options.values(), **reading}
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in values.items()]
+    # Without paths of this machine.
+    command = ["sentemb", "distill", public_name(teacher), "--texts", shareable(texts), "-o", output.name]
     record: dict[str, Any] = {
         "teacher": public_name(teacher),
         "teacher_fingerprint": encoder.fingerprint,
@@ -145,32 +141,17 @@ def distill_static(
         "seed": options.seed,
         **reading,
         "agreement": student.agreement._asdict(),
-        "command": _command(teacher, texts, output, {**options.values(), **reading}),
+        "command": shlex.join([*command, *flags]),
         "versions": library_versions(),
         "speed": speed._asdict(),
     }
-    with new_folder(output) as partial_folder:
-        write_static(partial_folder, student.tokenizer, student.table, storage=options.dtype)
-        size = sum(path.stat().st_size for path in partial_folder.rglob("*") if path.is_file())
+    with new_folder(output) as folder:
+        write_static(folder, student.tokenizer, student.table, storage=options.dtype)
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         record["bytes"] = size
-        write_json(partial_folder / _RECORD, record)
-        write_text(partial_folder / "README.md", _card(output.name, record, base_terms(teacher)))
+        write_json(folder / _RECORD, record)
+        write_text(folder / "README.md", _card(output.name, record, base_terms(teacher)))
     return StaticStudent(output, student.agreement, speed, size, tokens, dimension, drawn.held_out)
-
-
-def _command(teacher: str, texts: str | Path, output: Path, settings: Mapping[str, Any]) -> str:
-    """Return the command that makes the student, without paths of this machine."""
-    options = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
-    given = [public_name(teacher), "--texts", shareable(texts), "-o", output.name]
-    return shlex.join(["sentemb", "distill", *given, *options])
-
-
-def _on_cpu(encoder: TextEncoder, load: Callable[..., TextEncoder]) -> TextEncoder:
-    """Return the teacher on the CPU, where a static student runs, without its cache."""
-    uncached: Any = getattr(encoder, "encoder", encoder)
-    if uncached.model.device.type == "cpu":
-        return uncached  # type: ignore[no-any-return]
-    return load(device="cpu")
 
 
 def _card(name: str, record: Mapping[str, Any], terms: Mapping[str, str]) -> str:

@@ -30,10 +30,9 @@ from sentemb.compression.distillation import (
     Texts,
     ignore_progress,
     measure_agreement,
-    normalize_rows,
 )
 from sentemb.compression.static_model import Bags, round_to_storage, tokenize_bags
-from sentemb.encoding.encoder import TextEncoder, Vectors
+from sentemb.encoding.encoder import TextEncoder, Vectors, normalised
 from sentemb.encoding.static import BLANK, CLAUSES
 from sentemb.errors import InputError
 
@@ -77,16 +76,10 @@ _TEXTS_PER_CALL = 4096
 
 
 class TokenVectors(NamedTuple):
-    """A static encoder.
-
-    Attributes:
-        tokenizer: Its tokenizer.
-        table: The vectors as they will be read from the folder, (tokens, dimension).
-        agreement: Agreement with the teacher on the held-out texts.
-    """
+    """A static encoder, and its agreement with the teacher on the held-out texts."""
 
     tokenizer: Tokenizer
-    table: Vectors
+    table: Vectors  # as it will be read from the folder, (tokens, dimension)
     agreement: Agreement
 
     def model(self) -> SentenceTransformer:
@@ -100,22 +93,13 @@ def learn_token_vectors(
 ) -> TokenVectors:
     """Learn token vectors whose mean agrees with a teacher.
 
-    Args:
-        teacher: Encodes the texts and the tokens.
-        texts: Training texts and held-out texts.
-        options: Size, storage and steps.
-        progress: Called with the stage, the number done and the total.
-
-    Returns:
-        The tokens and their vectors.
-
     Raises:
         InputError: The teacher does not have a fast tokenizer.
     """
     tokenizer = _tokenizer_of(teacher)
-    vectors = normalize_rows(_encode(teacher, [*texts.training, *texts.held_out], progress))
+    vectors = normalised(_encode(teacher, [*texts.training, *texts.held_out], progress))
     directions = principal_directions(vectors, options.dimension)
-    targets = normalize_rows(vectors @ directions)
+    targets = normalised(vectors @ directions)
     training, held_out = np.split(targets, [len(texts.training)])
     steps = max(1, options.steps // 2)
 
@@ -140,7 +124,7 @@ def learn_token_vectors(
     tokenizer, table = grow(tokenizer, table, texts.training, training, size=options.vocabulary)
     table = refine_stage(tokenizer, table, _GROWN_RATE, "refining words and pairs")
     table = round_to_storage(even_lengths(table), options.dtype)
-    found = normalize_rows(tokenize_bags(tokenizer, texts.held_out).sums(table))
+    found = normalised(tokenize_bags(tokenizer, texts.held_out).sums(table))
     return TokenVectors(tokenizer, table, measure_agreement(found, held_out))
 
 
@@ -169,33 +153,24 @@ def _encode(teacher: TextEncoder, texts: Sequence[str], progress: Progress) -> V
     return np.concatenate(parts)
 
 
-# Tokens
-
-
 def make_base_tokenizer(teacher: Tokenizer, texts: Sequence[str], *, size: int) -> Tokenizer:
     """Make a Unigram tokenizer of the teacher's tokens, with their probabilities in some texts.
 
-    Args:
-        teacher: The teacher's tokenizer.
-        texts: The texts. Every character in them also becomes a token.
-        size: Maximum number of tokens. Tokens that the texts do not need are dropped first.
-
-    Returns:
-        A tokenizer whose only special token is the unknown one, number 0.
+    Every character in the texts also becomes a token. Beyond `size` tokens, those that the texts do not need
+    are dropped first. The only special token is the unknown one, number 0.
     """
     # Folds case and accents where the teacher does.
-    lowercase, strip = (_ids(teacher, first) == _ids(teacher, second) for first, second in _PROBES)
+    probed = [[teacher.encode(text, add_special_tokens=False).ids for text in pair] for pair in _PROBES]
+    lowercase, strip = (first == second for first, second in probed)
     normaliser = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=strip)
     letters = sorted({letter for text in texts for letter in normaliser.normalize_str(text)} - {" "})
     singles = [mark + letter for letter in letters for mark in ("", BLANK)]
     pieces = dict.fromkeys(piece for piece in chain(singles, _teacher_pieces(teacher)) if piece.strip(BLANK))
     fewest = _make_unigram(dict.fromkeys(pieces, -1.0), normaliser)
-    used: Counter[str] = Counter()
-    for encoding in fewest.encode_batch_fast(list(texts), add_special_tokens=False):
-        used.update(encoding.tokens)
-    kept = sorted(pieces, key=lambda piece: -used[piece])[
-        : size - 2
-    ]  # without the unknown token and the blank
+    encoded = fewest.encode_batch_fast(list(texts), add_special_tokens=False)
+    used = Counter(chain.from_iterable(encoding.tokens for encoding in encoded))
+    most = size - 2  # without the unknown token and the blank
+    kept = sorted(pieces, key=lambda piece: -used[piece])[:most]
     total = used.total() + len(kept)
     scores = {piece: math.log((used[piece] + 1) / total) for piece in kept}
     inner = {piece: score + _INNER_SCORE for piece, score in scores.items() if not piece.startswith(BLANK)}
@@ -203,15 +178,9 @@ def make_base_tokenizer(teacher: Tokenizer, texts: Sequence[str], *, size: int) 
 
 
 def add_pieces(tokenizer: Tokenizer, counts: Mapping[str, int], *, words: int) -> Tokenizer:
-    """Add pieces to a tokenizer, each of which is used wherever it occurs.
+    """Add pieces, with their counts among some words; each is used wherever it occurs.
 
-    Args:
-        tokenizer: The tokenizer. Its tokens keep their numbers.
-        counts: How often each new piece occurs.
-        words: Number of words in which they were counted.
-
-    Returns:
-        The larger tokenizer, with the new pieces in their order.
+    The tokens of the tokenizer keep their ids, and the new pieces follow in their order.
     """
     vocabulary = json.loads(tokenizer.to_str())["model"]["vocab"]
     scores: dict[str, float] = {piece: score for piece, score in vocabulary if piece != UNKNOWN}
@@ -255,10 +224,6 @@ def _teacher_pieces(teacher: Tokenizer) -> Iterator[str]:
         yield from (token[2:] if token.startswith("##") else BLANK + token for token in tokens)
 
 
-def _ids(tokenizer: Tokenizer, text: str) -> list[int]:
-    return list(tokenizer.encode(text, add_special_tokens=False).ids)
-
-
 def _make_unigram(scores: Mapping[str, float], normaliser: normalizers.Normalizer) -> Tokenizer:
     pieces = {BLANK: _BLANK_SCORE, **scores}
     tokenizer = Tokenizer(models.Unigram([(UNKNOWN, _UNKNOWN_SCORE), *pieces.items()], unk_id=0))
@@ -267,25 +232,13 @@ def _make_unigram(scores: Mapping[str, float], normaliser: normalizers.Normalize
     return tokenizer
 
 
-# Growth
-
-
 def grow(
     tokenizer: Tokenizer, table: Vectors, texts: Sequence[str], targets: Vectors, *, size: int
 ) -> tuple[Tokenizer, Vectors]:
     """Add the pieces that would explain most of what the token vectors do not.
 
-    A new piece starts as the sum of its parts, so that the direction of no text's vector changes yet.
-
-    Args:
-        tokenizer: The tokenizer.
-        table: Its refined token vectors, (tokens, dimension).
-        texts: Training texts.
-        targets: The teacher's normalized vectors of them, (texts, dimension).
-        size: Number of tokens to reach; fewer if no other piece helps.
-
-    Returns:
-        The larger tokenizer and its token vectors.
+    A new piece starts as the sum of its parts, so that the direction of no text's vector changes yet. `size`
+    is the number of tokens to reach; there are fewer if no other piece helps.
     """
     counts: Counter[str] = Counter()
     for found in find_pieces(tokenizer, texts):
@@ -312,9 +265,6 @@ def _estimate_gains(incidence: sparse.csr_matrix, sums: Vectors, targets: Vector
         incidence: How often each piece occurs in each text, (texts, pieces).
         sums: Sums of the texts' current token vectors, (texts, dimension).
         targets: The teacher's normalized vectors of the texts.
-
-    Returns:
-        One number for each piece, (pieces,), negative where chance explains it.
     """
     lengths = np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), _LEAST_LENGTH)
     directions = sums / lengths
@@ -343,9 +293,6 @@ def _count_pieces(tokenizer: Tokenizer, texts: Sequence[str], pieces: Sequence[s
     return counted
 
 
-# Vectors
-
-
 def principal_directions(vectors: Vectors, dimension: int) -> Vectors:
     """Return the orthogonal directions with most energy, largest first, (width, dimension)."""
     _, directions = np.linalg.eigh((vectors.T @ vectors).astype(np.float64))
@@ -356,16 +303,9 @@ def principal_directions(vectors: Vectors, dimension: int) -> Vectors:
 def initial_vectors(
     teacher: TextEncoder, tokenizer: Tokenizer, directions: Vectors, counts: NDArray[np.int64]
 ) -> Vectors:
-    """Return the teacher's vector of each piece, frequent ones short, (tokens, dimension).
-
-    Args:
-        teacher: Encodes each piece as a text of its own.
-        tokenizer: Its tokens are the pieces.
-        directions: What is kept of a vector.
-        counts: How often each token occurs in the texts.
-    """
+    """Return the teacher's vector of each token as a text, frequent ones short, (tokens, dimension)."""
     texts = ["" if piece == UNKNOWN else piece_text(piece) for piece in list_pieces(tokenizer)]
-    vectors = normalize_rows(teacher.encode(texts)) @ directions
+    vectors = normalised(teacher.encode(texts)) @ directions
     vectors[[not text for text in texts]] = 0  # the unknown token and the blank mean nothing
     shares = (counts + 1) / (counts.sum() + len(counts))
     weighted: Vectors = (vectors * (ZIPF / (ZIPF + shares))[:, None]).astype(np.float32)
@@ -389,7 +329,7 @@ def refine(
     of the loss asks that each text has the same neighbours in its batch as with the teacher.
 
     Args:
-        table: Token vectors to start from, (tokens, dimension).
+        table: Token vectors to start from, (tokens, dimension); those that occur in no text stay.
         bags: The texts.
         targets: The teacher's vectors of them, (texts, dimension).
         steps: Batches of 1,024 texts.
@@ -397,9 +337,6 @@ def refine(
         nested: Smaller numbers of leading dimensions whose cosine counts as much.
         seed: Seed of the batches.
         progress: Called with the number of each step.
-
-    Returns:
-        The refined token vectors. Tokens that occur in no text keep theirs.
     """
     generator = np.random.default_rng(seed)
     weights = torch.nn.Parameter(torch.from_numpy(table.copy()))
@@ -428,14 +365,7 @@ def neighbourhood_loss(means: torch.Tensor, wanted: torch.Tensor) -> torch.Tenso
 
     A text's neighbourhood is the softmax over all other texts of their cosines with it, divided by 0.05.
     Lin, Yang & Lin (2021), "In-Batch Negatives for Knowledge Distillation with Tightly-Coupled Teachers for
-    Dense Retrieval", RepL4NLP.
-
-    Args:
-        means: The student's vectors, (texts, dimension).
-        wanted: The teacher's, (texts, dimension).
-
-    Returns:
-        The mean over the texts, a scalar; 0 for a single text, which has no neighbours.
+    Dense Retrieval", RepL4NLP. Of a single text, which does not have neighbours, it is 0.
     """
     own = torch.eye(len(means), dtype=torch.bool)
     teacher, student = (
@@ -458,14 +388,6 @@ def shrink_refinement(start: Vectors, refined: Vectors, counts: NDArray[np.int64
 
     The refinement of a rare token is mostly chance. It is averaged with a common map, fitted by least squares
     from where all tokens started to where they went, which counts as much as `PRIOR` texts.
-
-    Args:
-        start: Vectors before the refinement, (tokens, dimension).
-        refined: Vectors after it.
-        counts: How often each token occurs in the texts.
-
-    Returns:
-        The refined vectors. A token that no text contains follows the common map.
     """
     seen = counts > 0
     before, after = start[seen], refined[seen]

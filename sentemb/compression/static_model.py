@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -30,15 +31,10 @@ _MODULES = "sentence_transformers.models"
 
 
 class StaticForm(NamedTuple):
-    """A static model as its table of token vectors.
+    """A static model as its table of token vectors."""
 
-    Attributes:
-        model: A token look-up and a mean, optionally followed by a normalization.
-        storage: Number format of the table in the model's own files.
-    """
-
-    model: SentenceTransformer
-    storage: Storage
+    model: SentenceTransformer  # a token look-up and a mean, optionally followed by a normalization
+    storage: Storage  # number format of the table in the model's own files
 
     @property
     def table(self) -> Vectors:
@@ -81,15 +77,10 @@ def static_form(model: SentenceTransformer, source: ModelSource | None) -> Stati
 
 
 class Bags(NamedTuple):
-    """Texts as token ids.
+    """Texts as token ids."""
 
-    Attributes:
-        tokens: (tokens,), the ids of all texts, concatenated.
-        starts: (texts + 1,), the offset of each text, and the end of the last one.
-    """
-
-    tokens: NDArray[np.int64]
-    starts: NDArray[np.int64]
+    tokens: NDArray[np.int64]  # of all texts, concatenated
+    starts: NDArray[np.int64]  # (texts + 1,), the offset of each text, and the end of the last one
 
     def select(self, rows: NDArray[np.intp]) -> Bags:
         """Return the texts of these rows, in their order."""
@@ -119,25 +110,21 @@ class Bags(NamedTuple):
 
 def tokenize_bags(tokenizer: Tokenizer, texts: Sequence[str]) -> Bags:
     """Tokenize texts into bags."""
-    parts: list[NDArray[np.int64]] = []
-    lengths: list[int] = []
     tokenise = StaticTokens(tokenizer)
+    parts: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
+    starts = [0]
     for first in range(0, len(texts), _TEXTS_PER_CALL):
-        for tokens in tokenise(texts[first : first + _TEXTS_PER_CALL]):
-            parts.append(np.array(tokens, dtype=np.int64))
-            lengths.append(len(tokens))
-    return Bags(np.concatenate([np.empty(0, np.int64), *parts]), np.concatenate([[0], np.cumsum(lengths)]))
+        tokens = tokenise(texts[first : first + _TEXTS_PER_CALL])
+        parts.append(np.fromiter(chain.from_iterable(tokens), dtype=np.int64))
+        for ids in tokens:
+            starts.append(starts[-1] + len(ids))
+    return Bags(np.concatenate(parts), np.array(starts, dtype=np.int64))
 
 
 def to_storage(table: Vectors, storage: Storage) -> tuple[NDArray[Any], Vectors]:
-    """Convert token vectors to the numbers that are stored.
+    """Convert token vectors (tokens, dimension) to the numbers that are stored, and a factor per token.
 
-    Args:
-        table: (tokens, dimension).
-        storage: Number format.
-
-    Returns:
-        The stored numbers and one factor per token. Their product approximates the table.
+    Their product approximates the table.
     """
     table = table.astype(np.float32)  # with float16 factors, int8 codes would overflow
     if storage != "int8":
@@ -188,14 +175,12 @@ def _write_table(folder: Path, table: Vectors, *, storage: Storage, normalised: 
     """Write the token vectors, and the configuration that model2vec reads."""
     numbers, factors = to_storage(table, storage)
     save_file({"embeddings": numbers, "weights": factors}, folder / "model.safetensors")
-    write_json(
-        folder / "config.json",
-        {
-            "model_type": "model2vec",
-            "architectures": ["StaticModel"],
-            "hidden_dim": table.shape[1],
-            "normalize": normalised,
-            "max_length": None,
-            "embedding_dtype": storage,
-        },
-    )
+    config = {
+        "model_type": "model2vec",
+        "architectures": ["StaticModel"],
+        "hidden_dim": table.shape[1],
+        "normalize": normalised,
+        "max_length": None,
+        "embedding_dtype": storage,
+    }
+    write_json(folder / "config.json", config)

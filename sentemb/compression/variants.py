@@ -18,12 +18,11 @@ from sentence_transformers import SentenceTransformer
 
 from sentemb._compat import Normalize, Transformer
 from sentemb._files import read_json, write_json
-from sentemb.compression.export import convert_to_openvino, export_onnx
-from sentemb.compression.prune import layers_of, prune_layers, reason_against_pruning
+from sentemb.compression.layers import layers_of, prune_layers, reason_against_pruning
 from sentemb.compression.static_model import StaticForm, static_form
 from sentemb.encoding import load_encoder
-from sentemb.encoding.batching import batches, tokenise
 from sentemb.encoding.static import is_static_model
+from sentemb.encoding.tokens import batches, tokenise
 from sentemb.encoding.view import linear, with_modules, with_truncation_as_module
 from sentemb.modules import load
 from sentemb.modules.exported import EXPORTED, ExportedNetwork, exported_file
@@ -45,33 +44,20 @@ _UNREAD = ("pytorch_model", "tf_model", "flax_model", "rust_model", "training_ar
 
 
 class Original(NamedTuple):
-    """The model that variants are made of.
+    """The model that variants are made of."""
 
-    Attributes:
-        model: The model, in float32 and with its truncation as a module.
-        texts: The user's texts for calibration.
-        source: Where the unchanged model was loaded from; None if it exists only in memory.
-        as_read: The model in its own precision and with its `truncate_dim`; None if `model` is the same.
-    """
-
-    model: SentenceTransformer
-    texts: Sequence[str]
-    source: ModelSource | None = None
-    as_read: SentenceTransformer | None = None
+    model: SentenceTransformer  # in float32 and with its truncation as a module
+    texts: Sequence[str]  # the user's, for calibration
+    source: ModelSource | None = None  # of the unchanged model; None if it exists only in memory
+    as_read: SentenceTransformer | None = None  # as its files are, if that differs
 
 
 class Variant(NamedTuple):
-    """A variant of a model.
+    """A variant of a model."""
 
-    Attributes:
-        name: Its name in `--write` and in tables.
-        meaning: A description in a few words.
-        build: Writes it into an empty folder and returns details for the record.
-    """
-
-    name: str
+    name: str  # in `--write` and in tables
     meaning: str
-    build: Callable[[Path], dict[str, Any]]
+    build: Callable[[Path], dict[str, Any]]  # writes it into an empty folder; returns details for the record
 
 
 def original_of(
@@ -87,7 +73,8 @@ def original_of(
 
 def variants_of(original: Original) -> tuple[list[Variant], dict[str, str]]:
     """Return the variants of a model on this machine, itself first, and why others are missing."""
-    found = [_whole(original)]
+    unchanged = original.model if original.as_read is None else original.as_read
+    found = [Variant(WHOLE, "the original model", partial(write_copy, original.source, unchanged))]
     missing: dict[str, str] = {}
     if is_text_transformer(original.model):
         found += _of_transformers(original, missing)
@@ -96,7 +83,8 @@ def variants_of(original: Original) -> tuple[list[Variant], dict[str, str]]:
         return [*found, *_of_token_vectors(static), *_rounded(original, static)], missing
     else:
         missing["float16, onnx, openvino, layers"] = "the model does not start with a text transformer"
-    return [*found, *_truncated(original), *_rounded(original)], missing
+    shorter = _shorter(load_encoder(original.model).dimension, partial(_truncate, original.model))
+    return [*found, *shorter, *_rounded(original)], missing
 
 
 def is_text_transformer(model: SentenceTransformer) -> bool:
@@ -112,33 +100,22 @@ def is_text_transformer(model: SentenceTransformer) -> bool:
 
 
 def student_variant(student: str | Path) -> Variant:
-    """Return the variant whose folder has a student's own files.
-
-    Args:
-        student: Folder, hub id or bundled model.
-
-    Returns:
-        The variant.
-
-    Raises:
-        InputError: The model does not exist, or it cannot be read.
-    """
+    """Return the variant whose folder has a student's own files."""
     source, model = find_source(str(student)), load(student, device="cpu")
-    return Variant(STUDENT, "the student", partial(_copy, source, model))
-
-
-def _whole(original: Original) -> Variant:
-    model = original.model if original.as_read is None else original.as_read
-    return Variant(WHOLE, "the original model", partial(_copy, original.source, model))
+    return Variant(STUDENT, "the student", partial(write_copy, source, model))
 
 
 def _of_transformers(original: Original, missing: dict[str, str]) -> list[Variant]:
     model = original.model
-    found = [Variant("float16", "stored in float16, computed in float32", partial(_save_float16, model))]
+    found = [
+        Variant("float16", "stored in float16, computed in float32", partial(_save_half, model, "float16"))
+    ]
     if any(True for module in list(model)[1:] for _ in module.parameters()):
         missing["bf16"] = "the modules after the transformer have float32 weights"
     else:
-        found.append(Variant("bf16", "stored and computed in bfloat16", partial(_save_bfloat16, model)))
+        found.append(
+            Variant("bf16", "stored and computed in bfloat16", partial(_save_half, model, "bfloat16"))
+        )
     graphs = _Graphs(original)
     for backend, needed in _RUNTIMES.items():
         both = f"{backend}, int8-{backend}"
@@ -148,8 +125,8 @@ def _of_transformers(original: Original, missing: dict[str, str]) -> list[Varian
             missing[both] = "the model pools several layers, but an exported graph has only the last"
         else:
             found += [
-                Variant(backend, f"float32 in {backend}", partial(_export, graphs, backend, False)),
-                Variant(f"int8-{backend}", f"int8 in {backend}", partial(_export, graphs, backend, True)),
+                Variant(backend, f"float32 in {backend}", partial(graphs.export, backend, False)),
+                Variant(f"int8-{backend}", f"int8 in {backend}", partial(graphs.export, backend, True)),
             ]
     if (reason := reason_against_pruning(model)) is not None:
         missing["layers"] = reason
@@ -167,24 +144,18 @@ def _of_transformers(original: Original, missing: dict[str, str]) -> list[Varian
 
 def _of_token_vectors(static: StaticForm) -> list[Variant]:
     """Return the variants of a static model with fewer dimensions or smaller numbers."""
-    found = [
-        Variant(
-            f"dimensions-{kept}", f"the first {kept} dimensions", partial(_save_static, static.truncate(kept))
-        )
-        for kept in _fewer(static.table.shape[1])
-    ]
+    found = _shorter(static.table.shape[1], lambda kept, folder: _save_static(static.truncate(kept), folder))
     if static.storage == "int8":
         return found
     rounded = static._replace(storage="int8")
     return [Variant("int8", "token vectors in int8", partial(_save_static, rounded)), *found]
 
 
-def _truncated(original: Original) -> list[Variant]:
+def _shorter(dimension: int, build: Callable[[int, Path], dict[str, Any]]) -> list[Variant]:
     return [
-        Variant(
-            f"dimensions-{kept}", f"the first {kept} dimensions", partial(_truncate, original.model, kept)
-        )
-        for kept in _fewer(load_encoder(original.model).dimension)
+        Variant(f"dimensions-{kept}", f"the first {kept} dimensions", partial(build, kept))
+        for kept in (dimension // 2, dimension // 4)
+        if kept >= _SMALLEST
     ]
 
 
@@ -194,10 +165,6 @@ def _rounded(original: Original, static: StaticForm | None = None) -> list[Varia
         Variant(f"{kind}-vectors", f"{kind} vectors", partial(_round_vectors, original, static, kind))
         for kind in kinds
     ]
-
-
-def _fewer(dimension: int) -> list[int]:
-    return [kept for kept in (dimension // 2, dimension // 4) if kept >= _SMALLEST]
 
 
 def draw_calibration_texts(texts: Sequence[str], *, seed: int) -> list[str]:
@@ -211,26 +178,13 @@ def _save(model: SentenceTransformer, folder: Path) -> dict[str, Any]:
     return {}
 
 
-def _copy(source: ModelSource | None, model: SentenceTransformer, folder: Path) -> dict[str, Any]:
-    if source is None:
-        return _save(model, folder)
-    write_copy(source, model, folder)
-    return {}
-
-
-def write_copy(source: ModelSource, model: SentenceTransformer, folder: Path) -> None:
-    """Copy a model's own files. A pretrained transformer without modules is saved with its pooling instead.
+def write_copy(source: ModelSource | None, model: SentenceTransformer, folder: Path) -> dict[str, Any]:
+    """Copy a model's own files. A model in memory, or one without modules, is saved instead.
 
     Loading and saving would change the model: an int8 table comes back as float32.
-
-    Args:
-        source: Where the model was loaded from.
-        model: The model.
-        folder: An existing folder.
     """
-    if not source.has_modules:
-        _save(model, folder)
-        return
+    if source is None or not source.has_modules:
+        return _save(model, folder)
     place = Path(source.address)
     if not place.is_dir():  # a loaded model of the hub is in its cache
         place = Path(snapshot_download(source.address, local_files_only=True))
@@ -242,6 +196,7 @@ def write_copy(source: ModelSource, model: SentenceTransformer, folder: Path) ->
         shutil.copytree(part, folder / part.relative_to(place), dirs_exist_ok=True)
     if (network := exported_file(place)) is not None:
         shutil.copytree(network.parent, folder / network.parent.name, dirs_exist_ok=True)
+    return {}
 
 
 def _save_static(form: StaticForm, folder: Path) -> dict[str, Any]:
@@ -249,23 +204,16 @@ def _save_static(form: StaticForm, folder: Path) -> dict[str, Any]:
     return {"stored": form.storage}
 
 
-def _save_float16(model: SentenceTransformer, folder: Path) -> dict[str, Any]:
-    """Save weights in float16; the configuration asks for float32, in which any processor computes well."""
-    _save_converted(model, torch.float16, folder)
+def _save_half(model: SentenceTransformer, dtype: str, folder: Path) -> dict[str, Any]:
+    """Save weights in 16 bits; a float16 model computes in float32, which any processor does well."""
+    copied = copy.deepcopy(model)
+    copied[0].model.to(getattr(torch, dtype))
+    _save(copied, folder)
+    if dtype == "bfloat16":
+        return {"stored": dtype, "computed": dtype}
     config = folder / "config.json"
     write_json(config, {**read_json(config), "dtype": "float32"})
-    return {"stored": "float16", "computed": "float32"}
-
-
-def _save_bfloat16(model: SentenceTransformer, folder: Path) -> dict[str, Any]:
-    _save_converted(model, torch.bfloat16, folder)
-    return {"stored": "bfloat16", "computed": "bfloat16"}
-
-
-def _save_converted(model: SentenceTransformer, dtype: torch.dtype, folder: Path) -> None:
-    copied = copy.deepcopy(model)
-    copied[0].model.to(dtype)
-    _save(copied, folder)
+    return {"stored": dtype, "computed": "float32"}
 
 
 def _prune(original: Original, count: int, folder: Path) -> dict[str, Any]:
@@ -290,48 +238,45 @@ def _round_vectors(
     return told
 
 
-def _export(graphs: _Graphs, backend: str, rounded: bool, folder: Path) -> dict[str, Any]:
-    _save(graphs.original.model, folder)
-    for weights in folder.glob("*.safetensors*"):
-        weights.unlink()
-    graph, told = graphs.rounded() if rounded else (graphs.whole(), {})
-    target = folder / EXPORTED[backend]
-    target.parent.mkdir()
-    if backend == "onnx":
-        shutil.copyfile(graph, target)
-    else:
-        convert_to_openvino(graph, target)
-    return told
-
-
 class _Graphs:
     """The ONNX graphs of a model, exported once for all runtimes."""
 
     def __init__(self, original: Original) -> None:
-        self.original = original
+        self._original = original
         self._place = tempfile.TemporaryDirectory(prefix="sentemb-graphs-")
         self._told: dict[str, Any] | None = None
 
-    def whole(self) -> Path:
-        """Return the graph in float32."""
-        file = Path(self._place.name, "whole.onnx")
-        if not file.exists():
-            export_onnx(self.original.model[0], file)
-        return file
+    def export(self, backend: str, rounded: bool, folder: Path) -> dict[str, Any]:
+        """Write the model with its network as a graph of a runtime, in int8 or float32."""
+        from sentemb.compression.onnx_graphs import convert_to_openvino, export_onnx
 
-    def rounded(self) -> tuple[Path, dict[str, Any]]:
+        _save(self._original.model, folder)
+        for weights in folder.glob("*.safetensors*"):
+            weights.unlink()
+        graph = Path(self._place.name, "whole.onnx")
+        told: dict[str, Any] = {}
+        if not graph.exists():
+            export_onnx(self._original.model[0], graph)
+        if rounded:
+            graph, told = self._rounded(graph)
+        target = folder / EXPORTED[backend]
+        target.parent.mkdir()
+        if backend == "onnx":
+            shutil.copyfile(graph, target)
+        else:
+            convert_to_openvino(graph, target)
+        return told
+
+    def _rounded(self, graph: Path) -> tuple[Path, dict[str, Any]]:
         """Return the graph in int8, and details for the record."""
-        from sentemb.compression.quantization import quantize
+        from sentemb.compression.onnx_graphs import quantize
 
-        file = Path(self._place.name, "rounded.onnx")
+        file, texts = Path(self._place.name, "rounded.onnx"), self._original.texts
         if self._told is None:
-            tokens = tokenise(self.original.model[0].tokenizer, self.original.texts)
+            tokens = tokenise(self._original.model[0].tokenizer, texts)
             given = [
                 {name: column.numpy() for name, column in tokens.batch(rows).items()}
                 for rows in batches(tokens.lengths, token_budget=_CALIBRATION_TOKENS)
             ]
-            self._told = {
-                "calibrated_on": len(self.original.texts),
-                **quantize(self.whole(), file, given),
-            }
+            self._told = {"calibrated_on": len(texts), **quantize(graph, file, given)}
         return file, self._told

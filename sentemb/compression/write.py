@@ -1,4 +1,4 @@
-"""`compress`: build all variants of a model, measure them, and write the requested one."""
+"""`compress`: build all variants of a model, measure them, and write the requested one with its card."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import logging
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +16,6 @@ from transformers.utils import logging as transformers_logging
 
 from sentemb._files import check_new_folder, new_folder, write_json, write_text
 from sentemb.compression.distillation import Progress, ignore_progress
-from sentemb.compression.report import VariantReports, measure_variants, variant_card
 from sentemb.compression.variants import (
     CALIBRATION_TEXTS,
     STUDENT,
@@ -27,11 +28,19 @@ from sentemb.compression.variants import (
 )
 from sentemb.data.documents import Document
 from sentemb.data.retrieval import RetrievalSet
+from sentemb.data.sources import name_files
 from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import TextEncoder, load_encoder
+from sentemb.encoding.cache import CachedEncoder
+from sentemb.encoding.sentence import SentenceEncoder
 from sentemb.errors import InputError
+from sentemb.evaluation import Difference, Record, compare_all, evaluate_pairs, evaluate_retrieval, system_of
+from sentemb.evaluation.systems import with_clusters
+from sentemb.evaluation.timing import time_in_turns
 from sentemb.modules import load
+from sentemb.modules.cards import front_matter, table
 from sentemb.modules.poolings import Poolings
+from sentemb.modules.rounding import RoundedVectors
 from sentemb.modules.source import find_source
 
 logger = logging.getLogger(__name__)
@@ -40,7 +49,11 @@ TOLERANCE = 1.0
 """Default for the points of STS or NDCG@10 that a written variant may lose."""
 EVALUATION_DOCUMENTS = 500
 """Documents that queries are generated from and that are searched."""
+NDCG = "ndcg@10"
 _SPEED_TEXTS = 256
+_ROUNDS = 3
+_FLOAT_BYTES = 4
+_WEIGHTS = (".safetensors", ".onnx", ".xml", ".bin")
 _LONGEST_REASON = 160
 _RECORD = "compression.json"
 
@@ -83,6 +96,85 @@ def divide_documents(documents: Sequence[Document], *, seed: int = 0) -> Divisio
         [documents[number] for number in evaluation],
         len(shared),
     )
+
+
+@dataclass(frozen=True)
+class VariantReport:
+    """Size, speed and quality drop of one variant.
+
+    Attributes:
+        name: Name of the variant.
+        bytes: Size of its weights and graphs.
+        vector_bytes: Size of a vector.
+        speed: Texts per second, interleaved with the other variants.
+        sts: Difference of the correlations x 100, variant minus model; None without scored pairs.
+        ndcg: Difference of NDCG@10 x 100; None without queries.
+        best: Whether no other variant is as good or better in every respect.
+    """
+
+    name: str
+    bytes: int
+    vector_bytes: int
+    speed: float
+    sts: Difference | None
+    ndcg: Difference | None
+    best: bool = False
+
+    @property
+    def quality_drop(self) -> float:
+        """The larger of both quality drops in points; 0 if there is none."""
+        return max([0.0, *(-one.size for one in (self.sts, self.ndcg) if one is not None)])
+
+    @property
+    def merits(self) -> tuple[float, ...]:
+        """The values of which larger is better."""
+        sizes = [0.0 if one is None else one.size for one in (self.sts, self.ndcg)]
+        return -self.bytes, -self.vector_bytes, self.speed, *sizes
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all numbers, for a record."""
+        return {
+            "name": self.name,
+            "bytes": self.bytes,
+            "bytes_of_a_vector": self.vector_bytes,
+            "texts_per_second": self.speed,
+            "sts": _numbers(self.sts),
+            "ndcg@10": _numbers(self.ndcg),
+            "pareto": self.best,
+        }
+
+
+def _numbers(found: Difference | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "difference": found.size,
+        "interval": None if found.interval is None else list(found.interval),
+        "p": found.p,
+        "score": found.scores[1],
+        "items": found.items,
+    }
+
+
+@dataclass(frozen=True)
+class VariantReports:
+    """Reports of all variants, the model itself first.
+
+    Attributes:
+        rows: One report per variant.
+        pairs: Names of the sets of scored pairs.
+        tasks: Names of the sets of queries.
+        texts: Number of texts that speed was measured on.
+    """
+
+    rows: tuple[VariantReport, ...]
+    pairs: tuple[str, ...]
+    tasks: tuple[str, ...]
+    texts: int
+
+    def find(self, name: str) -> VariantReport:
+        """Return the report of a variant."""
+        return next(row for row in self.rows if row.name == name)
 
 
 class Compressed(NamedTuple):
@@ -177,17 +269,16 @@ def compress(
         variants.append(student_variant(student))
     variants = _chosen(variants, missing, only, wanted)
     with tempfile.TemporaryDirectory(prefix="sentemb-compress-") as place:
-        folders: dict[str, Path] = {}
-        encoders: dict[str, TextEncoder] = {}
-        told: dict[str, dict[str, Any]] = {}
+        made: dict[str, tuple[Path, TextEncoder]] = {}
+        details: dict[str, dict[str, Any]] = {}
         for done, variant in enumerate(variants):
             progress(f"making {variant.name}", done, len(variants))
-            folders[variant.name] = Path(place, variant.name)
-            folders[variant.name].mkdir()
+            folder = Path(place, variant.name)
+            folder.mkdir()
             try:
-                told[variant.name] = variant.build(folders[variant.name])
+                details[variant.name] = variant.build(folder)
                 # Converted networks compute on the CPU, so the others do too.
-                encoders[variant.name] = load_encoder(folders[variant.name], device="cpu")
+                made[variant.name] = folder, load_encoder(folder, device="cpu")
             except Exception as error:  # each exporter has its own exceptions
                 if variant.name in (WHOLE, STUDENT):
                     raise
@@ -199,26 +290,19 @@ def compress(
                     ) from error
                 logger.debug("%s cannot be made", variant.name, exc_info=True)
                 missing[variant.name] = reason
-        reports = measure_variants(
-            {name: (folders[name], encoder) for name, encoder in encoders.items()},
-            pairs,
-            tasks,
-            original.texts[:_SPEED_TEXTS],
-            cache=Path(place, "vectors"),
-            seed=seed,
-            progress=progress,
-        )
-        meanings = {one.name: one.meaning for one in variants if one.name in encoders}
-        found = Compressed(reports, meanings, missing)
+        timed = original.texts[:_SPEED_TEXTS]
+        cache = Path(place, "vectors")
+        reports = measure_variants(made, pairs, tasks, timed, cache=cache, seed=seed, progress=progress)
+        found = Compressed(reports, {one.name: one.meaning for one in variants if one.name in made}, missing)
         if wanted is not None and output is not None:
             _check_quality(found, wanted, tolerance)
             row, known = reports.find(wanted), about or {}
             _check_folder(output, overwrite=overwrite)  # another process may have written to it
             with new_folder(output, overwrite=overwrite) as target:
-                shutil.copytree(folders[wanted], target, dirs_exist_ok=True)
-                record = {**known, **row.to_json(), "made": told[wanted], "tolerance": tolerance}
+                shutil.copytree(made[wanted][0], target, dirs_exist_ok=True)
+                record = {**known, **row.to_json(), "made": details[wanted], "tolerance": tolerance}
                 write_json(target / _RECORD, record)
-                text = variant_card(output.name, meanings[wanted], reports, row, known, target)
+                text = _card(output.name, found.meanings[wanted], reports, row, known, target)
                 write_text(target / "README.md", text)
     return found
 
@@ -226,28 +310,6 @@ def compress(
 def _check_folder(output: Path, *, overwrite: bool) -> None:
     """Raise InputError if the folder cannot be written, or if its content may not be replaced."""
     check_new_folder(output, overwrite=overwrite and (output / _RECORD).is_file())
-
-
-def _check_quality(found: Compressed, wanted: str, tolerance: float) -> None:
-    """Raise QualityDropError if a variant loses more than the tolerance."""
-    row = found.reports.find(wanted)
-    if row.quality_drop <= tolerance:
-        return
-    losses = [
-        f"{one.size:+.2f} {label}"
-        for label, one in (("STS", row.sts), ("NDCG@10", row.ndcg))
-        if one is not None and -one.size > tolerance
-    ]
-    raise QualityDropError(
-        f"{wanted} loses more than {tolerance:g} point{'' if tolerance == 1 else 's'}: {', '.join(losses)}",
-        found,
-    )
-
-
-def _reason(error: Exception, place: str) -> str:
-    """Return an error in one line, without the temporary folder."""
-    told = error.message if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-    return " ".join(told.replace(f"{place}/", "").split())[:_LONGEST_REASON]
 
 
 def _chosen(
@@ -266,3 +328,150 @@ def _chosen(
                 f"choose one of {', '.join(known)}",
             )
     return [one for one in variants if not only or one.name in (WHOLE, STUDENT, *named)]
+
+
+def _reason(error: Exception, place: str) -> str:
+    """Return an error in one line, without the temporary folder."""
+    told = error.message if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+    return " ".join(told.replace(f"{place}/", "").split())[:_LONGEST_REASON]
+
+
+def _check_quality(found: Compressed, wanted: str, tolerance: float) -> None:
+    """Raise QualityDropError if a variant loses more than the tolerance."""
+    row = found.reports.find(wanted)
+    losses = [
+        f"{one.size:+.2f} {label}"
+        for label, one in (("STS", row.sts), ("NDCG@10", row.ndcg))
+        if one is not None and -one.size > tolerance
+    ]
+    if losses:
+        points = f"{tolerance:g} point{'' if tolerance == 1 else 's'}"
+        raise QualityDropError(f"{wanted} loses more than {points}: {', '.join(losses)}", found)
+
+
+def measure_variants(
+    variants: Mapping[str, tuple[Path, TextEncoder]],
+    pairs: Sequence[ScoredPairs],
+    tasks: Sequence[RetrievalSet],
+    texts: Sequence[str],
+    *,
+    cache: Path,
+    seed: int,
+    progress: Progress,
+) -> VariantReports:
+    """Measure variants, given by folder and encoder, of which the first is the model itself."""
+    encoders = {name: encoder for name, (_, encoder) in variants.items()}
+    on_pairs: dict[str, Record] = {}
+    on_tasks: dict[str, Record] = {}
+    for done, (name, encoder) in enumerate(encoders.items()):
+        progress(f"measuring quality of {name}", done, len(encoders))
+        kept = CachedEncoder(encoder, cache / name)
+        if pairs:
+            on_pairs[name] = evaluate_pairs(kept, pairs)
+        if tasks:
+            on_tasks[name] = evaluate_retrieval(kept, tasks)
+    progress("measuring speed", 0, 1)
+    actions = {name: partial(encoder.encode, texts) for name, encoder in encoders.items()}
+    seconds = time_in_turns(actions, rounds=_ROUNDS)
+    progress("comparing", 0, 1)
+    sts = _differences(on_pairs, None, (), seed)
+    ndcg = _differences(on_tasks, NDCG, tasks, seed)
+    rows = [
+        VariantReport(
+            name,
+            # Only a student has another vocabulary or configuration.
+            sum(file.stat().st_size for file in folder.rglob("*") if file.suffix in _WEIGHTS),
+            _vector_bytes(encoder),
+            len(texts) / min(seconds[name]),
+            sts.get(name),
+            ndcg.get(name),
+        )
+        for name, (folder, encoder) in variants.items()
+    ]
+
+    def is_beaten(row: VariantReport) -> bool:
+        return any(
+            one.merits != row.merits and all(a >= b for a, b in zip(one.merits, row.merits, strict=True))
+            for one in rows
+        )
+
+    return VariantReports(
+        tuple(replace(row, best=not is_beaten(row)) for row in rows),
+        tuple(one.name for one in pairs),
+        tuple(one.name for one in tasks),
+        len(texts),
+    )
+
+
+def _vector_bytes(encoder: TextEncoder) -> int:
+    last = list(encoder.model)[-1] if isinstance(encoder, SentenceEncoder) else None
+    return last.bytes if isinstance(last, RoundedVectors) else _FLOAT_BYTES * encoder.dimension
+
+
+def _differences(
+    records: Mapping[str, Record], measure: str | None, tasks: Sequence[RetrievalSet], seed: int
+) -> dict[str, Difference]:
+    """Return the average difference of each variant from the model; tasks may share documents."""
+    if not records:
+        return {}
+    systems = {
+        name: with_clusters(
+            system_of([record.model_copy(update={"model": name})], name, measure=measure), tasks
+        )
+        for name, record in records.items()
+    }
+    others = [system for name, system in systems.items() if name != WHOLE]
+    compared = compare_all(systems[WHOLE], others, seed=seed)
+    return {one.second: one.headline for one in compared}
+
+
+def _card(
+    name: str,
+    meaning: str,
+    reports: VariantReports,
+    row: VariantReport,
+    about: Mapping[str, Any],
+    folder: Path,
+) -> str:
+    """Return the card of a variant, whose folder shows how it is loaded."""
+    whole, terms = reports.rows[0], about.get("terms", {})
+    versions = about.get("versions", {})
+    rows = {
+        "Compressed from": about.get("model", "a model"),
+        "License of that model": terms.get("license", "not stated in its card"),
+        "Texts": name_files(about["texts"]) if "texts" in about else None,
+        "Size": f"{row.bytes / 1e6:.1f} MB of {whole.bytes / 1e6:.1f}",
+        "Bytes per vector": f"{row.vector_bytes:,} of {whole.vector_bytes:,}",
+        "Speed": f"{row.speed:,.0f} texts per second on the machine that made it; the original "
+        f"{whole.speed:,.0f}",
+        f"Spearman x 100 on {', '.join(reports.pairs)}": _shown(row.sts),
+        f"NDCG@10 x 100 on queries generated from the texts ({', '.join(reports.tasks)})": _shown(row.ndcg),
+        "Seed": about.get("seed"),
+        "Versions": ", ".join(f"{library} {version}" for library, version in versions.items()) or None,
+    }
+    if "sentemb." in (folder / "modules.json").read_text(encoding="utf-8"):
+        code = f'import sentemb\n\nencoder = sentemb.load("{name}")'
+    else:
+        backends = (f', backend="{one}"' for one in ("onnx", "openvino") if (folder / one).is_dir())
+        code = (
+            "from sentence_transformers import SentenceTransformer\n\n"
+            f'encoder = SentenceTransformer("{name}"{next(backends, "")})'
+        )
+    command = about.get("command")
+    parts = [
+        front_matter(terms),
+        f"# {name}",
+        f"{about.get('model', 'A model')}, compressed by sentemb: {meaning}.",
+        f"```python\n{code}\n```",
+        *([f"Made with\n\n```bash\n{command}\n```"] if command else []),
+        table(rows),
+        "Differences are this model minus the original, with 95% intervals.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _shown(found: Difference | None) -> str | None:
+    if found is None or found.interval is None:
+        return None if found is None else str(found)
+    low, high = found.interval
+    return f"{found.size:+.2f} ({low:+.2f} to {high:+.2f})"

@@ -17,8 +17,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import svds
 
-from sentemb._fusion import FUSED, Ranking
-from sentemb._fusion_weights import Judged
+from sentemb._fusion import FUSED, Judged, Ranking
 from sentemb._threads import one_blas_thread
 from sentemb.data.bm25 import CountedQueries, bm25_scores, bm25_weights, count_query_terms, count_terms
 from sentemb.data.documents import Document

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sentemb.encoding.encoder import Role, TextEncoder, Vectors, unique_texts
-from sentemb.encoding.roles import for_role
+from sentemb.encoding.encoder import Role, TextEncoder, Vectors, for_role, unique_texts
 from sentemb.encoding.tokens import Tokens, tokens_of
 from sentemb.errors import InputError
 
@@ -32,7 +31,7 @@ class VectorStore:
     """The vectors of one encoder in an SQLite file.
 
     Every access opens the file again and commits or leaves nothing, so that several processes may share it.
-    A row whose checksum fails counts as absent; a file that is no database is put aside.
+    A row whose checksum fails counts as absent; a file that is not a database is renamed.
     """
 
     def __init__(self, folder: Path, key: str, *, dimension: int) -> None:
@@ -40,7 +39,7 @@ class VectorStore:
         self._dimension = dimension
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with self._replaced_if_damaged(), self._connection() as connection:
+            with self._replaced_if_damaged() as connection:
                 connection.execute(_SCHEMA)
                 connection.execute("SELECT text, sum, vector FROM vectors LIMIT 1")
         except (OSError, sqlite3.OperationalError) as error:
@@ -49,11 +48,11 @@ class VectorStore:
             ) from error
 
     def get(self, texts: Sequence[str]) -> dict[int, Vectors]:
-        """Look texts up."""
+        """Return the vectors that exist, by the place of their text."""
         hashes = [_hash(text) for text in texts]
         places = {key: index for index, key in enumerate(hashes)}
         found: dict[int, Vectors] = {}
-        with self._replaced_if_damaged(), self._connection() as connection:
+        with self._replaced_if_damaged() as connection:
             for first in range(0, len(hashes), _KEYS_PER_QUERY):
                 keys = hashes[first : first + _KEYS_PER_QUERY]
                 marks = ",".join("?" * len(keys))
@@ -66,7 +65,7 @@ class VectorStore:
         return found
 
     def put(self, texts: Iterable[str], vectors: Vectors) -> None:
-        """Keep vectors; a full disk is a warning, for the vectors themselves are there."""
+        """Keep vectors; a full disk is a warning, since the vectors themselves exist."""
         blobs = (vector.astype("<f4", copy=False).tobytes() for vector in vectors)
         rows = [(_hash(text), zlib.crc32(blob), blob) for text, blob in zip(texts, blobs, strict=True)]
         try:
@@ -81,9 +80,10 @@ class VectorStore:
             yield connection
 
     @contextmanager
-    def _replaced_if_damaged(self) -> Iterator[None]:
+    def _replaced_if_damaged(self) -> Iterator[sqlite3.Connection]:
         try:
-            yield
+            with self._connection() as connection:
+                yield connection
         except sqlite3.OperationalError:
             raise
         except _DAMAGED as error:
@@ -101,13 +101,13 @@ class VectorStore:
 
 
 class CachedEncoder:
-    """An encoder that encodes only texts it has no vectors of on disk."""
+    """An encoder that encodes only texts whose vectors are not on disk."""
 
     def __init__(self, encoder: TextEncoder, folder: Path) -> None:
         self.name = encoder.name
         self.encoder = encoder
         self._folder = folder
-        self._measured: set[int] = set()  # texts of which it is known whether the model reads them whole
+        self._measured: set[int] = set()  # texts of which it is known whether the model truncates them
 
     def for_role(self, role: Role) -> CachedEncoder:
         """Return the encoder of queries or documents, with its vectors in the same folder."""
@@ -134,13 +134,15 @@ class CachedEncoder:
         """The encoder's tokens."""
         return tokens_of(self.encoder)
 
+    def describe(self) -> dict[str, Any]:
+        """Describe how vectors are computed; see `TextEncoder.describe`."""
+        return {**self.encoder.describe(), "cached": True}
+
     def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
         """Encode texts; see `TextEncoder.encode`."""
         unique, positions = unique_texts(texts)
-        description = self.encoder.describe()
-        store = VectorStore(
-            self._folder, f"{self.fingerprint} {description['precision']}", dimension=self.dimension
-        )
+        key = f"{self.fingerprint} {self.encoder.describe()['precision']}"
+        store = VectorStore(self._folder, key, dimension=self.dimension)
         vectors = np.empty((len(unique), self.dimension), dtype=np.float32)
         found = store.get(unique)
         for index, vector in found.items():
@@ -157,15 +159,11 @@ class CachedEncoder:
         return vectors[positions]
 
     def _note(self, texts: list[str]) -> None:
-        """Count what the model has cut another time."""
+        """Count the cached texts that the model truncates."""
         new = [text for text in texts if hash(text) not in self._measured]
         if new and self.tokens is not None:
             self._measured.update(map(hash, new))
             self.tokens.note(new)
-
-    def describe(self) -> dict[str, Any]:
-        """Say how vectors are made; see `TextEncoder.describe`."""
-        return {**self.encoder.describe(), "cached": True}
 
 
 def _hash(text: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Workers on the machines of a Ray cluster; nothing else imports Ray, but for `serving/replicas.py`.
+"""Workers on the machines of a Ray cluster; only this file and `serving/replicas.py` import Ray.
 
 The pool is that of `workers.py`, not Ray Data's. A shard's file is its checkpoint, and its name says what is
 in it, so the rows of a worker that died are encoded again to the same file. Ray Data would track what is done
@@ -15,7 +15,7 @@ import re
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from importlib.metadata import version
 from typing import Any
@@ -28,16 +28,15 @@ from sentemb.errors import InputError
 
 LOCAL = "local"
 """The address of a cluster of this machine alone, which starts and ends with the command."""
-MOST = 256
-"""Workers, where nobody says how many."""
+_MOST_WORKERS = 256  # by default
 _STORE = 512 << 20  # bytes; a local cluster's object store holds a shard for each worker
-_REACHED = 10.0  # seconds in which a cluster's head must answer
-_UP = "check that it is running, and pass local, auto, host:6379 or ray://host:10001"
+_TIMEOUT = 10.0  # seconds in which a cluster's head must answer
+_ADDRESSES = "pass local, auto, host:6379 or ray://host:10001"
 _DETAIL = re.compile(r"(?:Worker exit detail: |cause: )([^.\n]+)")
 
 
 class _Actor:
-    """What runs in a worker of the cluster."""
+    """Code that runs in a worker of the cluster."""
 
     _work: Work
 
@@ -98,50 +97,36 @@ class _Worker:
 
 
 def ray_pool(address: str, count: int | None) -> Pool:
-    """Return a pool of actors on a Ray cluster; one for each CPU, up to `MOST`, if no number is given."""
-    return functools.partial(RayWorkers, address=address, count=count)
+    """Return a pool of actors on a Ray cluster; one for each CPU, up to 256, if no number is given."""
+    return functools.partial(ray_workers, address=address, count=count)
 
 
-class RayWorkers:
-    """Runs tasks in actors of a Ray cluster; see `Runner`.
+@contextlib.contextmanager
+def ray_workers(make: Make, *, address: str, count: int | None, say: Callable[[str], None]) -> Iterator[Crew]:
+    """Start actors of a Ray cluster; see `Pool`, `ray_pool` and `connected`.
 
     Actors and whole nodes may die at any time. Another actor takes the place of a dead one, wherever there is
-    room.
-
-    Args:
-        make: Called once in every actor.
-        address: As for `connected`.
-        count: The number of actors; None takes one for each CPU, up to `MOST`. Actors for which there is no
-            room wait for it.
-        say: Called with a message for every task that is retried.
+    room. Actors for which there is no room wait for it.
     """
-
-    def __init__(self, make: Make, *, address: str, count: int | None, say: Callable[[str], None]) -> None:
-        self._make, self._address, self._say, self._count = make, address, say, count
-        self._connection = contextlib.ExitStack()
-
-    def __enter__(self) -> Crew:
-        self._connection.enter_context(connected(self._address, cpus=self._count or 0))
+    with connected(address, cpus=count or 0):
         nodes = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
-        count = self._count or min(sum(nodes), MOST)
+        count = count or min(sum(nodes), _MOST_WORKERS)
         if not count:
-            self._connection.close()
             raise InputError(
-                f"the Ray cluster {self._address} does not report CPUs",
+                f"the Ray cluster {address} does not report CPUs",
                 "set the number of workers with --workers",
             )
         cpus = cpus_each(nodes, count)
         crew = Crew(
-            functools.partial(_Worker, self._make, cpus),
+            functools.partial(_Worker, make, cpus),
             count,
-            say=self._say,
+            say=say,
             waiting=f"waiting for workers to start; each needs {cpus} free CPUs on a node",
         )
-        self._connection.callback(crew.stop)
-        return crew
-
-    def __exit__(self, *_: object) -> None:
-        self._connection.close()
+        try:
+            yield crew
+        finally:
+            crew.stop()
 
 
 @contextlib.contextmanager
@@ -151,10 +136,10 @@ def connected(address: str, *, cpus: int = 0) -> Iterator[None]:
     Args:
         address: `local` for one of this machine alone; `auto` for the one that this machine is part of; or
             `host:6379` or `ray://host:10001`.
-        cpus: What a local cluster should have, if that is more than there are cores.
+        cpus: Minimum number of CPUs of a local cluster; by default that of this machine.
 
     Raises:
-        InputError: There is no such cluster, or it has another version of Ray or Python.
+        InputError: The cluster does not answer, or it has another version of Ray or Python.
     """
     if ray.is_initialized():
         yield
@@ -163,24 +148,18 @@ def connected(address: str, *, cpus: int = 0) -> Iterator[None]:
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to Ray's makers
     before = signal.getsignal(signal.SIGTERM)
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address == LOCAL:
+        options |= {"num_cpus": max(os.cpu_count() or 1, cpus), "include_dashboard": False}
+        options |= {"object_store_memory": _STORE}
+    else:
+        _check_head(address)
     try:
-        if address == LOCAL:
-            ray.init(
-                address=LOCAL,
-                num_cpus=max(os.cpu_count() or 1, cpus),
-                object_store_memory=_STORE,
-                include_dashboard=False,
-                **quiet,
-            )
-        else:
-            _reach(address)
-            ray.init(address=address, **quiet)
+        ray.init(address=address, **options)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
         reason = str(error).strip().splitlines()[0].rstrip(".")
-        raise InputError(f"cannot join the Ray cluster {address}: {reason}", _UP) from None
+        hint = f"check that it is running, and {_ADDRESSES}"
+        raise InputError(f"cannot join the Ray cluster {address}: {reason}", hint) from None
     quiet_ray(ray)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, before or signal.SIG_DFL)  # Ray's own aborts
@@ -190,38 +169,29 @@ def connected(address: str, *, cpus: int = 0) -> Iterator[None]:
         ray.shutdown()
 
 
-def cpus_each(nodes: list[int], count: int) -> int:
-    """The CPUs of each of so many workers, as many as there is room for; at least one.
-
-    Args:
-        nodes: The CPUs of every node.
-        count: The workers.
-    """
-    return max(
-        (cpus for cpus in range(1, max(nodes, default=1) + 1) if _room(nodes, cpus) >= count), default=1
-    )
+def cpus_each(nodes: Sequence[int], count: int) -> int:
+    """Return the most CPUs that each of `count` workers can have on nodes with these CPUs; at least one."""
+    fitting = [
+        cpus for cpus in range(1, max(nodes, default=1) + 1) if sum(node // cpus for node in nodes) >= count
+    ]
+    return max(fitting, default=1)
 
 
-def _room(nodes: list[int], cpus: int) -> int:
-    return sum(node // cpus for node in nodes)
-
-
-def _reach(address: str) -> None:
-    """Refuse a head that does not listen: Ray would wait for it, or abort the process."""
+def _check_head(address: str) -> None:
+    """Raise InputError if a head does not listen: Ray would wait for it, or abort the process."""
     if address == "auto":
         return
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal():
-        raise InputError(
-            f"--ray {address} is not an address", "pass local, auto, host:6379 or ray://host:10001"
-        )
+        raise InputError(f"--ray {address} is not an address", _ADDRESSES)
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_REACHED).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_TIMEOUT).close()
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"cannot reach a Ray cluster at {address}: {reason}", _UP) from None
+        hint = f"check that it is running, and {_ADDRESSES}"
+        raise InputError(f"cannot reach a Ray cluster at {address}: {reason}", hint) from None
 
 
 def _versions() -> dict[str, str]:
-    """What the bytes of vectors depend on."""
+    """Return the versions that the bytes of vectors depend on."""
     return {name: version(name) for name in ("sentemb", "torch", "transformers", "tokenizers")}

@@ -54,7 +54,7 @@ _ROWS_OF_A_CALL = 16
 
 
 class Processor(NamedTuple):
-    """What decides which kernel is fast."""
+    """Features of a processor that decide which kernel is fast."""
 
     packs: bool  # layers can be packed in float32
     avx512: bool  # packed layers are at least as fast as `nn.Linear` in float32
@@ -71,17 +71,13 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class RowPlan:
-    """How to call a kernel so that each row of the output has the same bits for any number of rows.
+    """Sizes of calls of a kernel for which each row of the output has the same bits."""
 
-    Attributes:
-        steady: The tried numbers of rows that gave the same bits, ascending; empty if no number is usable.
-    """
-
-    steady: tuple[int, ...]
+    steady: tuple[int, ...]  # the tried numbers of rows that gave the same bits, ascending; empty if none did
 
     @property
     def is_plain(self) -> bool:
-        """Whether the kernel can be called with any number of rows after padding a few of them."""
+        """True if the kernel can be called with any number of rows after padding a few of them."""
         return bool(self.steady) and self.steady[0] <= _FEW and self.steady == _TRIED[-len(self.steady) :]
 
     def blocks(self, rows: int) -> list[int]:
@@ -124,7 +120,7 @@ def this_processor() -> Processor:
 
 
 class PackedLinear(nn.Module):
-    """A linear layer with weights packed for oneDNN: a copy, which sees no later change of the layer."""
+    """A linear layer with weights packed for oneDNN: a copy, which does not follow the layer."""
 
     def __init__(self, linear: nn.Linear, *, dtype: torch.dtype) -> None:
         super().__init__()
@@ -138,12 +134,7 @@ class PackedLinear(nn.Module):
 
 
 class SteadyLinear(nn.Linear):
-    """A view of a linear layer in which a row of the output does not depend on how many rows there are.
-
-    Args:
-        linear: The layer, whose parameters are shared.
-        kernel: What computes it.
-    """
+    """A view of a linear layer in which a row of the output does not depend on how many rows there are."""
 
     def __init__(self, linear: nn.Linear, kernel: LinearKernel) -> None:
         nn.Module.__init__(self)
@@ -169,14 +160,8 @@ def row_plan(kernel: LinearKernel, shape: Shape) -> RowPlan:
     """Find out on this processor with which numbers of rows a kernel gives the same bits.
 
     A few rows are repeated, so that their outputs must be too. The terms of each sum cancel out: what is left
-    is the rounding error, which any other order of summation changes, in bfloat16 as well.
-
-    Args:
-        kernel: The kernel.
-        shape: Of the layer.
-
-    Returns:
-        The plan that costs least, of those with tried numbers that agree.
+    is the rounding error, which any other order of summation changes, in bfloat16 as well. Of the plans with
+    tried numbers that agree, the one that costs least is returned.
     """
     linear, distinct = _cancelling(shape)
     if kernel == "packed-bfloat16":
@@ -221,17 +206,10 @@ def choose_kernel(
     precision: Precision,
     plan: Callable[[LinearKernel, Shape], RowPlan] = row_plan,
 ) -> LinearKernel:
-    """Choose the fastest kernel for a model whose layers can be called with any number of rows.
+    """Choose the fastest kernel for layers of some shapes.
 
-    Args:
-        processor: What it can do.
-        shapes: Of the layers.
-        precision: The precision that was asked for.
-        plan: Gives the plan of a kernel and a shape.
-
-    Returns:
-        The kernel. In float32 a slower one is taken where the faster one would need blocks; `reduced` takes
-        bfloat16 in any case.
+    In float32 a slower one is taken where the faster one would need blocks; `reduced` takes bfloat16 in any
+    case.
     """
     shapes = set(shapes)
     if not shapes or min(min(shape.inputs, shape.outputs) for shape in shapes) < _NARROWEST:

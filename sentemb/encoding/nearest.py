@@ -15,7 +15,7 @@ _BLOCK = 1 << 24
 
 
 class Hits(NamedTuple):
-    """What was found for a query, the best first."""
+    """Documents found for a query, the best first."""
 
     documents: Numbers  # their numbers
     scores: Single
@@ -25,7 +25,7 @@ NOTHING = Hits(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32))
 
 
 def rows_of_block(documents: int) -> int:
-    """How many queries are compared with so many documents at a time."""
+    """Return the number of queries that are compared with so many documents at a time."""
     return max(1, _BLOCK // max(documents, 1))
 
 

@@ -1,28 +1,41 @@
-"""From whatever the user calls a model to an encoder."""
+"""From whatever the user calls a model to an encoder, or several encoders over one transformer."""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from inspect import getattr_static
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 from sentence_transformers import SentenceTransformer
 
+from sentemb._compat import Transformer
+from sentemb._files import sha256_of
+from sentemb.data.lines import read_lines
 from sentemb.data.locate import VARIABLE
 from sentemb.encoding.cache import CachedEncoder
-from sentemb.encoding.encoder import Precision, TextEncoder
-from sentemb.encoding.function import FunctionEncoder
-from sentemb.encoding.sentence import SentenceEncoder
-from sentemb.encoding.words import SUFFIXES, WordVectorEncoder
+from sentemb.encoding.encoder import Precision, TextEncoder, Vectors, check_finite, unique_texts
+from sentemb.encoding.sentence import SentenceEncoder, is_plain_text_model
+from sentemb.encoding.tokens import Tokens
+from sentemb.encoding.view import Branches, fingerprint_of, view_with_states, with_modules
 from sentemb.errors import InputError
 from sentemb.modules import Poolings, load
 from sentemb.modules.kinds import check_kind
+from sentemb.modules.layer_pooling import LayerPooling
 from sentemb.modules.source import find_source
 
+logger = logging.getLogger(__name__)
+
 _SEED = re.compile(r"seed-\d+")
+_WORD_VECTORS = (".txt", ".vec", ".gz")
+_FORMAT = "write lines of `word v1 v2 ...`, as in the GloVe and word2vec text formats"
+# Runs of letters and digits, with inner apostrophes and hyphens, or single other signs: "don't",
+# "well-known", ",".
+_WORD = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
 
 
 def load_encoder(
@@ -39,21 +52,21 @@ def load_encoder(
 
     Args:
         model: Folder or hub id of a model, a `SentenceTransformer`, a function `list[str] -> array`, a file
-            of word vectors (`.txt`, `.vec`, also `.gz`), or an encoder, which is handed through.
+            of word vectors (`.txt`, `.vec`, also `.gz`), or an encoder, which is returned as it is.
         pooling: For a folder or hub id; a raw transformer without one is pooled by the mean, with a warning.
         precision: `float32` gives what `SentenceTransformer.encode` gives; `reduced` may use fewer bits
             where that is faster on this machine, and says in `describe()` whether it did.
         device: For a folder or hub id; None lets sentence-transformers choose.
-        cache_dir: Keep vectors in this folder and take them from there; None keeps nothing.
-        data_dir: Where a file of word vectors named by a relative path is looked for second; None means
+        cache_dir: Folder in which vectors are cached; None does not cache them.
+        data_dir: Second folder in which a word-vector file with a relative path is looked up; None means
             `SENTEMB_DATA`.
-        max_length: Longest input in tokens, for a folder or hub id; None keeps the model's own limit.
+        max_length: Maximum input length in tokens, for a folder or hub id; None keeps the model's own limit.
 
     Returns:
         The encoder.
 
     Raises:
-        InputError: There is no such model, it cannot be read, or an option does not fit it.
+        InputError: The model does not exist, it cannot be read, or an option does not fit it.
 
     Example:
         >>> encoder = load_encoder("static-mini")
@@ -72,7 +85,11 @@ def load_encoder(
         name = name_of(str(model)) if pooling is None else f"{name_of(str(model))}-{pooling}"
         encoder: TextEncoder = SentenceEncoder(built, name=name, precision=precision, frozen=True)
     else:
-        _refuse_options(model, pooling=pooling, max_length=max_length, device=device)
+        kind = f"the word vectors {model}" if isinstance(model, (str, Path)) else f"a {type(model).__name__}"
+        for option, value in (("pooling", pooling), ("max_length", max_length), ("device", device)):
+            if value is not None:
+                hint = f"remove {option}, or pass a model folder"
+                raise InputError(f"{option} does not apply to {kind}", hint)
         encoder = _wrap(model, precision=precision, data_dir=data_dir)
     if cache_dir is None:
         return encoder
@@ -82,13 +99,6 @@ def load_encoder(
             "remove the cache folder (--cache-dir)",
         )
     return CachedEncoder(encoder, Path(cache_dir).expanduser())
-
-
-def _refuse_options(model: Any, **options: Any) -> None:
-    kind = f"the word vectors {model}" if isinstance(model, (str, Path)) else f"a {type(model).__name__}"
-    for option, value in options.items():
-        if value is not None:
-            raise InputError(f"{option} does not apply to {kind}", f"remove {option}, or pass a model folder")
 
 
 def _wrap(model: Any, *, precision: Precision, data_dir: str | Path | None) -> TextEncoder:
@@ -109,7 +119,7 @@ def _wrap(model: Any, *, precision: Precision, data_dir: str | Path | None) -> T
 
 
 def name_of(model: str | SentenceTransformer) -> str:
-    """What records call a model."""
+    """Return the name of a model in records."""
     if isinstance(model, SentenceTransformer):
         network = getattr(model[0], "auto_model", None)
         loaded_from = model.model_card_data.base_model or getattr(network, "name_or_path", "")
@@ -119,7 +129,7 @@ def name_of(model: str | SentenceTransformer) -> str:
 
 
 def _folder_name(path: Path) -> str:
-    """The last part of a path that tells models apart."""
+    """Return the last part of a path that distinguishes models."""
     # Many a model lies in a folder called "model", or by its seed; the parent tells it from the others.
     if path.name == "model":
         return path.parent.name
@@ -127,7 +137,7 @@ def _folder_name(path: Path) -> str:
 
 
 def check_address(model: str, *, data_dir: str | Path | None = None) -> None:
-    """Refuse a name of no model, without loading one."""
+    """Raise InputError if a model does not exist, without loading it."""
     if not _is_word_vectors(Path(model)):
         check_kind(find_source(model))
     elif not (path := _word_vectors(Path(model), data_dir)).exists():
@@ -135,10 +145,272 @@ def check_address(model: str, *, data_dir: str | Path | None = None) -> None:
 
 
 def _is_word_vectors(path: Path) -> bool:
-    return path.name.lower().endswith(SUFFIXES) and not path.is_dir()
+    return path.name.lower().endswith(_WORD_VECTORS) and not path.is_dir()
 
 
 def _word_vectors(path: Path, data_dir: str | Path | None) -> Path:
     folder = data_dir or os.environ.get(VARIABLE)
     in_folder = folder and not path.exists() and not path.is_absolute()
     return Path(folder, path) if folder and in_folder else path.expanduser()
+
+
+class FunctionEncoder:
+    """Encodes with the caller's function, whose results are checked."""
+
+    def __init__(self, function: Callable[[list[str]], Any]) -> None:
+        self._function = function
+        self.name = str(getattr(function, "__qualname__", type(function).__qualname__))
+        # What a function computes cannot be seen.
+        module = getattr(function, "__module__", type(function).__module__)
+        self.fingerprint = f"function:{module}.{self.name}"
+        self._dimension: int | None = None
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector; the empty string is encoded if nothing has been encoded yet."""
+        if self._dimension is None:
+            self.encode([""])
+        assert self._dimension is not None
+        return self._dimension
+
+    def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
+        """Encode texts; see `TextEncoder.encode`. The function shows its own progress, if any."""
+        unique, positions = unique_texts(texts)
+        if not unique:
+            return np.zeros((0, self.dimension), dtype=np.float32)
+        vectors = self._checked(self._function(unique), count=len(unique))[positions]
+        check_finite(vectors, texts, name=self.name)
+        self._dimension = vectors.shape[1]
+        return vectors
+
+    def describe(self) -> dict[str, Any]:
+        """Describe how vectors are computed; see `TextEncoder.describe`."""
+        return {"encoder": "function", "backend": self.fingerprint, "precision": "unknown"}
+
+    def _checked(self, result: Any, *, count: int) -> Vectors:
+        if hasattr(result, "detach"):  # a torch tensor, perhaps on an accelerator
+            result = result.detach().float().cpu().numpy()
+        try:
+            vectors = np.asarray(result, dtype=np.float32)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"{self.name} returned a {type(result).__name__}, which is not an array of numbers: {error}",
+                "return one vector per text, all of the same length",
+            ) from error
+        if vectors.ndim != 2 or vectors.shape[0] != count or vectors.shape[1] == 0:
+            raise InputError(
+                f"{self.name} returned an array of shape {vectors.shape} for {count} texts",
+                f"return an array of shape ({count}, dimension)",
+            )
+        if self._dimension is not None and vectors.shape[1] != self._dimension:
+            raise InputError(
+                f"{self.name} returned vectors of {vectors.shape[1]} dimensions, after {self._dimension} "
+                "before",
+                "always return vectors of the same length",
+            )
+        return vectors
+
+
+class WordVectorEncoder:
+    """Word vectors from a text file (GloVe, word2vec, fastText): the mean of a text's known words.
+
+    A word that the file does not contain is tried in lower case, then skipped; a text without known words is
+    the zero vector.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.name = path.name
+        self._places, self._table = _read_word_vectors(path)
+        self.dimension = int(self._table.shape[1])
+        self._fingerprint: str | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the file."""
+        if self._fingerprint is None:
+            self._fingerprint = sha256_of(self._path)
+        return self._fingerprint
+
+    def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
+        """Encode texts; see `TextEncoder.encode`. It is too fast for a progress bar."""
+        unique, positions = unique_texts(texts)
+        vectors = np.zeros((len(unique), self.dimension), dtype=np.float32)
+        unknown = 0
+        for row, text in enumerate(unique):
+            found = (self._places.get(word, self._places.get(word.lower())) for word in _WORD.findall(text))
+            places = [place for place in found if place is not None]
+            if places:
+                vectors[row] = self._table[places].mean(axis=0)
+            else:
+                unknown += 1
+        if unknown:
+            logger.warning(
+                "%s: %d of %d texts do not contain a known word; their vectors are zero",
+                self.name,
+                unknown,
+                len(unique),
+            )
+        return vectors[positions]
+
+    def describe(self) -> dict[str, Any]:
+        """Describe how vectors are computed; see `TextEncoder.describe`."""
+        return {
+            "encoder": "word vectors",
+            "backend": "numpy",
+            "precision": "float32",
+            "words": len(self._places),
+            "pooling": "mean of known words",
+        }
+
+
+def _read_word_vectors(path: Path) -> tuple[dict[str, int], Vectors]:
+    places: dict[str, int] = {}
+    rows: list[Vectors] = []
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        fields = line.rstrip().split(" ")
+        if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
+            continue  # the header that word2vec and fastText write
+        where = f"{path}, line {number}"
+        dimension = rows[0].size if rows else len(fields) - 1
+        if dimension < 2:
+            raise InputError(f"{where}: {dimension} numbers after the word", _FORMAT)
+        # A few words of the large GloVe files contain spaces: the numbers are counted from the end.
+        word, numbers = " ".join(fields[:-dimension]), fields[-dimension:]
+        try:
+            vector = np.array(numbers, dtype=np.float32)
+        except ValueError:
+            raise InputError(f"{where}: expected {dimension} numbers after the word", _FORMAT) from None
+        if not word or not np.isfinite(vector).all():
+            raise InputError(f"{where}: the word is missing, or a number is not finite", _FORMAT)
+        if word not in places:
+            places[word] = len(rows)
+            rows.append(vector)
+    if not rows:
+        raise InputError(f"{path} does not contain word vectors", _FORMAT)
+    return places, np.stack(rows)
+
+
+def encode_together(models: Mapping[str, SentenceTransformer]) -> list[TextEncoder]:
+    """Return encoders of models that differ only in what follows their transformer.
+
+    Poolings of one checkpoint, or flows fitted with several seeds: the first encoder that gets some texts
+    encodes them for all, and the others return what it kept if they get the same texts.
+
+    Args:
+        models: The models by their names in records. Nobody trains them meanwhile.
+
+    Returns:
+        An encoder for each model, in their order.
+
+    Raises:
+        InputError: There is no model, one is not a plain text pipeline, or one has another transformer.
+
+    Example:
+        >>> poolings = {name: load("bert-mini", pooling=name) for name in ("cls", "mean")}
+        >>> [encoder.encode(["a cat sat"]).shape for encoder in encode_together(poolings)]
+        [(1, 256), (1, 256)]
+    """
+    if not models:
+        raise InputError("the list of models is empty", "pass at least one model")
+    family = _Family(models)
+    return [_Member(family, number, name, model) for number, (name, model) in enumerate(models.items())]
+
+
+class _Family:
+    """The transformer with what every model does after it, and the vectors of the last texts."""
+
+    def __init__(self, models: Mapping[str, SentenceTransformer]) -> None:
+        (first, leader), *_ = models.items()
+        expected = _transformer_fingerprint(leader)
+        for name, model in models.items():
+            if not is_plain_text_model(model) or model.truncate_dim is not None:
+                raise InputError(
+                    f"{name} is not a plain text pipeline and cannot be encoded together with others",
+                    "encode with it separately",
+                )
+            if _transformer_fingerprint(model) != expected:
+                raise InputError(
+                    f"{name} differs from {first} in its transformer, tokenizer, maximum length or prompt",
+                    "encode together only variants of the same model",
+                )
+        configs = (model[0].model.config for model in models.values())
+        all_states = any(getattr(config, "output_hidden_states", False) for config in configs)
+        transformer = view_with_states(leader[0], wanted=all_states)
+        branches = Branches([list(model)[1:] for model in models.values()])
+        joined = with_modules(leader, [transformer, branches])
+        self.encoder = SentenceEncoder(joined, name=" + ".join(models), frozen=True)
+        widths = [int(model.get_embedding_dimension() or 0) for model in models.values()]
+        self._ends = np.cumsum(widths)[:-1]
+        self._texts: list[str] = []
+        self._vectors: list[Vectors] = []
+
+    def encode(self, texts: Sequence[str], *, progress: bool) -> list[Vectors]:
+        """Return the vectors of every model, in their order."""
+        if not self._vectors or list(texts) != self._texts:
+            vectors = self.encoder.encode(texts, progress=progress)
+            self._texts, self._vectors = list(texts), np.split(vectors, self._ends, axis=1)
+        return self._vectors
+
+
+class _Member:
+    """One model of a family as a `TextEncoder`."""
+
+    def __init__(self, family: _Family, number: int, name: str, model: SentenceTransformer) -> None:
+        self._family, self._number = family, number
+        self.name = name
+        self.fingerprint = fingerprint_of(model)
+        self.dimension = int(model.get_embedding_dimension() or 0)
+
+    @property
+    def tokens(self) -> Tokens | None:
+        """The tokens of the transformer."""
+        return self._family.encoder.tokens
+
+    def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
+        """Encode texts; see `TextEncoder.encode`."""
+        return np.ascontiguousarray(self._family.encode(texts, progress=progress)[self._number])
+
+    def describe(self) -> dict[str, Any]:
+        """Describe how vectors are computed; see `TextEncoder.describe`."""
+        return self._family.encoder.describe()
+
+
+def _transformer_fingerprint(model: SentenceTransformer) -> str:
+    # Whether it returns the states of all layers depends on what comes after, and changes none of them.
+    return fingerprint_of(with_modules(model, [view_with_states(model[0], wanted=False)]))
+
+
+class LayerEncoder:
+    """The layers of a transformer, pooled without whatever its model does after the last."""
+
+    def __init__(
+        self,
+        model: str | Path | SentenceTransformer,
+        *,
+        poolings: Sequence[str] = ("cls", "mean", "max"),
+        device: str | None = None,
+        max_length: int | None = None,
+    ) -> None:
+        self.name = name_of(model if isinstance(model, SentenceTransformer) else str(model))
+        if not isinstance(model, SentenceTransformer):
+            model = load(model, pooling="mean", device=device, max_length=max_length)
+        if not isinstance(model[0], Transformer):
+            raise InputError(
+                f"{self.name} starts with {type(model[0]).__name__}, which does not have layers",
+                "pass a transformer model",
+            )
+        transformer = view_with_states(model[0])
+        self.poolings = tuple(poolings)
+        self.layers = int(transformer.model.config.num_hidden_layers) + 1
+        self.width = int(transformer.get_embedding_dimension())
+        pooling = LayerPooling(self.width, self.layers - 1, self.poolings)
+        encoder = SentenceEncoder(with_modules(model, [transformer, pooling]), name=self.name)
+        self.fingerprint, self.describe, self._encode = encoder.fingerprint, encoder.describe, encoder.encode
+
+    def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
+        """Encode texts, each unique one once, (texts, layers, poolings, width)."""
+        vectors = self._encode(texts, progress=progress)
+        return vectors.reshape(len(vectors), self.layers, len(self.poolings), self.width)

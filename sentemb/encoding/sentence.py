@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,10 @@ import sentence_transformers
 import torch
 import transformers
 from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import Progress
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.util import batch_to_device
 from torch import nn
 
 from sentemb._compat import (
@@ -25,30 +28,39 @@ from sentemb._compat import (
     input_of_route,
 )
 from sentemb._threads import one_thread, one_thread_each
-from sentemb.encoding.batching import TokenisedTexts, batches, same_length_batches, tokenise
-from sentemb.encoding.encoder import BAGS, Precision, Role, Vectors, check_finite, unique_texts
-from sentemb.encoding.fingerprint import fingerprint_of
+from sentemb.encoding.encoder import (
+    BAGS,
+    Precision,
+    Role,
+    Vectors,
+    check_finite,
+    select_prompt,
+    unique_texts,
+)
 from sentemb.encoding.linear import kernel_for, replace_linears, this_processor
-from sentemb.encoding.roles import select_prompt
+from sentemb.encoding.rows import ReadyTexts, Rows, texts_of
 from sentemb.encoding.static import encode_static, is_static_model
-from sentemb.encoding.tokens import Tokens
-from sentemb.encoding.view import Branches, inference_view
+from sentemb.encoding.tokens import Tokens, batches, from_ids, same_length_batches, tokenise
+from sentemb.encoding.view import Branches, fingerprint_of, inference_view
+from sentemb.errors import InputError
 from sentemb.modules.custom_modules import CUSTOM_MODULES
 
 # Tokens in a batch. A CPU is fastest while the activations of a layer stay in its caches; an accelerator
 # wants more.
 TOKEN_BUDGET_CPU = 4096
 TOKEN_BUDGET_ACCELERATOR = 32768
+_DROPOUT_BATCH = 64
 _PLAIN_MODULES = (Transformer, Pooling, WeightedLayerPooling, Dense, Normalize, Branches, *CUSTOM_MODULES)
 
 
 class SentenceEncoder:
     """Encodes with a SentenceTransformer, to float32 rounding as its own `encode` does.
 
-    A plain text pipeline is tokenised, sorted and batched here; any other model, and any in a distributed
+    A plain text pipeline is tokenized, sorted and batched here; any other model, and any in a distributed
     run, goes through `SentenceTransformer.encode`. On a CPU the vector of a text has the same bits whatever
-    is encoded beside it, by any number of threads. The model may be in training: its mode is left as it is,
-    and its weights are read at every call, unless it is frozen.
+    else is encoded, by any number of threads. The model may be in training: its mode is left as it is,
+    and its weights are read at every call. If it is frozen, its layers are packed and its weights are hashed
+    once.
     """
 
     def __init__(
@@ -65,7 +77,6 @@ class SentenceEncoder:
         # Encoders of the roles share the layers and the fingerprint of this one.
         self._base = self
         self._of_role: dict[Role, SentenceEncoder] = {}
-        # Nobody trains the model meanwhile: its fingerprint is taken and its layers are packed once.
         self._frozen = frozen
         self._view: SentenceTransformer | None = None
         self._fingerprint: str | None = None
@@ -93,17 +104,27 @@ class SentenceEncoder:
         return int(dimension) if dimension is not None else self.encode([""]).shape[1]
 
     @property
+    def prompt(self) -> str:
+        """The prompt before each text."""
+        return prompt_of(self.model, self.role)
+
+    @property
+    def is_plain(self) -> bool:
+        """True if texts are tokenized and batched here."""
+        return is_plain_text_model(self.model, self.role)
+
+    @property
     def tokens(self) -> Tokens | None:
-        """How many tokens of a text the model reads; None where it reads all of them."""
+        """Tokens of texts as the model reads them; None if it reads all of them."""
         module: Any = _input_module(self.model, self.role)
         tokenizer: Any = getattr(module, "tokenizer", None)
         longest = _longest(module)
         if longest is None or not hasattr(tokenizer, "num_special_tokens_to_add"):
             return None
         room = longest - int(tokenizer.num_special_tokens_to_add())
-        key = (id(tokenizer), room, prompt_of(self.model, self.role))
+        key = (id(tokenizer), room, self.prompt)
         if self._tokens is None or self._tokens[0] != key:
-            self._tokens = key, Tokens(tokenizer, room, prompt=key[2], name=self.name)
+            self._tokens = key, Tokens(tokenizer, room, prompt=self.prompt, name=self.name)
         return self._tokens[1]
 
     def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
@@ -111,17 +132,17 @@ class SentenceEncoder:
         unique, positions = unique_texts(texts)
         if not unique:
             return np.zeros((0, self.dimension), dtype=np.float32)
-        if get_world_size() == 1 and is_plain_text_model(self.model, self.role):
+        if get_world_size() == 1 and self.is_plain:
             vectors = self._encode_plain(unique, progress=progress)
         elif get_world_size() == 1 and is_static_model(self.model):
-            vectors = encode_static(self.model, unique, prompt=prompt_of(self.model, self.role))
+            vectors, _ = encode_static(self.model, unique, prompt=self.prompt)
         else:
             if self.tokens is not None:
                 self.tokens.note(unique)
             with training_flags_kept(self.model):
                 vectors = self.model.encode(
                     unique,
-                    prompt=prompt_of(self.model, self.role),
+                    prompt=self.prompt,
                     task=self.role,
                     show_progress_bar=progress,
                     convert_to_numpy=True,
@@ -132,9 +153,9 @@ class SentenceEncoder:
         return vectors
 
     def for_role(self, role: Role) -> SentenceEncoder:
-        """Return the encoder of queries or documents, which is one and the same where they do not differ."""
+        """Return the encoder of queries or documents, which is the same one where they do not differ."""
         base = self._base
-        if not has_routes(self.model) and prompt_of(self.model, role) == prompt_of(self.model, None):
+        if not _has_routes(self.model) and prompt_of(self.model, role) == prompt_of(self.model, None):
             return base
         if role not in base._of_role:
             own = SentenceEncoder(self.model, name=self.name, precision=self._precision, frozen=self._frozen)
@@ -143,15 +164,21 @@ class SentenceEncoder:
         return base._of_role[role]
 
     def describe(self) -> dict[str, Any]:
-        """Say how vectors are made; see `TextEncoder.describe`."""
-        plain = is_plain_text_model(self.model, self.role)
-        kernel = kernel_for(self.model, precision=self._precision) if plain else "stock"
+        """Describe how vectors are computed; see `TextEncoder.describe`."""
+        backend, kernel = "SentenceTransformer.encode", "stock"
+        if self.is_plain:
+            backend, kernel = "torch, token-sorted", kernel_for(self.model, precision=self._precision)
+        elif is_static_model(self.model):
+            backend = BAGS
+        dtype = next((str(weight.dtype) for weight in self.model.parameters()), "float32")
         return {
             "encoder": "sentence-transformers",
-            "backend": _backend(self.model, plain=plain),
+            "backend": backend,
             "linear_kernel": kernel,
             "linear_kernel_for": this_processor()._asdict(),
-            "precision": "bfloat16 linear layers" if kernel == "packed-bfloat16" else _dtype_of(self.model),
+            "precision": "bfloat16 linear layers"
+            if kernel == "packed-bfloat16"
+            else dtype.removeprefix("torch."),
             "precision_asked": self._precision,
             "device": str(self.model.device),
             "threads": torch.get_num_threads(),
@@ -161,7 +188,7 @@ class SentenceEncoder:
                 "query": prompt_of(self.model, "query"),
                 "document": prompt_of(self.model, "document"),
             },
-            "routes": has_routes(self.model),
+            "routes": _has_routes(self.model),
             "similarity": self.similarity,
             "versions": {
                 "sentence-transformers": sentence_transformers.__version__,
@@ -170,18 +197,43 @@ class SentenceEncoder:
             },
         }
 
-    def tokenise(self, texts: Sequence[str]) -> TokenisedTexts:
-        """Tokenise texts for a plain text pipeline, with the prompt of the role; those cut are counted."""
-        prompt = prompt_of(self.model, self.role)
+    @property
+    def by_length(self) -> bool:
+        """True if texts of one length can be prepared and computed in any batch; see `RowEncoder`."""
+        return self.is_plain or is_static_model(self.model)
+
+    def prepare(self, texts: Sequence[str]) -> ReadyTexts:
+        """Tokenize texts, and count the truncated ones; encode them if that is all there is to do."""
+        if not self.is_plain:
+            vectors, lengths = encode_static(self.model, texts, prompt=self.prompt)
+            check_finite(vectors, texts, name=self.name)
+            return ReadyTexts(texts, lengths, (), vectors=vectors)
+        prompt = self.prompt
         tokens = tokenise(self.model[0].tokenizer, [prompt + text for text in texts] if prompt else texts)
         if tokens.cut and self.tokens is not None:
             self.tokens.cut.add(texts[row] for row in tokens.cut)
-        return tokens
+        return ReadyTexts(texts, tokens.lengths, tokens.cut, tokens)
 
-    def ready_view(self) -> SentenceTransformer:
-        """The model of a plain text pipeline in eval mode, with the linear layers that are fastest here."""
+    def prepare_ids(self, ids: Sequence[Sequence[int]]) -> ReadyTexts:
+        """Check token ids; see `RowEncoder`."""
+        if not self.is_plain:
+            raise InputError(f"{self.name} does not accept token ids", "pass texts")
+        tokens = from_ids(self.model[0].tokenizer, ids, longest=self.model.max_seq_length)
+        return ReadyTexts([f"token ids {row}" for row in range(len(ids))], tokens.lengths, (), tokens)
+
+    def compute(self, rows: Rows) -> Vectors:
+        """Encode prepared texts of one length as one batch."""
+        if rows[0][0].vectors is not None:
+            found: list[Any] = [(ready.vectors, places) for ready, places in rows]
+            return np.concatenate([vectors[places] for vectors, places in found])
+        vectors = _forward(self._ready_view(), rows)
+        check_finite(vectors, texts_of(rows), name=self.name)
+        return vectors
+
+    def _ready_view(self) -> SentenceTransformer:
+        """Return the model of a plain pipeline in eval mode, with the linear layers that are fastest here."""
         if self._base is not self:
-            return self._base.ready_view()
+            return self._base._ready_view()
         if self._view is not None:
             return self._view
         view = inference_view(self.model)
@@ -192,38 +244,31 @@ class SentenceEncoder:
         return view
 
     def _encode_plain(self, texts: list[str], *, progress: bool) -> Vectors:
-        tokens, view = self.tokenise(texts), self.ready_view()
-        cut = same_length_batches if view.device.type == "cpu" else batches
-        parts = list(cut(tokens.lengths, token_budget=_token_budget(view.device)))
+        ready, view = self.prepare(texts), self._ready_view()
+        divide = same_length_batches if view.device.type == "cpu" else batches
+        parts = list(divide(ready.lengths, token_budget=_token_budget(view.device)))
 
         def encode(rows: NDArray[np.intp]) -> Vectors:
-            return encode_batch(view, [(tokens, rows)])
+            return _forward(view, [(ready, rows)])
 
         vectors: Vectors | None = None
-        with _progress_bar(len(texts), shown=progress) as advance, _mapping(view.device, len(parts)) as each:
-            for indices, output in zip(parts, each(encode, parts), strict=True):
+        bar = Progress(console=Console(stderr=True), transient=True) if progress else None
+        task = bar.add_task("encoding", total=len(texts)) if bar else None
+        with bar or nullcontext(), _mapping(view.device, len(parts)) as each:
+            for rows, output in zip(parts, each(encode, parts), strict=True):
                 if vectors is None:
                     vectors = np.empty((len(texts), output.shape[1]), dtype=np.float32)
-                vectors[indices] = output
-                advance(len(indices))
+                vectors[rows] = output
+                if bar is not None and task is not None:
+                    bar.advance(task, len(rows))
         assert vectors is not None  # there is at least one text
         return vectors
 
 
 @torch.inference_mode()
-def encode_batch(
-    view: SentenceTransformer, parts: Sequence[tuple[TokenisedTexts, NDArray[np.intp]]]
-) -> Vectors:
-    """Encode some rows of tokenised texts as one batch; if they are of several, they have one length.
-
-    Args:
-        view: What `SentenceEncoder.ready_view` gives.
-        parts: Tokenised texts, and which of them.
-
-    Returns:
-        float32 array of shape (rows, dimension).
-    """
-    made = [tokens.batch(rows) for tokens, rows in parts]
+def _forward(view: SentenceTransformer, rows: Rows) -> Vectors:
+    """Run prepared texts through a view as one batch, (rows, dimension)."""
+    made = [ready.content.batch(places) for ready, places in rows]
     features: dict[str, Any] = {
         key: torch.cat([batch[key] for batch in made]).to(view.device) for key in made[0]
     }
@@ -232,15 +277,30 @@ def encode_batch(
     return vectors
 
 
+def encode_with_dropout(model: SentenceTransformer, texts: Sequence[str], *, seed: int) -> Vectors:
+    """Encode every text as in training, with dropout; model and random state are left as they are."""
+    parts: list[Vectors] = []
+    with training_flags_kept(model), torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(seed)
+        model.train()
+        for first in range(0, len(texts), _DROPOUT_BATCH):
+            some = list(texts[first : first + _DROPOUT_BATCH])
+            features = model.preprocess(some, prompt=prompt_of(model, None) or None)
+            output = model(batch_to_device(features, model.device))["sentence_embedding"]
+            parts.append(output.float().cpu().numpy())
+    vectors = np.concatenate(parts)
+    check_finite(vectors, texts, name="the encoder with dropout")
+    return vectors
+
+
 def is_plain_text_model(model: SentenceTransformer, role: Role | None = None) -> bool:
-    """Whether a model is a text transformer with ordinary modules after it, fed by a fast tokenizer."""
+    """Return whether a model is a text transformer and ordinary modules, fed by a fast tokenizer."""
     modules = list(model)
     if not modules or any(type(module) not in _PLAIN_MODULES for module in modules):
         return False
     transformer = modules[0]
     if type(transformer) is not Transformer or any(map(_has_own_forward, model.modules())):
         return False
-    prompt = prompt_of(model, role)
     return (
         transformer.backend == "torch"
         and transformer.transformer_task == "feature-extraction"
@@ -253,19 +313,8 @@ def is_plain_text_model(model: SentenceTransformer, role: Role | None = None) ->
         # Batches are padded on the right, those of one length on a CPU not at all.
         and (transformer.tokenizer.padding_side == "right" or model.device.type == "cpu")
         # Leaving the prompt's tokens out of the pooling is upstream's business.
-        and (not prompt or all(getattr(module, "include_prompt", True) for module in modules))
+        and (not prompt_of(model, role) or all(getattr(module, "include_prompt", True) for module in modules))
     )
-
-
-@contextmanager
-def training_flags_kept(model: nn.Module) -> Iterator[None]:
-    """Leave every module in its mode, whatever encoding switches off or on."""
-    modes = [(module, module.training) for module in model.modules()]
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
 
 
 def _has_own_forward(module: nn.Module) -> bool:
@@ -274,37 +323,37 @@ def _has_own_forward(module: nn.Module) -> bool:
     return "forward" in vars(module) or module._compiled_call_impl is not None
 
 
-def _backend(model: SentenceTransformer, *, plain: bool) -> str:
-    if plain:
-        return "torch, token-sorted"
-    return BAGS if is_static_model(model) else "SentenceTransformer.encode"
-
-
-def _dtype_of(model: nn.Module) -> str:
-    parameter = next(model.parameters(), None)
-    return "float32" if parameter is None else str(parameter.dtype).removeprefix("torch.")
-
-
-def _longest(module: nn.Module) -> int | None:
-    """The longest input in tokens; None without a limit, where upstream has infinity or 10 to the 30."""
-    longest: Any = getattr(module, "max_seq_length", None)
-    return None if longest is None or longest > 2**31 else int(longest)
-
-
-def _input_module(model: SentenceTransformer, role: Role | None) -> nn.Module:
-    """The module that tokenizes texts of a role."""
-    first: nn.Module = model[0]
-    return input_of_route(first, role) if isinstance(first, Router) else first
-
-
-def has_routes(model: SentenceTransformer) -> bool:
-    """Whether a model may have a network of its own for queries and for documents."""
-    return any(isinstance(module, Router) for module in model)
+@contextmanager
+def training_flags_kept(model: nn.Module) -> Iterator[None]:
+    """Restore the mode of every module in the end."""
+    modes = [(module, module.training) for module in model.modules()]
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
 
 
 def prompt_of(model: SentenceTransformer, role: Role | None) -> str:
     """Return the prompt that stands before each text of a role."""
     return select_prompt(model.prompts, model.default_prompt_name, role)
+
+
+def _input_module(model: SentenceTransformer, role: Role | None) -> nn.Module:
+    """Return the module that tokenizes texts of a role."""
+    first: nn.Module = model[0]
+    return input_of_route(first, role) if isinstance(first, Router) else first
+
+
+def _longest(module: nn.Module) -> int | None:
+    """Return the maximum input in tokens; None without a limit, where upstream has infinity or 1e30."""
+    longest: Any = getattr(module, "max_seq_length", None)
+    return None if longest is None or longest > 2**31 else int(longest)
+
+
+def _has_routes(model: SentenceTransformer) -> bool:
+    """Return whether a model may have separate networks for queries and documents."""
+    return any(isinstance(module, Router) for module in model)
 
 
 def _token_budget(device: torch.device) -> int:
@@ -313,7 +362,7 @@ def _token_budget(device: torch.device) -> int:
 
 @contextmanager
 def _mapping(device: torch.device, batches: int) -> Iterator[Callable[..., Iterable[Vectors]]]:
-    """`map`, on a CPU with one thread for each batch: bits depend on how an operation is divided."""
+    """Yield `map`, on a CPU with one thread for each batch: bits depend on how an operation is divided."""
     # Autocast would not reach other threads.
     if device.type != "cpu" or torch.is_autocast_enabled("cpu"):
         yield map
@@ -323,16 +372,3 @@ def _mapping(device: torch.device, batches: int) -> Iterator[Callable[..., Itera
     else:
         with one_thread_each() as workers:
             yield workers.map
-
-
-@contextmanager
-def _progress_bar(total: int, *, shown: bool) -> Iterator[Any]:
-    if not shown:
-        yield lambda count: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("encoding", total=total)
-        yield lambda count: bar.advance(task, count)

@@ -1,89 +1,72 @@
-"""The vectors of a corpus in a folder of Arrow files, with the ids, texts and metadata that they belong to.
+"""The vectors of a corpus of any size in a folder of Arrow files, encoded by any number of processes.
 
 vectors/
 ├─ shards.json          the model, the settings, and every shard with its checksum; written last
 ├─ shard-….arrow        named by a digest of its rows and of what their vectors depend on
-└─ set-aside.jsonl      rows that have no vector, if any, each with its place and the reason
+└─ set-aside.jsonl      rows without a vector, if any, each with its location and the reason
+
+A finished shard is its own checkpoint: a run encodes the shards that are missing.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import json
+import logging
+import secrets
+import shutil
+import socket
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 
-from sentemb._files import new_file, read_json, sha256_of, write_json
+from sentemb._files import held, new_file, read_json, sha256_of, write_json, write_text
 from sentemb._machine import describe_processor
-from sentemb._uris import local_path
+from sentemb._uris import local_path, refuse_uri
 from sentemb.data.documents import IDS_HINT
-from sentemb.encoding.encoder import Role, TextEncoder, Vectors
-from sentemb.encoding.roles import for_role
+from sentemb.encoding.encoder import EncoderSpec, Role, TextEncoder, Vectors, for_role
 from sentemb.errors import InputError
+
+if TYPE_CHECKING:
+    from sentemb.encoding.workers import Pool
+
+logger = logging.getLogger(__name__)
 
 MANIFEST, BEGUN, SET_ASIDE, SHARDS = "shards.json", "begun.json", "set-aside.jsonl", "shard-*.arrow"
 DType = Literal["float32", "float16"]
-"""How vectors are stored."""
+"""Number format of stored vectors."""
+SHARD_SIZE = 16_384
+"""Rows of a shard: some seconds of a transformer, less than one of a static encoder."""
 _FORMAT = 1
+_LOCK = ".lock"
+_RUN = "run"  # in the notes of what has begun: an id of the run
 _REFUSED, _PROCESSOR = b"refused", b"processor"
-_AT_ONCE = 8192  # rows
+_ROWS_AT_ONCE = 8192
 _COLUMNS = ["id", "id_is_integer", "text", "metadata", "vector"]
 _FLOATS = {"float32": pa.float32(), "float16": pa.float16()}
 
 
 class Row(NamedTuple):
-    """What is encoded.
-
-    Attributes:
-        id: The user's name for it.
-        text: The text.
-        metadata: What else is known of it; what JSON can hold.
-        location: Where it was read, for messages.
-    """
+    """A text to encode; its location is where it was read, for messages."""
 
     id: str | int
     text: str
-    metadata: Mapping[str, Any]
+    metadata: Mapping[str, Any]  # JSON values only
     location: str
 
 
-class _Identified(Protocol):
-    @property
-    def id(self) -> Any: ...
-    @property
-    def location(self) -> Any: ...
-
-
-Item = TypeVar("Item", bound=_Identified)
-
-
-def refuse_repeated_ids(items: Iterable[Item]) -> Iterator[Item]:
-    """Yield rows or documents, in any number, as long as no two of them have one id."""
-    with contextlib.closing(sqlite3.connect("")) as seen:  # on disk where it is large, and gone at the end
-        seen.execute("CREATE TABLE ids (id TEXT PRIMARY KEY) WITHOUT ROWID")
-        for item in items:
-            # The integer 1 and the string "1" differ.
-            if not seen.execute("INSERT OR IGNORE INTO ids VALUES (?)", (repr(item.id),)).rowcount:
-                raise InputError(f"{item.location}: the id {item.id!r} occurs twice", IDS_HINT)
-            yield item
-
-
 class Refused(NamedTuple):
-    """A row without a vector.
-
-    Attributes:
-        location: Where it was read.
-        id: Its id.
-        reason: Why it has none.
-    """
+    """A row without a vector, and the reason."""
 
     location: str
     id: str | int
@@ -91,13 +74,7 @@ class Refused(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """What a shard that is there tells of itself.
-
-    Attributes:
-        rows: How many rows have a vector.
-        refused: The rows that have none.
-        processor: What computed the vectors, as `sentemb doctor` calls it.
-    """
+    """An existing shard: its number of vectors, its refused rows, and what computed it."""
 
     rows: int
     refused: list[Refused]
@@ -105,14 +82,7 @@ class Finished(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Some rows of a folder.
-
-    Attributes:
-        ids: Their ids.
-        texts: Their texts.
-        metadata: What else is known of each.
-        vectors: float32, of shape (rows, dimension).
-    """
+    """Some rows of a folder; their vectors are float32, of shape (rows, dimension)."""
 
     ids: list[str | int]
     texts: list[str]
@@ -120,31 +90,28 @@ class Batch(NamedTuple):
     vectors: Vectors
 
 
+class Encoded(NamedTuple):
+    """A finished folder, and how many rows were refused, and encoded by this run."""
+
+    folder: ShardFolder
+    refused: int
+    encoded: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What the bytes of a shard depend on besides its rows.
-
-    Args:
-        name: The encoder's name.
-        fingerprint: The encoder's fingerprint.
-        dimension: Length of a vector.
-        dtype: How vectors are stored.
-        shard_size: Rows of the source in a shard.
-        model: What `load_encoder` loads the encoder by: `model` and its options.
-        role: What the texts are in a search; None in folders of earlier versions, which did not use prompts
-            and routes of a role.
-    """
+    """Everything that the bytes of a shard depend on besides its rows."""
 
     name: str
-    fingerprint: str
+    fingerprint: str  # of the encoder
     dimension: int
     dtype: DType
     shard_size: int
-    model: Mapping[str, Any]
-    role: Role | None = None
+    model: Mapping[str, Any]  # an `EncoderSpec`
+    role: Role | None = None  # None if prompts and routes were not used
 
     def file_name(self, rows: Sequence[Row]) -> str:
-        """What the shard of some rows is called: other rows or settings give it another name."""
+        """Return the name of the shard of some rows: other rows or settings have another name."""
         digest = blake2b(f"{_FORMAT} {self.fingerprint} {self.dtype}".encode(), digest_size=16)
         for row in rows:
             for part in (row.id, row.text, row.metadata):
@@ -160,10 +127,14 @@ class ShardFolder:
         path: The folder.
 
     Attributes:
+        settings: What its vectors depend on.
+        source: Name of the corpus.
         processors: What computed the vectors; those of several kinds of processors agree to about 1e-5.
+        files: The shards, in the order of their rows.
+        rows: Number of rows of each shard.
 
     Raises:
-        InputError: There is no such folder, it is not finished, or its manifest is damaged.
+        InputError: The folder does not exist, it is not finished, or its manifest is damaged.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -171,38 +142,37 @@ class ShardFolder:
         manifest = self.path / MANIFEST
         if not manifest.is_file():
             begun = (self.path / BEGUN).is_file()
-            hint = (
-                "run the same `sentemb encode` command again to finish it"
-                if begun
-                else "create it with `sentemb encode`"
+            hint = "run the same `sentemb encode` command again to finish it" if begun else None
+            raise InputError(
+                f"{self.path} does not contain finished vectors: {MANIFEST} is missing",
+                hint or "create it with `sentemb encode`",
             )
-            raise InputError(f"{self.path} does not contain finished vectors: {MANIFEST} is missing", hint)
         values = read_json(manifest)
         try:
             if values["format"] != _FORMAT:
                 raise InputError(f"{manifest} has the format {values['format']}", "update sentemb to read it")
             self.settings = Settings(**values["settings"])
-            self.set_aside = int(values["set_aside"])
             self.source = str(values["source"])
-            self.processors = [str(one) for one in values.get("processors", [])]
-            self._shards = [
-                (str(one["file"]), int(one["rows"]), str(one["sha256"])) for one in values["shards"]
-            ]
-            model = self.settings.model
+            self.processors = [str(name) for name in values.get("processors", [])]
+            shards = values["shards"]
+            self.files = [self.path / str(shard["file"]) for shard in shards]
+            self.rows = [int(shard["rows"]) for shard in shards]
+            self._checksums = [str(shard["sha256"]) for shard in shards]
             sound = (
                 isinstance(self.settings.dimension, int)
                 and self.settings.dtype in _FLOATS
                 and self.settings.role in (None, *get_args(Role))
-                and isinstance(model["model"], str)
-                and isinstance(model.get("max_length"), int | None)
+                and isinstance(self.settings.model["model"], str)
+                and isinstance(self.settings.model.get("max_length"), int | None)
+                and all(file.parent == self.path for file in self.files)
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"{manifest} is damaged: {error!r}", "run `sentemb encode` again") from None
-        if not sound or any(Path(file).name != file for file, _, _ in self._shards):
+        if not sound:
             raise InputError(f"{manifest} is damaged", "run `sentemb encode` again")
 
     def __len__(self) -> int:
-        return sum(rows for _, rows, _ in self._shards)
+        return sum(self.rows)
 
     @property
     def dimension(self) -> int:
@@ -210,19 +180,9 @@ class ShardFolder:
         return self.settings.dimension
 
     @property
-    def files(self) -> list[Path]:
-        """The shards, in the order of their rows."""
-        return [self.path / file for file, _, _ in self._shards]
-
-    @property
-    def rows(self) -> list[int]:
-        """How many rows each shard has."""
-        return [rows for _, rows, _ in self._shards]
-
-    @property
     def content(self) -> str:
         """A digest of all rows and of what their vectors depend on."""
-        names = " ".join(file for file, _, _ in self._shards)
+        names = " ".join(file.name for file in self.files)
         return blake2b(names.encode(), digest_size=16).hexdigest()
 
     def verify(self) -> None:
@@ -231,22 +191,14 @@ class ShardFolder:
         Raises:
             InputError: One is missing or was changed.
         """
-        for file, _, checksum in self._shards:
-            path = self.path / file
+        for path, checksum in zip(self.files, self._checksums, strict=True):
             if not path.is_file() or sha256_of(path) != checksum:
                 raise InputError(
                     f"{path} is missing or does not match its checksum", "run `sentemb encode` again"
                 )
 
     def check_encoder(self, encoder: TextEncoder) -> None:
-        """Refuse vectors that are not those which an encoder gives documents.
-
-        Args:
-            encoder: The encoder, without a role.
-
-        Raises:
-            InputError: Another encoder made them, or they are not those of documents.
-        """
+        """Raise InputError if the vectors are not those that an encoder, without a role, gives documents."""
         made, documents = self.settings.fingerprint, for_role(encoder, "document").fingerprint
         again = "encode the documents with `sentemb encode --role document`"
         if self.settings.role == "query":
@@ -263,43 +215,297 @@ class ShardFolder:
             "pass the encoder of the vectors, with the same pooling and maximum length",
         )
 
-    def batches(self, size: int = _AT_ONCE, *, shard: int | None = None) -> Iterator[Batch]:
-        """Read the rows in their order; memory holds no more than one batch.
-
-        Args:
-            size: Rows of a batch at most.
-            shard: Read only the one at this place among `files`.
-
-        Yields:
-            The batches.
+    def batches(self, size: int = _ROWS_AT_ONCE) -> Iterator[Batch]:
+        """Yield the rows in their order, at most `size` at a time; memory holds one batch.
 
         Raises:
             InputError: A shard is missing or damaged.
         """
-        chosen = self._shards if shard is None else self._shards[shard : shard + 1]
-        for file, rows, _ in chosen:
-            table = _read(self.path / file, rows, self.settings)
-            for batch in table.to_batches(max_chunksize=size):
-                yield _batch(batch, self.dimension)
+        for path, rows in zip(self.files, self.rows, strict=True):
+            for batch in _read(path, rows, self.settings).to_batches(max_chunksize=size):
+                ids = zip(batch["id"].to_pylist(), batch["id_is_integer"].to_pylist(), strict=True)
+                vectors = batch["vector"].flatten().to_numpy(zero_copy_only=False)
+                yield Batch(
+                    [int(name) if is_integer else name for name, is_integer in ids],
+                    batch["text"].to_pylist(),
+                    [json.loads(fields) for fields in batch["metadata"].to_pylist()],
+                    vectors.reshape(-1, self.dimension).astype(np.float32, copy=True),
+                )
+
+
+def _read(path: Path, rows: int, settings: Settings) -> pa.Table:
+    try:
+        with pa.memory_map(str(path)) as source:
+            table = pa.ipc.open_file(source).read_all()
+        vectors = pa.list_(_FLOATS[settings.dtype], settings.dimension)
+        is_known = table.schema.names == _COLUMNS and table.schema.field("vector").type == vectors
+        if table.num_rows != rows or not is_known:
+            raise ValueError(f"{table.num_rows} rows")
+        table.validate(full=True)
+    except FileNotFoundError:
+        raise InputError(f"{path} is missing", "run the same `sentemb encode` command again") from None
+    except (OSError, pa.ArrowInvalid, KeyError, ValueError) as error:
+        raise InputError(f"{path} is damaged: {error}", "remove it, and run `sentemb encode` again") from None
+    return table
 
 
 def is_shard_folder(path: str | Path) -> bool:
-    """Whether `sentemb encode` made a folder, or began to."""
+    """Return whether `sentemb encode` made a folder, or began to."""
     return any((local_path(path) / name).is_file() for name in (MANIFEST, BEGUN))
+
+
+def refuse_repeated_ids(items: Iterable[Any]) -> Iterator[Any]:
+    """Yield any number of rows or documents; raise InputError if two of them have one id."""
+    with contextlib.closing(sqlite3.connect("")) as seen:  # on disk where it is large, and gone at the end
+        seen.execute("CREATE TABLE ids (id TEXT PRIMARY KEY) WITHOUT ROWID")
+        for item in items:
+            # The integer 1 and the string "1" differ.
+            if not seen.execute("INSERT OR IGNORE INTO ids VALUES (?)", (repr(item.id),)).rowcount:
+                raise InputError(f"{item.location}: the id {item.id!r} occurs twice", IDS_HINT)
+            yield item
+
+
+def encode_shards(
+    rows: Iterable[Row],
+    output: str | Path,
+    model: Mapping[str, Any],
+    *,
+    source: str,
+    pool: Pool | None = None,
+    role: Role = "document",
+    dtype: DType = "float32",
+    shard_size: int = SHARD_SIZE,
+    progress: Callable[[int], None] = lambda done: None,
+    say: Callable[[str], None] = logger.warning,
+) -> Encoded:
+    """Encode rows into a folder of shards: a new one, or that of an interrupted run of the same settings.
+
+    A finished shard is not encoded again, regardless of when a run was killed. Its bytes depend on rows,
+    model and type alone, not on the number of processes. Memory holds a few shards. Rows without a vector,
+    which are blank or cannot be encoded, are listed in `set-aside.jsonl`.
+
+    Args:
+        rows: The rows, any number of them.
+        output: The folder.
+        model: Arguments of `load_encoder`.
+        source: Name of the corpus, for the manifest.
+        pool: What starts workers, such as `local_pool`; None encodes in this process.
+        role: Role of the texts in a search, which decides their prompt and route.
+        dtype: Number format of the stored vectors.
+        shard_size: Rows of a shard.
+        progress: Called with the number of rows that are done.
+        say: Called with a message about retries and different processors.
+
+    Raises:
+        InputError: The folder contains something else, the model cannot be loaded, two rows have one id, no
+            row can be encoded, or a worker died three times on one shard.
+    """
+    folder = Path(output)
+    _check_output(folder)
+    writer = _writer(model, role, folder, dtype=dtype, shard_size=shard_size)
+    made = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with held(folder / _LOCK, f"another process is encoding into {folder}", "wait until it has finished"):
+            run = _begin(folder, writer.settings)
+            make = functools.partial(_load, _absolute(model), folder.resolve(), writer.settings, run)
+            with contextlib.ExitStack() as stack:
+                work: Any = functools.partial(map, writer)
+                if pool is not None:
+                    work = stack.enter_context(pool(make, say=say)).run
+                return _encode(rows, writer, work, source, progress, say)
+    except BaseException:
+        if made and not any(folder.glob(SHARDS)):
+            shutil.rmtree(folder)
+        raise
+
+
+def _encode(
+    rows: Iterable[Row],
+    writer: _ShardWriter,
+    work: Callable[[Iterator[list[Row]]], Iterator[tuple[str, Finished, bool]]],
+    source: str,
+    progress: Callable[[int], None],
+    say: Callable[[str], None],
+) -> Encoded:
+    folder, settings = writer.folder, writer.settings
+    waiting = refuse_repeated_ids(rows)
+    pieces = iter(lambda: list(itertools.islice(waiting, settings.shard_size)), [])
+    shards: list[tuple[str, int]] = []
+    refused: list[Refused] = []
+    processors: set[str] = set()
+    seen = encoded = 0
+    for file, shard, is_new in work(pieces):
+        shards.append((file, shard.rows))
+        refused += shard.refused
+        processors.add(shard.processor)
+        encoded += shard.rows if is_new else 0
+        seen += shard.rows + len(shard.refused)
+        progress(seen)
+    empty = seen == len(refused)
+    for path in set(folder.glob(SHARDS)) - ({folder / file for file, _ in shards} if not empty else set()):
+        path.unlink()  # of rows that do not exist any more
+    if empty:
+        first = f"; {refused[0].location}: {refused[0].reason}" if refused else ""
+        raise InputError(
+            f"{source} does not contain a row that can be encoded{first}", "pass at least one text"
+        )
+    if refused:
+        aside = [json.dumps(row._asdict(), ensure_ascii=False) + "\n" for row in refused]
+        write_text(folder / SET_ASIDE, "".join(aside))
+    if len(processors) > 1:
+        say(
+            f"the vectors were computed on different processors ({'; '.join(sorted(processors))}): "
+            "they agree to about 1e-5, so another run may not give identical files"
+        )
+    write_manifest(
+        folder, settings, shards, set_aside=len(refused), source=source, processors=sorted(processors)
+    )
+    for name in (BEGUN, _LOCK):
+        (folder / name).unlink()
+    return Encoded(ShardFolder(folder), len(refused), encoded)
+
+
+@dataclass(frozen=True)
+class _ShardWriter:
+    """Encodes the rows of a shard and writes it, unless it exists."""
+
+    encoder: TextEncoder
+    folder: Path
+    settings: Settings
+
+    def __call__(self, rows: list[Row]) -> tuple[str, Finished, bool]:
+        file = self.settings.file_name(rows)
+        if (existing := finished(self.folder / file)) is not None:
+            return file, existing, False
+        refused = {number: reason for number, row in enumerate(rows) if (reason := _reason_against(row))}
+        good = [number for number in range(len(rows)) if number not in refused]
+        vectors = self._encode(rows, good, refused)
+        kept = [rows[number] for number in good if number not in refused]
+        aside = [
+            Refused(rows[number].location, rows[number].id, refused[number]) for number in sorted(refused)
+        ]
+        write_shard(self.folder / file, kept, vectors, aside, self.settings)
+        return file, Finished(len(kept), aside, describe_processor()), True
+
+    def _encode(self, rows: list[Row], numbers: list[int], refused: dict[int, str]) -> Any:
+        """Return the vectors as they are stored; rows that cannot be encoded are found by bisection."""
+        if not numbers:
+            return np.empty((0, self.settings.dimension), dtype=self.settings.dtype)
+        try:
+            vectors = self.encoder.encode([rows[number].text for number in numbers])
+        except InputError as error:
+            if len(numbers) == 1:
+                refused[numbers[0]] = error.message
+                return self._encode(rows, [], refused)
+            half = len(numbers) // 2
+            return np.concatenate(
+                [self._encode(rows, some, refused) for some in (numbers[:half], numbers[half:])]
+            )
+        with np.errstate(over="ignore"):
+            stored = np.ascontiguousarray(vectors, dtype=self.settings.dtype)
+        fits = np.isfinite(stored).all(axis=1)
+        for place in np.flatnonzero(~fits).tolist():
+            refused[numbers[place]] = f"its vector exceeds the range of {self.settings.dtype}"
+        return stored[fits]
+
+
+def _reason_against(row: Row) -> str | None:
+    """Return why a row is not encoded, or None if it is."""
+    if not isinstance(row.text, str):
+        return f"the text is a {type(row.text).__name__}, not a string"
+    if not row.text.strip():
+        return "the text is blank"
+    if any("\ud800" <= letter <= "\udfff" for letter in row.text):
+        return "the text contains an unpaired surrogate, which is not a valid character"
+    return None
+
+
+def _writer(model: Mapping[str, Any], role: Role, folder: Path, **options: Any) -> _ShardWriter:
+    from sentemb.encoding.resolve import load_encoder  # not before a model is needed
+
+    encoder = for_role(load_encoder(**model), role)
+    settings = Settings(
+        name=encoder.name,
+        fingerprint=encoder.fingerprint,
+        dimension=encoder.dimension,
+        model=asdict(EncoderSpec.of(model).seen_from(folder)),
+        role=role,
+        **options,
+    )
+    return _ShardWriter(encoder, folder, settings)
+
+
+def _load(model: dict[str, Any], folder: Path, settings: Settings, run: str, threads: int) -> _ShardWriter:
+    """Return what a worker does with a shard."""
+    import torch
+
+    # Shards of another folder than that of the command would be missing there.
+    try:
+        is_seen = bool(json.loads((folder / BEGUN).read_bytes())[_RUN] == run)
+        tempfile.TemporaryFile(dir=folder).close()
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        is_seen = False
+    if not is_seen:
+        raise InputError(
+            f"a worker on {socket.gethostname()} cannot find {folder}, or cannot write to it",
+            "choose an output on a shared file system that has the same path on all machines",
+        )
+    torch.set_num_threads(threads)
+    assert settings.role is not None  # this run has one
+    writer = _writer(model, settings.role, folder, dtype=settings.dtype, shard_size=settings.shard_size)
+    if writer.settings.fingerprint != settings.fingerprint:
+        raise InputError(
+            f"a worker loaded a different model as {settings.name}",
+            "copy the same model to all machines, and encode again",
+        )
+    return writer
+
+
+def _absolute(model: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments of `load_encoder` for a process with another working folder."""
+    folders = {name: model.get(name) for name in ("cache_dir", "data_dir")}
+    found = {name: str(Path(folder).expanduser().resolve()) for name, folder in folders.items() if folder}
+    return {**model, "model": EncoderSpec.of(model).located().model, **found}
+
+
+def _check_output(folder: Path) -> None:
+    """Raise InputError if shards cannot be written to a folder."""
+    refuse_uri(folder)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file", "choose another output folder")
+    if (folder / MANIFEST).exists():
+        raise InputError(f"{folder} already contains finished vectors", "choose another output, or remove it")
+    if (
+        folder.exists()
+        and not (folder / BEGUN).exists()
+        and any(path.name != _LOCK for path in folder.iterdir())
+    ):
+        raise InputError(
+            f"{folder} is not empty and not an output folder of `sentemb encode`",
+            "choose another output folder",
+        )
+
+
+def _begin(folder: Path, settings: Settings) -> str:
+    """Note the settings, or refuse to resume with others; return a unique id of the run."""
+    now = json.loads(json.dumps(asdict(settings)))
+    if (folder / BEGUN).exists():
+        before = read_json(folder / BEGUN)
+        if differing := [name for name, value in now.items() if before.get(name) != value]:
+            raise InputError(
+                f"{folder} contains an interrupted run with a different {', '.join(differing)}",
+                "use the same settings to resume it, or choose another output",
+            )
+    run = secrets.token_hex(8)
+    write_json(folder / BEGUN, now | {_RUN: run})
+    return run
 
 
 def write_shard(
     path: Path, rows: Sequence[Row], vectors: Any, refused: Sequence[Refused], settings: Settings
 ) -> None:
-    """Write a shard; the file appears whole.
-
-    Args:
-        path: The file.
-        rows: The rows that have a vector.
-        vectors: Theirs, (rows, dimension), of the type that is stored.
-        refused: The rows that have none.
-        settings: Of the folder.
-    """
+    """Write a shard atomically: rows with their vectors (rows, dimension), and the rows without one."""
     table = pa.table(
         {
             "id": pa.array([str(row.id) for row in rows], pa.string()),
@@ -316,6 +522,17 @@ def write_shard(
         writer.write_table(table.replace_schema_metadata(schema.metadata))
 
 
+def finished(path: Path) -> Finished | None:
+    """Read what a shard says; None if it does not exist, or is damaged."""
+    try:
+        with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
+            metadata = file.schema.metadata
+            refused = [Refused(*values) for values in json.loads(metadata[_REFUSED])]
+            return Finished(file.read_all().num_rows, refused, metadata[_PROCESSOR].decode())
+    except (OSError, pa.ArrowInvalid, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
 def write_manifest(
     folder: Path,
     settings: Settings,
@@ -325,7 +542,7 @@ def write_manifest(
     source: str,
     processors: Sequence[str],
 ) -> None:
-    """Finish a folder, with the names and rows of its shards and the processors that made them."""
+    """Finish a folder, with the names and rows of its shards and the processors that computed them."""
     listed = [{"file": file, "rows": rows, "sha256": sha256_of(folder / file)} for file, rows in shards]
     values = {
         "format": _FORMAT,
@@ -335,41 +552,3 @@ def write_manifest(
         "processors": list(processors),
     }
     write_json(folder / MANIFEST, {**values, "shards": listed})
-
-
-def finished(path: Path) -> Finished | None:
-    """Read what a shard tells of itself; None where it is not there, or damaged."""
-    try:
-        with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
-            metadata = file.schema.metadata
-            refused = [Refused(*one) for one in json.loads(metadata[_REFUSED])]
-            return Finished(file.read_all().num_rows, refused, metadata[_PROCESSOR].decode())
-    except (OSError, pa.ArrowInvalid, ValueError, KeyError, TypeError, RecursionError):
-        return None
-
-
-def _read(path: Path, rows: int, settings: Settings) -> pa.Table:
-    try:
-        with pa.memory_map(str(path)) as source:
-            table = pa.ipc.open_file(source).read_all()
-        wanted = pa.list_(_FLOATS[settings.dtype], settings.dimension)
-        known = table.schema.names == _COLUMNS and table.schema.field("vector").type == wanted
-        if table.num_rows != rows or not known:
-            raise ValueError(f"{table.num_rows} rows")
-        table.validate(full=True)
-    except FileNotFoundError:
-        raise InputError(f"{path} is missing", "run the same `sentemb encode` command again") from None
-    except (OSError, pa.ArrowInvalid, KeyError, ValueError) as error:
-        raise InputError(f"{path} is damaged: {error}", "remove it, and run `sentemb encode` again") from None
-    return table
-
-
-def _batch(batch: pa.RecordBatch, dimension: int) -> Batch:
-    ids = zip(batch["id"].to_pylist(), batch["id_is_integer"].to_pylist(), strict=True)
-    vectors = batch["vector"].flatten().to_numpy(zero_copy_only=False).reshape(-1, dimension)
-    return Batch(
-        [int(name) if whole else name for name, whole in ids],
-        batch["text"].to_pylist(),
-        [json.loads(one) for one in batch["metadata"].to_pylist()],
-        vectors.astype(np.float32, copy=True),
-    )

@@ -1,30 +1,208 @@
-"""How much of a text a model reads: its tokens, where they lie and how many there is room for."""
+"""Texts as the tokens of a model: tokenized once, batched by length, counted and located."""
 
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sentemb.encoding.truncation import TruncatedTexts
+from sentemb.errors import InputError
 
-# Longer texts are tokenised in parts: a tokenizer takes some hundred bytes for each token.
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedTokenizerBase
+
+# A tokenizer call costs a fixed amount, and its Python lists take about 100 bytes per token.
+_TEXTS_PER_CALL = 4096
+# Of a long text so many characters are tokenized first for each token that the model reads, and more if they
+# have too few tokens. Where a text ends changes its last tokens only: those of its last word, as a rule.
+_CHARACTERS_PER_TOKEN = 16
+_WIDER = 8
+_MARGIN = 64
+_BLANK = re.compile(r"\s")
+_MOST_TEXTS = 512  # in a batch
+_SEQUENCE_KEYS = ("input_ids", "token_type_ids")
+# Longer texts are counted in parts: a tokenizer takes some hundred bytes for each token.
 _PART = 100_000
-_TEXTS_PER_CALL = 1024
-_CHARACTERS_PER_CALL = 1_000_000
+_TEXTS_PER_COUNT = 64
+
+
+@dataclass(frozen=True)
+class TokenisedTexts:
+    """Texts as token ids, without padding."""
+
+    columns: dict[str, NDArray[np.int32]]  # `input_ids` and perhaps `token_type_ids`, all texts joined
+    starts: NDArray[np.int64]  # where each text begins, and where the last one ends
+    padding: dict[str, int]  # the id of padding, by column
+    cut: list[int]  # which texts were truncated
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Number of tokens of each text, special tokens included."""
+        return np.diff(self.starts)
+
+    def batch(self, indices: NDArray[np.intp]) -> dict[str, torch.Tensor]:
+        """Return some texts as a padded batch."""
+        import torch
+
+        lengths = self.lengths[indices]
+        width = max(1, int(lengths.max()))
+        offsets = np.arange(width)[None, :]
+        real = offsets < lengths[:, None]  # (batch, width)
+        where = np.where(real, self.starts[indices][:, None] + offsets, 0)
+        features = {
+            key: torch.from_numpy(np.where(real, column[where], self.padding[key]).astype(np.int64))
+            for key, column in self.columns.items()
+        }
+        features["attention_mask"] = torch.from_numpy(real.astype(np.int64))
+        return features
+
+
+def tokenise(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Any]) -> TokenisedTexts:
+    """Tokenize texts or pairs in a few large calls, truncated to the tokenizer's own limit."""
+    rows: dict[str, list[list[int]]] = {
+        key: [] for key in _SEQUENCE_KEYS if key in tokenizer.model_input_names
+    }
+    pieces: dict[str, list[NDArray[np.int32]]] = {key: [] for key in rows}
+    lengths: list[int] = []
+    cut: list[int] = []
+    for first in range(0, len(texts), _TEXTS_PER_CALL):
+        shortened = [_shorten(tokenizer, text) for text in texts[first : first + _TEXTS_PER_CALL]]
+        encoded: Any = tokenizer(shortened, truncation="longest_first", return_attention_mask=False)
+        for place, encoding in enumerate(encoded.encodings):
+            # The truncated tokens are only made for texts that may have lost some.
+            if len(encoding) >= tokenizer.model_max_length and encoding.overflowing:
+                cut.append(first + place)
+        lengths += map(len, encoded["input_ids"])
+        for key, arrays in pieces.items():
+            arrays.append(np.fromiter((token for row in encoded[key] for token in row), dtype=np.int32))
+    return _joined(tokenizer, {key: np.concatenate(arrays) for key, arrays in pieces.items()}, lengths, cut)
+
+
+def from_ids(
+    tokenizer: PreTrainedTokenizerBase, ids: Sequence[Sequence[int]], *, longest: int | None
+) -> TokenisedTexts:
+    """Return texts that are given as token ids, special tokens among them.
+
+    Raises:
+        InputError: A text is empty or longer than `longest`, or a token does not exist.
+    """
+    for row, text in enumerate(ids):
+        if not text or (longest is not None and len(text) > longest):
+            raise InputError(f"text {row} has {len(text):,} token ids", f"pass 1 to {longest:,}")
+        if (wrong := next((token for token in text if not 0 <= token < len(tokenizer)), None)) is not None:
+            raise InputError(
+                f"text {row} has the token id {wrong}, but the model has {len(tokenizer):,} tokens",
+                "use the model's own tokenizer",
+            )
+    columns = {"input_ids": np.array([token for text in ids for token in text], dtype=np.int32)}
+    if "token_type_ids" in tokenizer.model_input_names:
+        columns["token_type_ids"] = np.zeros_like(columns["input_ids"])
+    return _joined(tokenizer, columns, [len(text) for text in ids], [])
+
+
+def _joined(
+    tokenizer: PreTrainedTokenizerBase,
+    columns: dict[str, NDArray[np.int32]],
+    lengths: Sequence[int],
+    cut: list[int],
+) -> TokenisedTexts:
+    padding = {"input_ids": tokenizer.pad_token_id, "token_type_ids": tokenizer.pad_token_type_id}
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return TokenisedTexts(columns, starts, padding, cut)
+
+
+def _shorten(tokenizer: PreTrainedTokenizerBase, item: Any) -> Any:
+    """Return a text or pair with the same tokens as the model reads them, of which no text is long.
+
+    Of a pair of long texts a tokenizer makes all combinations of what is truncated, which fill the memory.
+    """
+    limit = tokenizer.model_max_length
+    texts = (item,) if isinstance(item, str) else tuple(item)
+    # A tokenizer that keeps the end of a text needs all of it.
+    if tokenizer.truncation_side != "right" or max(map(len, texts)) <= _reach(limit):
+        return item if isinstance(item, str) else texts
+    needed = 2 * limit + _MARGIN
+    if isinstance(item, str):
+        return _beginning(tokenizer, item, needed)[0]
+    ends = [_beginning(tokenizer, text, needed)[1][:needed] for text in texts]
+    # The text with more tokens gets the odd token of the room. Of two long texts nobody counts all tokens, so
+    # it is the one with more characters.
+    longer = max((0, 1), key=lambda side: (len(ends[side]), len(texts[side])))
+    most = {longer: needed, 1 - longer: 2 * limit}
+    return tuple(
+        text[: ends[side][most[side] - 1]] if len(ends[side]) >= most[side] else text
+        for side, text in enumerate(texts)
+    )
+
+
+def _beginning(tokenizer: PreTrainedTokenizerBase, text: str, needed: int) -> tuple[str, list[int]]:
+    """Return a beginning with at least so many tokens, or the whole text; and where its tokens end."""
+    reach = _reach(tokenizer.model_max_length)
+    while True:
+        blank = _BLANK.search(text, reach, 2 * reach)  # where a text may end, if it is near
+        part = text[: blank.start() if blank else 2 * reach] if len(text) > reach else text
+        encoded: Any = tokenizer([part], truncation="longest_first", return_attention_mask=False)
+        (encoding,) = encoded.encodings
+        places = {
+            place
+            for piece in (encoding, *encoding.overflowing)
+            for place, owner in zip(piece.offsets, piece.sequence_ids, strict=True)
+            if owner == 0  # not a special token
+        }
+        if len(part) == len(text) or len(places) >= needed:
+            return part, sorted(int(end) for _, end in places)
+        reach *= _WIDER
+
+
+def _reach(limit: int) -> int:
+    return (limit + _MARGIN) * _CHARACTERS_PER_TOKEN
+
+
+def same_length_batches(lengths: NDArray[np.int64], *, token_budget: int) -> Iterator[NDArray[np.intp]]:
+    """Divide texts into batches of one length each, the longest first.
+
+    Nothing is padded, so that a text's vector does not depend on the other texts.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    ends = np.flatnonzero(np.diff(lengths[order])) + 1
+    for same in np.split(order, ends):
+        size = max(1, min(_MOST_TEXTS, token_budget // max(1, int(lengths[same[0]]))))
+        for start in range(0, len(same), size):
+            yield same[start : start + size]
+
+
+def batches(lengths: NDArray[np.int64], *, token_budget: int) -> Iterator[NDArray[np.intp]]:
+    """Divide texts into batches of similar length, the longest first: too large a batch fails at once."""
+    order = np.argsort(-lengths, kind="stable")
+    lengths = lengths[order]
+    start = 0
+    while start < len(order):
+        width = max(1, int(lengths[start]))
+        end = min(len(order), start + max(1, min(_MOST_TEXTS, token_budget // width)))
+        # Past a quarter of the budget the matrix products gain little from a larger batch, while padding
+        # costs in full: the batch ends where the length changes. A batch of one length needs no mask either.
+        enough = start + token_budget // (4 * width)
+        if enough < end:
+            shorter = int(np.searchsorted(-lengths[enough:end], -lengths[enough], side="right"))
+            end = enough + shorter
+        yield order[start:end]
+        start = end
 
 
 class Tokens:
     """The tokens of texts as one model reads them, special tokens and prompt left out.
 
     Attributes:
-        room: How many tokens of a text the model reads.
-        cut: The texts of which it has read no more.
+        room: Maximum number of tokens that the model reads of a text.
+        cut: The texts that it truncated.
     """
 
     def __init__(self, tokenizer: Any, room: int, *, prompt: str = "", name: str = "the model") -> None:
@@ -37,10 +215,10 @@ class Tokens:
 
     @cached_property
     def _fast(self) -> Any:
-        """A tokenizer that never cuts, or None."""
+        """A tokenizer that never truncates, or None."""
         if not getattr(self._tokenizer, "is_fast", False):
             return None
-        # A copy: cutting is a state of the tokenizer, and other threads are encoding with it.
+        # A copy: truncation is a state of the tokenizer, and other threads are encoding with it.
         fast = copy.deepcopy(self._tokenizer.backend_tokenizer)
         fast.no_truncation()
         fast.no_padding()
@@ -48,7 +226,7 @@ class Tokens:
 
     @property
     def overhead(self) -> int:
-        """Tokens that the model reads with each text: those of the prompt, and special ones."""
+        """Number of tokens that the model reads with each text: those of the prompt, and special ones."""
         return self._prompt_tokens + int(self._tokenizer.num_special_tokens_to_add())
 
     def lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
@@ -59,27 +237,29 @@ class Tokens:
         """
         lengths = np.array([len(text) + 1 for text in texts], dtype=np.int64)
         unsure = [row for row, text in enumerate(texts) if lengths[row] > self.room or not text.isascii()]
-        for rows in _calls(unsure, texts):
+        for first in range(0, len(unsure), _TEXTS_PER_COUNT):
+            rows = unsure[first : first + _TEXTS_PER_COUNT]
             lengths[rows] = self.counts([texts[row] for row in rows])
         return lengths
 
     def note(self, texts: Sequence[str]) -> None:
-        """Count those texts that are longer than the model reads."""
+        """Count the texts that are longer than the model reads."""
         long = self.lengths(texts) > self.room
         self.cut.add(text for text, is_long in zip(texts, long, strict=True) if is_long)
 
     def starts(self, text: str) -> NDArray[np.int64]:
-        """Where each token of a text begins, (tokens,), rising."""
+        """Return where each token of a text begins, (tokens,), ascending."""
         found = self._starts(self._prompt + text)[self._prompt_tokens :] - len(self._prompt)
         return np.maximum(found, 0)
 
     def counts(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text, or of a long one a lower bound beyond the room."""
+        prompted = [self._prompt + text for text in texts]
         if self._fast is None or any(len(text) > _PART for text in texts):
-            counts = [self._count(self._prompt + text) for text in texts]
+            counts = [self._count(text) for text in prompted]
         else:
-            given = [self._prompt + text for text in texts]
-            counts = [len(one) for one in self._fast.encode_batch(given, add_special_tokens=False)]
+            encoded = self._fast.encode_batch(prompted, add_special_tokens=False)
+            counts = [len(encoding) for encoding in encoded]
         return [count - self._prompt_tokens for count in counts]
 
     def _count(self, text: str) -> int:
@@ -92,8 +272,7 @@ class Tokens:
         return count
 
     def _starts(self, text: str) -> NDArray[np.int64]:
-        found = [self._starts_of_part(part) + first for first, part in _parts(text)]
-        return np.concatenate([np.empty(0, dtype=np.int64), *found])
+        return np.concatenate([self._starts_of_part(part) + first for first, part in _parts(text)])
 
     def _starts_of_part(self, part: str) -> NDArray[np.int64]:
         if self._fast is None:
@@ -106,25 +285,16 @@ class Tokens:
 
 
 def tokens_of(encoder: Any) -> Tokens | None:
-    """The tokens of an encoder that reads no more than so many of a text; None where it reads all of it.
+    """Return the tokens of an encoder that truncates texts; None for one that reads all of a text.
 
-    Functions and encoders of the user's own are taken to read all, unless they have `tokens` too.
+    A function, or any other encoder without `tokens`, is assumed to read all of it.
     """
     found = getattr(encoder, "tokens", None)
     return found if isinstance(found, Tokens) else None
 
 
-def _calls(rows: list[int], texts: Sequence[str]) -> Iterator[list[int]]:
-    """Rows for one call each of the tokenizer."""
-    waiting = iter(rows)
-    while some := list(islice(waiting, _TEXTS_PER_CALL)):
-        characters = np.cumsum([len(texts[row]) for row in some])
-        for part in np.split(some, np.flatnonzero(np.diff(characters // _CHARACTERS_PER_CALL)) + 1):
-            yield part.tolist()
-
-
 def _parts(text: str) -> Iterator[tuple[int, str]]:
-    """Parts of a text that end at a blank where there is one, and where they begin."""
+    """Yield where each part of a text begins, and the part, which ends at a blank if there is one."""
     start = 0
     while len(text) - start > _PART:
         blank = max(text.rfind(" ", start + 1, start + _PART), text.rfind("\n", start + 1, start + _PART))

@@ -1,4 +1,4 @@
-"""Texts that a model does not read to the end: counted, and reported once."""
+"""Texts that a model truncates: counted, and reported once."""
 
 from __future__ import annotations
 
@@ -29,61 +29,46 @@ class TruncatedTexts:
     def add(self, texts: Iterable[str]) -> None:
         """Count texts, each once."""
         self.texts.update(map(hash, texts))
-        if self.texts and not self.said:
-            self.said = True
-            logger.warning("%s", str(self), extra={"truncated": self})
+        if not self.texts or self.said:
+            return
+        self.said = True
+        if _reports:
+            _reports[-1].append(self)  # the number of texts grows until the end of a command
+        else:
+            logger.warning("%s", _message(len(self), self.room, self.name))
 
-    def __str__(self) -> str:
-        return _message(len(self), self.room, self.name)
 
-
-class _Pending(logging.Filter):
-    """Holds the warnings back, since the number of texts grows until the end of a command."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._truncated: list[TruncatedTexts] = []
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        self._truncated.append(record.truncated)  # type: ignore[attr-defined]
-        return False
-
-    def report(self, say: Callable[[str], None]) -> None:
-        """Report all of them, in one line for the models that read equally many tokens."""
-        of_room: defaultdict[int, list[TruncatedTexts]] = defaultdict(list)
-        for truncated in self._truncated:
-            of_room[truncated.room].append(truncated)
-        self._truncated.clear()
-        for room, group in of_room.items():
-            names = list(dict.fromkeys(truncated.name for truncated in group))
-            others = len(names) - 1
-            more = f" or {others} other model{'' if others == 1 else 's'}" if others else ""
-            texts = set[int]().union(*(truncated.texts for truncated in group))
-            say(_message(len(texts), room, f"{names[0]}{more}"))
+_reports: list[list[TruncatedTexts]] = []  # of the commands that run
 
 
 @contextmanager
 def report_truncation(say: Callable[[str], None]) -> Iterator[None]:
     """Report the number of truncated texts at the end, instead of a warning at the first one."""
-    pending = _Pending()
-    logger.addFilter(pending)
+    _reports.append([])
     try:
         yield
     finally:
-        logger.removeFilter(pending)
-        pending.report(say)
+        report_pending(say)
+        _reports.pop()
 
 
 def report_pending(say: Callable[[str], None]) -> None:
-    """Report now what `report_truncation` would report at the end."""
-    for pending in logger.filters:
-        if isinstance(pending, _Pending):
-            pending.report(say)
+    """Report now what `report_truncation` would report at the end: a line for each number of tokens."""
+    of_room: defaultdict[int, list[TruncatedTexts]] = defaultdict(list)
+    for truncated in _reports[-1] if _reports else ():
+        of_room[truncated.room].append(truncated)
+    for room, group in of_room.items():
+        first, *others = dict.fromkeys(truncated.name for truncated in group)
+        more = f" or {len(others)} other model{'s' * (len(others) != 1)}" if others else ""
+        texts = set[int]().union(*(truncated.texts for truncated in group))
+        say(_message(len(texts), room, f"{first}{more}"))
+    for report in _reports[-1:]:
+        report.clear()
 
 
 def _message(count: int, room: int, name: str) -> str:
-    texts = "1 text is" if count == 1 else f"{count:,} texts are"
+    texts, were = ("1 text is", "was") if count == 1 else (f"{count:,} texts are", "were")
     return (
-        f"{texts} longer than the {room:,} tokens of {name} and {'was' if count == 1 else 'were'} truncated; "
+        f"{texts} longer than the {room:,} tokens of {name} and {were} truncated; "
         "raise the maximum length to encode more, if the model allows it"
     )

@@ -1,8 +1,10 @@
-"""An inference view of a model: the same weights, always in eval mode, free to have modules replaced."""
+"""Views of a model: other modules over the same weights. And the digest of what a model computes."""
 
 from __future__ import annotations
 
 import copy
+import hashlib
+import json
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -13,6 +15,7 @@ from sentence_transformers import SentenceTransformer
 from torch import nn
 
 from sentemb._compat import Dense, StaticEmbedding
+from sentemb.modules.weights import add_weights, lasting_settings
 
 ModuleType = TypeVar("ModuleType", bound=nn.Module)
 
@@ -20,38 +23,6 @@ ModuleType = TypeVar("ModuleType", bound=nn.Module)
 def inference_view(module: ModuleType) -> ModuleType:
     """Copy the tree of modules, in eval mode, with the original's parameters: children can be replaced."""
     return _copy(module, {})
-
-
-def view_with_states(transformer: Any, *, wanted: bool = True) -> Any:
-    """An inference view of a transformer that returns the states of all layers, or no longer does."""
-    view = inference_view(transformer)
-    # A copy, since the caller's model would save the flag, and every later user pay for it.
-    view.model.config = copy.copy(view.model.config)
-    view.model.config.output_hidden_states = wanted
-    return view
-
-
-def with_truncation_as_module(model: SentenceTransformer) -> SentenceTransformer:
-    """A model whose last module truncates its vectors, in the place of `truncate_dim`."""
-    if model.truncate_dim is None:
-        return model
-    with model.truncate_embeddings(None):
-        dimension = int(model.get_embedding_dimension() or 0)
-    kept = min(model.truncate_dim, dimension)
-    first, *others = model
-    if isinstance(first, StaticEmbedding) and not others:
-        table = first.embedding.weight.detach().cpu()[:, :kept].clone()
-        return with_modules(model, [StaticEmbedding(first.tokenizer, embedding_weights=table.numpy())])
-    cut = linear(np.eye(kept, dimension, dtype=np.float32)).requires_grad_(False)
-    return with_modules(model, [first, *others, cut.to(device=model.device, dtype=model.dtype)])
-
-
-def linear(weight: NDArray[np.float32]) -> Dense:
-    """A module that multiplies vectors by a matrix (out, in)."""
-    outputs, inputs = weight.shape
-    dense = Dense(inputs, outputs, bias=False, activation_function=nn.Identity())
-    dense.linear.weight.data = torch.from_numpy(np.ascontiguousarray(weight))
-    return dense
 
 
 def _copy(module: ModuleType, done: dict[int, nn.Module]) -> ModuleType:
@@ -70,8 +41,17 @@ def _copy(module: ModuleType, done: dict[int, nn.Module]) -> ModuleType:
     return view
 
 
+def view_with_states(transformer: Any, *, wanted: bool = True) -> Any:
+    """Return an inference view of a transformer that returns the states of all layers, or no longer does."""
+    view = inference_view(transformer)
+    # A copy, since the caller's model would save the flag, and every later user pay for it.
+    view.model.config = copy.copy(view.model.config)
+    view.model.config.output_hidden_states = wanted
+    return view
+
+
 def with_modules(model: SentenceTransformer, modules: list[nn.Module]) -> SentenceTransformer:
-    """A model of other modules, with the prompts and on the device of one."""
+    """Return a model of other modules, with the prompts and on the device of the given one."""
     return SentenceTransformer(
         modules=modules,
         device=str(model.device),
@@ -79,6 +59,29 @@ def with_modules(model: SentenceTransformer, modules: list[nn.Module]) -> Senten
         default_prompt_name=model.default_prompt_name,
         similarity_fn_name=model.similarity_fn_name,
     )
+
+
+def with_truncation_as_module(model: SentenceTransformer) -> SentenceTransformer:
+    """Return a model whose last module truncates its vectors, in the place of `truncate_dim`."""
+    if model.truncate_dim is None:
+        return model
+    with model.truncate_embeddings(None):
+        dimension = int(model.get_embedding_dimension() or 0)
+    kept = min(model.truncate_dim, dimension)
+    first, *others = model
+    if isinstance(first, StaticEmbedding) and not others:
+        table = first.embedding.weight.detach().cpu()[:, :kept].clone()
+        return with_modules(model, [StaticEmbedding(first.tokenizer, embedding_weights=table.numpy())])
+    cut = linear(np.eye(kept, dimension, dtype=np.float32)).requires_grad_(False)
+    return with_modules(model, [first, *others, cut.to(device=model.device, dtype=model.dtype)])
+
+
+def linear(weight: NDArray[np.float32]) -> Dense:
+    """Return a module that multiplies vectors by a matrix (out, in)."""
+    outputs, inputs = weight.shape
+    dense = Dense(inputs, outputs, bias=False, activation_function=nn.Identity())
+    dense.linear.weight.data = torch.from_numpy(np.ascontiguousarray(weight))
+    return dense
 
 
 class Branches(nn.Module):
@@ -97,3 +100,51 @@ class Branches(nn.Module):
                 output = module(output)
             vectors.append(output["sentence_embedding"])
         return {**features, "sentence_embedding": torch.cat(vectors, dim=1)}
+
+
+def fingerprint_of(model: SentenceTransformer) -> str:
+    """Hash everything that decides a model's vectors: weights, tokenizer, modules, prompts, dimension."""
+    digest = hashlib.sha256()
+    settings = {
+        "modules": [[type(module).__name__, _configuration(module)] for module in model],
+        "prompts": dict(sorted(model.prompts.items())),
+        "default_prompt_name": model.default_prompt_name,
+        "truncate_dim": model.truncate_dim,
+    }
+    digest.update(json.dumps(settings, sort_keys=True, default=_json_value).encode())
+    add_weights(digest, model)
+    return digest.hexdigest()
+
+
+def _configuration(module: Any) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    if hasattr(module, "get_config_dict"):
+        settings["module"] = module.get_config_dict()
+    for route, modules in getattr(module, "sub_modules", {}).items():  # of a Router
+        settings[route] = [[type(part).__name__, _configuration(part)] for part in modules]
+    config = getattr(module, "config", None)
+    if config is not None and hasattr(config, "to_dict"):
+        settings["network"] = lasting_settings(config)
+    tokenizer = getattr(module, "tokenizer", None)
+    if tokenizer is not None:
+        settings["max_length"] = getattr(tokenizer, "model_max_length", None)
+        settings["tokenizer"] = _tokenizer_settings(tokenizer)
+    return settings
+
+
+def _tokenizer_settings(tokenizer: Any) -> dict[str, Any]:
+    """Return what decides the tokens of a text."""
+    tokenizer = getattr(tokenizer, "tokenizer", tokenizer)  # the wrapped one, in front of vectors of words
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if hasattr(backend, "to_str"):
+        # Padding and truncation are state of the last call, not of the tokenizer.
+        settings = json.loads(backend.to_str())
+        return {key: value for key, value in settings.items() if key not in ("padding", "truncation")}
+    vocabulary = tokenizer.get_vocab()
+    # A tokenizer of words has a list of them, and stop words and case count as well.
+    return vocabulary if isinstance(vocabulary, dict) else vars(tokenizer)
+
+
+def _json_value(value: Any) -> Any:
+    """Convert a value that JSON does not have; a set in an order that does not depend on the process."""
+    return sorted(value) if isinstance(value, set | frozenset) else str(value)

@@ -1,6 +1,6 @@
-"""Workers that may die: the tasks of one that died are retried, and results come in the order of the tasks.
+"""Workers that may die: their tasks are retried, and results come in the order of the tasks.
 
-`Workers` are processes of this machine, `RayWorkers` in `cluster.py` actors of a Ray cluster.
+`local_workers` are processes of this machine, `ray_workers` in `cluster.py` actors of a Ray cluster.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, Protocol
 
 from sentemb.errors import InputError
@@ -25,44 +25,23 @@ Work = Callable[[Task], Any]
 Make = Callable[[int], Work]
 """Called once in every worker, with its number of threads; returns the function that does a task."""
 _TRIES = 3
-# A node takes every task that it works on with it, and mostly none of them is why it died. This limit still
-# ends a task that kills one machine after the other.
+# A node takes all its tasks with it, and mostly none of them is why it died. This limit still ends a task
+# that kills one machine after the other.
 _NODES = 10
 _PATIENCE = 30.0  # seconds without a worker after which the user learns what the command waits for
 
-
-_Numbered = tuple[int, Task]
 _work: Work  # of this process, if it is a worker
 
 
-class Runner(Protocol):
-    """What does tasks."""
-
-    def run(self, tasks: Iterator[Task]) -> Iterator[Any]:
-        """Do tasks, of which at most twice as many as there are workers are held at a time.
-
-        Yields:
-            Their results, in the order of the tasks.
-
-        Raises:
-            InputError: A task cannot be done, or its worker died too often.
-        """
-
-
 class Pool(Protocol):
-    """What starts workers, and ends them with its context."""
+    """Starts workers, and ends them with its context."""
 
-    def __call__(self, make: Make, *, say: Callable[[str], None]) -> AbstractContextManager[Runner]:
+    def __call__(self, make: Make, *, say: Callable[[str], None]) -> AbstractContextManager[Crew]:
         """Start workers; `say` reports every task that is retried, and why."""
 
 
 class Crash(NamedTuple):
-    """Why a worker died.
-
-    Attributes:
-        reason: The signal, exit code or message.
-        node: Whether its whole machine was lost.
-    """
+    """Why a worker died: the signal, exit code or message, and whether its whole machine was lost."""
 
     reason: str
     node: bool = False
@@ -85,42 +64,44 @@ class Worker(Protocol):
 
 
 class Crew:
-    """Some workers, each of which is replaced when it dies; see `Runner`.
-
-    Args:
-        start: Starts a worker.
-        count: The number of workers.
-        say: Called with a message for every task that is retried.
-        waiting: What the command waits for while no worker has started.
-    """
+    """Some workers, each of which is replaced when it dies; `waiting` is said while none has started."""
 
     def __init__(
         self, start: Callable[[], Worker], count: int, *, say: Callable[[str], None], waiting: str = ""
     ) -> None:
         self._start, self._count, self._say, self._waiting = start, count, say, waiting
-        self._busy: dict[Future[Any], tuple[Worker, _Numbered | None]] = {}  # None while a worker loads
+        # Each with its numbered task, or None while it loads.
+        self._busy: dict[Future[Any], tuple[Worker, tuple[int, Task] | None]] = {}
         self._idle: list[Worker] = []
-        self._todo: deque[_Numbered] = deque()
-        self._done: dict[int, Any] = {}
+        self._todo: deque[tuple[int, Task]] = deque()
         self._deaths: Counter[tuple[int | None, bool]] = Counter()
 
     def run(self, tasks: Iterator[Task]) -> Iterator[Any]:
-        """Do tasks; see `Runner`."""
+        """Do tasks, of which up to two per worker are held at a time.
+
+        Yields:
+            Their results, in the order of the tasks.
+
+        Raises:
+            InputError: A task cannot be done, or its worker died too often.
+        """
         source, taken, following = enumerate(tasks), 0, 0
+        done: dict[int, Any] = {}
         for _ in range(self._count):
             self._add_worker()
         while True:
-            self._todo += itertools.islice(source, 2 * self._count - (taken - following))
-            taken = max([taken, *(number + 1 for number, _ in self._todo)])
+            for task in itertools.islice(source, 2 * self._count - (taken - following)):
+                self._todo.append(task)
+                taken += 1
             if taken == following:
                 return
             while self._idle and self._todo:
                 worker, work = self._idle.pop(), self._todo.popleft()
                 self._busy[worker.submit(work[1])] = worker, work
             for future in self._completed():
-                self._take(future)
-            while following in self._done:
-                yield self._done.pop(following)
+                self._take(future, done)
+            while following in done:
+                yield done.pop(following)
                 following += 1
 
     def stop(self) -> None:
@@ -139,7 +120,7 @@ class Crew:
             self._waiting = ""
         return completed
 
-    def _take(self, future: Future[Any]) -> None:
+    def _take(self, future: Future[Any], done: dict[int, Any]) -> None:
         """Note a result, or replace a worker that died."""
         worker, work = self._busy.pop(future)
         number = None if work is None else work[0]
@@ -149,7 +130,7 @@ class Crew:
             if number is None:
                 del self._deaths[None, False]  # only failed starts in a row count
             else:
-                self._done[number] = future.result()
+                done[number] = future.result()
             return
         try:
             crash = worker.crash(error)
@@ -167,48 +148,31 @@ class Crew:
 
     def _check_deaths(self, number: int | None, crash: Crash) -> None:
         """Raise InputError if a task has killed too many workers or nodes, or if none starts."""
-        deaths, shard = self._deaths[number, crash.node], "" if number is None else f"shard {number + 1}"
-        if crash.node and shard and deaths == _NODES:
-            raise InputError(
-                f"{_NODES} nodes were lost while they worked on {shard} (the last time: {crash.reason})",
-                "check the nodes, or use a smaller --shard-size",
-            )
-        if crash.node or deaths < _TRIES:
+        deaths = self._deaths[number, crash.node]
+        if deaths < (_NODES if crash.node else _TRIES):
             return
-        if not shard:
-            raise InputError(
-                f"{_TRIES} workers stopped while they loaded the model ({crash.reason})",
-                "use fewer --workers",
-            )
+        died = f"{deaths} nodes were lost" if crash.node else f"workers stopped {deaths} times"
+        where = "while they loaded the model" if number is None else f"on shard {number + 1}"
         raise InputError(
-            f"a worker stopped {_TRIES} times on {shard} (the last time with {crash.reason})",
+            f"{died} {where} (the last time: {crash.reason})",
             "provide more memory, or use fewer --workers or a smaller --shard-size",
         )
 
 
 def local_pool(count: int) -> Pool | None:
     """Return a pool of processes; None for a single one, which is this process."""
-    return None if count == 1 else functools.partial(Workers, count=count)
+    return None if count == 1 else functools.partial(local_workers, count=count)
 
 
-class Workers:
-    """Runs tasks in processes that share the cores; see `Runner`.
-
-    Args:
-        make: Called once in every process.
-        count: The number of processes.
-        say: Called with a message for every task that is retried.
-    """
-
-    def __init__(self, make: Make, *, count: int, say: Callable[[str], None]) -> None:
-        threads = max(1, (os.cpu_count() or 1) // count)
-        self._crew = Crew(functools.partial(_Process, functools.partial(make, threads)), count, say=say)
-
-    def __enter__(self) -> Crew:
-        return self._crew
-
-    def __exit__(self, *_: object) -> None:
-        self._crew.stop()
+@contextmanager
+def local_workers(make: Make, *, count: int, say: Callable[[str], None]) -> Iterator[Crew]:
+    """Start processes that share the cores; see `Pool`."""
+    threads = max(1, (os.cpu_count() or 1) // count)
+    crew = Crew(functools.partial(_Process, functools.partial(make, threads)), count, say=say)
+    try:
+        yield crew
+    finally:
+        crew.stop()
 
 
 class _Process:

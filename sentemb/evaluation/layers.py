@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sentemb.data.sts import ScoredPairs
-from sentemb.encoding.layers import LayerEncoder
+from sentemb.encoding.resolve import LayerEncoder
 from sentemb.evaluation.environment import environment
 from sentemb.evaluation.naming import record_name
 from sentemb.evaluation.record import check_free, write_record

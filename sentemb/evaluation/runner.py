@@ -17,7 +17,7 @@ from sentemb._files import check_writable
 from sentemb.data.locate import MissingDataError
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.encoding.cache import CachedEncoder
-from sentemb.encoding.function import FunctionEncoder
+from sentemb.encoding.resolve import FunctionEncoder
 from sentemb.errors import InputError
 from sentemb.evaluation.naming import record_name
 from sentemb.evaluation.record import check_free, join_records, load_predictions, read_record, write_record

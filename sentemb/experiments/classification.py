@@ -17,13 +17,12 @@ from pydantic import Field
 
 from sentemb.classification import fit_classifier
 from sentemb.classification.evaluator import inputs_of
-from sentemb.classification.fit import check_options
+from sentemb.classification.fit import check_options, start_from_pooler
 from sentemb.classification.program import read_own_labelled
-from sentemb.classification.session import start_from_pooler
 from sentemb.data.files import names_a_file
 from sentemb.data.labelled import LabelledTexts, load_labelled
 from sentemb.data.sampling import read_copies
-from sentemb.encoding.fingerprint import fingerprint_of
+from sentemb.encoding.view import fingerprint_of
 from sentemb.errors import InputError
 from sentemb.evaluation.classification import TASKS, Metric, Paper, headline_of, paper_of, task_of
 from sentemb.evaluation.environment import command_line, environment

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from sentemb._files import read_json
-from sentemb.encoding.fingerprint import fingerprint_of
+from sentemb.encoding.view import fingerprint_of
 from sentemb.evaluation.environment import command_line, environment
 from sentemb.evaluation.schema import OVERALL, DataSet, Record, Score
 from sentemb.experiments.experiment import Experiment, Trial, Written, joined

@@ -14,16 +14,14 @@ from typing import Any
 import numpy as np
 
 from sentemb.encoding import EncoderSpec
-from sentemb.encoding.encoder import TextEncoder, Vectors, check_finite, normalised
-from sentemb.encoding.roles import for_role
+from sentemb.encoding.encoder import TextEncoder, Vectors, check_finite, for_role, normalised
 from sentemb.errors import InputError
 from sentemb.integrations import ids_of, own_ids
 from sentemb.search import SearchIndex
-from sentemb.search.encoders import resolve
 from sentemb.search.folder import is_index
-from sentemb.search.hit import Hit
+from sentemb.search.manifest import resolve
 from sentemb.search.plan import Metric
-from sentemb.search.searching import Mode
+from sentemb.search.searching import Hit, Mode
 
 try:
     from langchain_core.documents import Document

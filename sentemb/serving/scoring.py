@@ -13,10 +13,10 @@ from sentence_transformers import CrossEncoder
 
 from sentemb._compat import Transformer
 from sentemb.classification import Classifier
-from sentemb.encoding.batching import tokenise
 from sentemb.encoding.encoder import check_finite
 from sentemb.encoding.linear import kernel_for, replace_linears
 from sentemb.encoding.rows import ReadyTexts, Rows
+from sentemb.encoding.tokens import tokenise
 from sentemb.encoding.view import inference_view
 from sentemb.errors import InputError
 from sentemb.modules.kinds import check_kind, naming_code

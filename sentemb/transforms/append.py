@@ -14,7 +14,7 @@ from torch import Tensor
 
 from sentemb._compat import Dense, Normalize
 from sentemb.encoding import load_encoder
-from sentemb.encoding.dropout import encode_with_dropout
+from sentemb.encoding.sentence import encode_with_dropout
 from sentemb.encoding.view import with_modules, with_truncation_as_module
 from sentemb.errors import InputError
 from sentemb.modules.flow import FlowModule

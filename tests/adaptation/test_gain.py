@@ -1,20 +1,17 @@
-"""The prediction of a change on real queries."""
+"""The prediction of a change on real queries, and the verdict that states it."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sentemb.adaptation.config import FINISHED, RAW, STATIC
-from sentemb.adaptation.gain import (
-    CALLED,
-    Calibration,
-    Gain,
-    calibration,
-    change_of,
-    select,
-)
+from sentemb.adaptation.gain import CALLED, Calibration, Gain, calibration, change_of, select
 from sentemb.adaptation.held_out import NDCG, RECALL, Scores
+from sentemb.adaptation.outcome import Adapted, Kind
 from sentemb.evaluation.choosing.calibration import FITTED_QUERIES, Estimate
 
 PLAIN = Calibration(
@@ -58,12 +55,9 @@ def test_the_mean_is_the_linear_model_of_the_changes(kind: str, kinds: tuple[str
     assert gain.ndcg.deviation == pytest.approx(((fixed * 0.5) ** 2 + (0.5 * mean) ** 2) ** 0.5)
 
 
-def test_other_kinds_alone_predict_nothing() -> None:
-    kinds = ("sentence", "crop", "quote")
-    assert change_of(scores(50, kinds), scores(60, kinds), share=0.5, kind=STATIC) is None
-
-
 def test_fewer_queries_widen_the_interval() -> None:
+    kinds = ("sentence", "crop", "quote")  # these alone predict nothing
+    assert change_of(scores(50, kinds), scores(60, kinds), share=0.5, kind=STATIC) is None
     noise = np.random.default_rng(0).normal(size=40) * 20
     before = scores(50, ALL, 40)
     after = {key: own + noise for key, own in before.items()}
@@ -123,3 +117,35 @@ def test_the_package_has_a_calibration_of_many_corpora() -> None:
         assert one.corpora >= 20
         assert one.positive >= 0.8
         assert str(one.returned) in one.sentence() and one.bases[0] in one.sentence()
+
+
+GAIN = Gain(Estimate(4.0, 2.0), 1.5, 3.0)
+KIND = Kind("neighbors", 150, (30.0, 34.0), (70.0, 72.0))
+OUTCOME = Adapted(Path("out"), "mine", True, GAIN, (KIND,), 0.5, 120, calibration().reliability["static"])
+EXPECTED = (
+    "NDCG@10 on real queries is expected to change by +4.0 (80 % interval +1.4 to +6.6) "
+    "and recall@100 by +1.5"
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        ({"gain": None}, "cannot tell: too few documents are related to each other to predict real queries"),
+        (
+            {"forgot": True, "forgetting": 1.5},
+            "does not help: every candidate loses more on general tasks than --max-forgetting 1.5 allows",
+        ),
+        ({"gain": GAIN._replace(recall=-3.0)}, "does not help: recall@100 is expected to change by -3.0"),
+        ({}, f"not clearly better: {EXPECTED}, where a gain of 3.0 or more would be clear"),
+    ],
+)
+def test_a_base_that_is_returned_has_the_reason(change: dict[str, object], verdict: str) -> None:
+    outcome = replace(OUTCOME, helped=False, share=0.0, **change)  # type: ignore[arg-type]
+    assert outcome.verdict() == f"{verdict}; mine is returned unchanged"
+
+
+def test_a_model_that_is_returned_has_its_expected_gain_and_general_tasks() -> None:
+    assert OUTCOME.verdict() == f"better: {EXPECTED}"
+    outcome = replace(OUTCOME, general={"general pairs": (70.0, 69.5)})
+    assert outcome.verdict() == f"better: {EXPECTED}; general pairs 70.0 -> 69.5"

@@ -27,11 +27,8 @@ def test_no_batch_has_a_document_twice() -> None:
         assert len({*numbers[start : start + 32]}) == 32
     for start in range(0, 320, 40):  # and none has more than another
         assert len({*numbers[start : start + 40]}) == 40
-
-
-def test_of_many_documents_as_many_are_read_as_there_are_pairs() -> None:
     own = [Document(f"some{n} words{n} of{n} one{n} document{n} alone{n}", str(n)) for n in range(200)]
-    pairs = draw_pairs(own, 50, language="en", seed=0)
+    pairs = draw_pairs(own, 50, language="en", seed=0)  # of many documents as many are read
     numbers = [int("".join(filter(str.isdigit, pair.query.split()[0]))) for pair in pairs]
     assert len({*numbers}) == 50
     assert max(numbers) > 100
@@ -41,6 +38,7 @@ def test_the_same_seed_gives_the_same_pairs_and_another_gives_others(documents: 
     first, again, other = (draw_pairs(documents, 100, language="en", seed=seed) for seed in (1, 1, 2))
     assert first == again
     assert first != other
+    assert draw_pairs([Document("two words", "0")], 5, language="en", seed=0) == []
 
 
 def test_titles_and_sentences_are_gone_from_what_they_ask_for() -> None:
@@ -68,10 +66,6 @@ def test_rare_words_are_asked_for_and_common_ones_are_not() -> None:
     asked = [query for query in keywords if all(word[-1].isdigit() for word in query)]
     assert len(asked) > 60  # crops of this text are three words or four, with a common one among most
     assert all(len(query) <= 3 for query in asked)
-
-
-def test_what_is_too_short_gives_no_pair() -> None:
-    assert draw_pairs([Document("two words", "0")], 5, language="en", seed=0) == []
 
 
 def test_neighbours_share_words_and_copies_are_none() -> None:

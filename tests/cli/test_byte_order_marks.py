@@ -14,7 +14,7 @@ from sentemb.data.positive_pairs import load_positive_pairs
 from sentemb.data.retrieval import load_retrieval
 from sentemb.data.sources import read_rows
 from sentemb.data.sts import load_scored_pairs
-from sentemb.encoding.words import WordVectorEncoder
+from sentemb.encoding.resolve import WordVectorEncoder
 from sentemb.errors import InputError
 from sentemb.report.into import read_marked
 from sentemb.report.labels import read_labels

@@ -9,9 +9,8 @@ import pytest
 from sentence_transformers import SentenceTransformer
 
 from sentemb.cli.compress import _Options, _say_next
-from sentemb.compression.report import VariantReport, VariantReports
 from sentemb.compression.variants import draw_calibration_texts
-from sentemb.compression.write import Compressed
+from sentemb.compression.write import Compressed, VariantReport, VariantReports
 from sentemb.data.documents import Document
 from sentemb.data.generated_queries import generate_queries
 from sentemb.data.retrieval import RetrievalSet

@@ -96,7 +96,7 @@ def test_a_document_cannot_command_the_terminal(sentemb: Command, make: Make, tm
 def test_keywords_are_searched_without_the_model(
     sentemb: Command, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sentemb.encoding.spec.EncoderSpec.load", lambda *_, **__: pytest.fail("loaded"))
+    monkeypatch.setattr("sentemb.encoding.encoder.EncoderSpec.load", lambda *_, **__: pytest.fail("loaded"))
     code, out, _ = sentemb("index", "search", index, 'sleeping "man" ?', "--mode", "keyword", "--json")
     assert code == 0
     assert {hit["id"] for hit in json.loads(out)["hits"]} == {2, 3}

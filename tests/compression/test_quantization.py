@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 if TYPE_CHECKING:
-    from sentemb.compression.quantization import Floats, Product
+    from sentemb.compression.onnx_graphs import Floats, Product
 
 pytestmark = pytest.mark.skipif(find_spec("onnx") is None, reason="needs the extra compress")
 
 
 def best_product(inputs: Floats, weights: list[Floats]) -> Product:
-    from sentemb.compression import quantization
+    from sentemb.compression import onnx_graphs as quantization
 
     return quantization.best_product(inputs, weights)
 

@@ -17,9 +17,9 @@ from sentemb.compression import compress
 from sentemb.compression.config import Storage
 from sentemb.compression.static_model import write_static
 from sentemb.compression.variants import Original, variants_of
-from sentemb.compression.write import QualityDropError
+from sentemb.compression.write import QualityDropError, VariantReports
 from sentemb.data.sts import ScoredPairs, Subset
-from sentemb.encoding import TextEncoder, load_encoder
+from sentemb.encoding import load_encoder
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.evaluation import evaluate_pairs
@@ -94,17 +94,17 @@ def test_rounded_variants_give_nearly_the_same_vectors(
     assert least < nearness(vectors_of(folders[name]), vectors_of(folders["model"])) < 1.0000001
 
 
-@pytest.mark.parametrize("backend", ["onnx", "openvino"])
-def test_a_converted_network_computes_the_same(folders: dict[str, Path], backend: str) -> None:
-    assert np.allclose(vectors_of(folders[backend]), vectors_of(folders["model"]), atol=1e-5)
-    assert not any(folders[backend].glob("*.safetensors"))
-
-
-def test_both_runtimes_compute_the_same_int8_graph(folders: dict[str, Path]) -> None:
+def test_converted_networks_compute_the_same(folders: dict[str, Path]) -> None:
+    for backend in ("onnx", "openvino"):
+        assert np.allclose(vectors_of(folders[backend]), vectors_of(folders["model"]), atol=1e-5)
+        assert not any(folders[backend].glob("*.safetensors"))
+    for name in ("onnx", "int8-onnx"):
+        graph = (folders[name] / "onnx" / "model.onnx").read_bytes()
+        assert b".py" not in graph  # no places of source files
     assert nearness(vectors_of(folders["int8-onnx"]), vectors_of(folders["int8-openvino"])) > 0.9999
 
 
-def test_plain_onnxruntime_reads_what_was_written(folders: dict[str, Path]) -> None:
+def test_plain_libraries_read_what_was_written(folders: dict[str, Path]) -> None:
     import onnxruntime
 
     session = onnxruntime.InferenceSession(str(folders["onnx"] / "onnx" / "model.onnx"))
@@ -115,26 +115,16 @@ def test_plain_onnxruntime_reads_what_was_written(folders: dict[str, Path]) -> N
     wanted = encoder.model[0](dict(features))["token_embeddings"]
     real = features["attention_mask"].numpy().astype(bool)
     assert np.allclose(found[real], wanted.detach().numpy()[real], atol=1e-5)
-
-
-def test_plain_sentence_transformers_reads_what_needs_no_runtime(folders: dict[str, Path]) -> None:
     for name in ("float16", "layers-2", "dimensions-8"):
         plain = SentenceTransformer(str(folders[name]), device="cpu").encode(drawn(30, 3))
         assert np.allclose(plain, vectors_of(folders[name]), atol=1e-5)
 
 
-def test_fewer_dimensions_are_the_first_ones_at_length_one(folders: dict[str, Path]) -> None:
-    whole, cut = vectors_of(folders["model"])[:, :8], vectors_of(folders["dimensions-8"])
-    assert np.allclose(whole / np.linalg.norm(whole, axis=1, keepdims=True), cut, atol=1e-5)
-
-
-def test_binary_vectors_are_signs(folders: dict[str, Path]) -> None:
-    assert np.array_equal(
-        vectors_of(folders["binary-vectors"]), np.where(vectors_of(folders["model"]) > 0, 1, -1)
-    )
-
-
-def test_variants_have_fingerprints_of_their_own(folders: dict[str, Path]) -> None:
+def test_shorter_and_binary_vectors_are_those_of_the_model(folders: dict[str, Path]) -> None:
+    whole = vectors_of(folders["model"])
+    first = whole[:, :8] / np.linalg.norm(whole[:, :8], axis=1, keepdims=True)
+    assert np.allclose(first, vectors_of(folders["dimensions-8"]), atol=1e-5)
+    assert np.array_equal(vectors_of(folders["binary-vectors"]), np.where(whole > 0, 1, -1))
     found = {name: load_encoder(folder).fingerprint for name, folder in folders.items()}
     assert len({*found.values()}) == len(found)
 
@@ -153,34 +143,22 @@ def test_a_converted_network_is_not_trained_but_its_vectors_can_be_rounded(
     model: Any = load(folders["onnx"])
     with pytest.raises(InputError, match="cannot be trained"):
         model.train()
-    output = tmp_path / "out"
-    compress(
-        folders["onnx"],
-        drawn(60, 0),
-        pairs=[pairs],
-        only=["int8-vectors"],
-        wanted="int8-vectors",
-        output=output,
-        tolerance=100,
-    )
-    assert np.allclose(vectors_of(output), vectors_of(folders["int8-vectors"]), atol=1e-5)
+    write(folders["onnx"], pairs, "int8-vectors", tmp_path / "out")
+    assert np.allclose(vectors_of(tmp_path / "out"), vectors_of(folders["int8-vectors"]), atol=1e-5)
+
+
+def write(model: Path, pairs: ScoredPairs, wanted: str, output: Path, **options: Any) -> VariantReports:
+    """Write a variant, whatever it loses."""
+    given: dict[str, Any] = {"only": [wanted], "tolerance": 100, **options}
+    return compress(model, drawn(60, 0), pairs=[pairs], wanted=wanted, output=output, **given).reports
 
 
 def test_the_written_folder_scores_as_the_table_says(
     folders: dict[str, Path], pairs: ScoredPairs, tmp_path: Path
 ) -> None:
     model, output = folders["model"], tmp_path / "out"
-    found = compress(
-        model,
-        drawn(60, 0),
-        pairs=[pairs],
-        only=["int8-vectors"],
-        wanted="int8-vectors",
-        output=output,
-        tolerance=100,
-        about={"model": "tiny", "command": "sentemb compress tiny", "terms": {"license": "mit"}},
-    )
-    row = found.reports.find("int8-vectors")
+    about = {"model": "tiny", "command": "sentemb compress tiny", "terms": {"license": "mit"}}
+    row = write(model, pairs, "int8-vectors", output, about=about).find("int8-vectors")
     card = (output / "README.md").read_text()
     assert all(part in card for part in ("license: mit", "sentemb compress tiny", 'sentemb.load("out")'))
     assert row.sts is not None and row.vector_bytes == 16
@@ -196,15 +174,8 @@ def test_a_variant_that_loses_too_much_is_not_written(
     with pytest.raises(
         QualityDropError, match=r"binary-vectors loses more than 0 points: -\d+\.\d\d STS"
     ) as told:
-        compress(
-            folders["model"],
-            drawn(60, 0),
-            pairs=[gold_of(folders["model"], pairs)],
-            only=["binary-vectors"],
-            wanted="binary-vectors",
-            output=output,
-            tolerance=0,
-        )
+        gold = gold_of(folders["model"], pairs)
+        write(folders["model"], gold, "binary-vectors", output, tolerance=0)
     assert told.value.found.reports.find("binary-vectors").quality_drop > 0
     assert not output.exists()
 
@@ -214,29 +185,6 @@ def gold_of(folder: Path, pairs: ScoredPairs) -> ScoredPairs:
     first, second = (load_encoder(folder).encode(texts) for texts in (pairs.first, pairs.second))
     cosines = (first * second).sum(axis=1) / np.linalg.norm(first, axis=1) / np.linalg.norm(second, axis=1)
     return ScoredPairs("own", "dev", pairs.first, pairs.second, cosines.astype(float), pairs.subsets)
-
-
-def test_all_speeds_are_of_one_device(pairs: ScoredPairs, monkeypatch: pytest.MonkeyPatch) -> None:
-    devices: list[str | None] = []
-
-    def noted(folder: Path, *, device: str | None = None) -> TextEncoder:
-        devices.append(device)
-        return load_encoder(folder, device=device)
-
-    monkeypatch.setattr("sentemb.compression.write.load_encoder", noted)
-    compress("static-mini", drawn(20, 0), pairs=[pairs], only=["int8-vectors"])
-    assert devices == ["cpu", "cpu"]
-
-
-def test_a_student_is_a_row_like_any_other(folders: dict[str, Path], pairs: ScoredPairs) -> None:
-    student = folders["layers-1"]
-    reports = compress(
-        folders["model"], drawn(60, 0), pairs=[pairs], student=student, only=["student"]
-    ).reports
-    row = reports.find("student")
-    assert [one.name for one in reports.rows] == ["model", "student"]
-    assert row.sts is not None and row.bytes < reports.find("model").bytes
-    assert row.sts.scores[1] == pytest.approx(evaluate_pairs(student, [pairs]).score("own"), abs=1e-6)
 
 
 def write_words(folder: Path, storage: Storage) -> Path:
@@ -254,9 +202,7 @@ def write_words(folder: Path, storage: Storage) -> Path:
 
 def test_a_static_model_is_priced_as_its_files_are(pairs: ScoredPairs, tmp_path: Path) -> None:
     model = write_words(tmp_path / "words", "int8")
-    reports = compress(
-        model, drawn(60, 0), pairs=[pairs], wanted="dimensions-8", output=tmp_path / "small", tolerance=100
-    ).reports
+    reports = write(model, pairs, "dimensions-8", tmp_path / "small", only=())
     assert [row.name for row in reports.rows] == [
         *("model", "dimensions-16", "dimensions-8", "int8-vectors", "binary-vectors")
     ]
@@ -272,13 +218,12 @@ def test_a_static_model_keeps_its_prompts_and_its_numbers(pairs: ScoredPairs, tm
     model: Any = load(write_words(tmp_path / "words", "float32"))
     model.prompts, model.default_prompt_name = {"query": "the cat "}, "query"
     model.half().save_pretrained(str(tmp_path / "half"))
-    reports = compress(
-        tmp_path / "half", drawn(60, 0), pairs=[pairs], wanted="int8", output=tmp_path / "small", tolerance=9
-    ).reports
+    reports = write(tmp_path / "half", pairs, "int8", tmp_path / "small", only=())
     assert load(tmp_path / "small").prompts["query"] == "the cat "
     assert nearness(vectors_of(tmp_path / "small"), vectors_of(tmp_path / "half")) > 0.999
     sizes = {row.name: row.bytes for row in reports.rows}
     assert sizes["int8"] < sizes["model"] and sizes["dimensions-16"] < sizes["model"]
+    assert reports.find("int8").quality_drop < 1
 
 
 def test_checkpoints_beside_a_model_are_not_the_model(
@@ -293,53 +238,34 @@ def test_checkpoints_beside_a_model_are_not_the_model(
     assert row.bytes == (model / "model.safetensors").stat().st_size
 
 
-def test_the_table_of_a_static_model_can_be_kept_in_int8(pairs: ScoredPairs, tmp_path: Path) -> None:
-    model = write_words(tmp_path / "words", "float32")
-    reports = compress(model, drawn(60, 0), pairs=[pairs], only=["int8"]).reports
-    assert reports.find("int8").bytes < 0.5 * reports.find("model").bytes
-    assert reports.find("int8").quality_drop < 1
-
-
 def test_a_student_is_priced_and_written_as_its_folder_is(
     folders: dict[str, Path], pairs: ScoredPairs, tmp_path: Path
 ) -> None:
     student, output = write_words(tmp_path / "static", "int8"), tmp_path / "out"
     (student / "run" / "checkpoints").mkdir(parents=True)
     (student / "run" / "checkpoints" / "model.safetensors").write_bytes(b"half a run")
-    row = compress(
-        folders["model"],
-        drawn(60, 0),
-        pairs=[pairs],
-        student=student,
-        only=["float16"],
-        wanted="student",
-        output=output,
-        tolerance=100,
-    ).reports.find("student")
+    reports = write(folders["model"], pairs, "student", output, student=student, only=["float16"])
+    row = reports.find("student")
+    assert [one.name for one in reports.rows] == ["model", "float16", "student"]
+    assert row.sts is not None
+    assert row.sts.scores[1] == pytest.approx(evaluate_pairs(student, [pairs]).score("own"), abs=1e-6)
     assert row.bytes == (student / "model.safetensors").stat().st_size
     for name in ("model.safetensors", "tokenizer.json", "config.json"):
         assert (output / name).read_bytes() == (student / name).read_bytes()
     assert not (output / "run").exists()
 
 
-def test_a_student_by_name_is_priced_beside_the_variants_that_are_named(
-    folders: dict[str, Path], pairs: ScoredPairs
+@pytest.mark.parametrize("raw", [False, True])
+def test_a_student_may_be_a_bundled_model_or_a_pretrained_base(
+    folders: dict[str, Path], pairs: ScoredPairs, tiny_bert: Path, raw: bool
 ) -> None:
-    texts = drawn(60, 0)
-    reports = compress(
-        folders["model"], texts, pairs=[pairs], student=Path("static-mini"), only=["float16"]
-    ).reports
-    assert [one.name for one in reports.rows] == ["model", "float16", "student"]
+    student = tiny_bert if raw else Path("static-mini")
+    found = compress(folders["model"], drawn(60, 0), pairs=[pairs], student=student, only=["float16"])
+    row = found.reports.find("student")
+    assert row.sts is not None
     bundled = bundled_folder("static-mini")
     assert bundled is not None
-    assert reports.find("student").bytes == (bundled / "model.safetensors").stat().st_size
-
-
-def test_a_raw_transformer_is_a_student_with_the_pooling_it_gets(
-    folders: dict[str, Path], pairs: ScoredPairs, tiny_bert: Path
-) -> None:
-    found = compress(folders["model"], drawn(60, 0), pairs=[pairs], student=tiny_bert, only=["float16"])
-    assert found.reports.find("student").sts is not None
+    assert raw or row.bytes == (bundled / "model.safetensors").stat().st_size
 
 
 def test_an_unknown_variant_is_one_line(folders: dict[str, Path], pairs: ScoredPairs) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from sentence_transformers import SentenceTransformer
 from torch import nn
 
@@ -40,3 +41,11 @@ def make_encoder(tiny_bert: Path) -> Callable[..., SentenceTransformer]:
         return SentenceTransformer(modules=modules, device="cpu", **options)
 
     return make
+
+
+@pytest.fixture
+def three_threads() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(threads)

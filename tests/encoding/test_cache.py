@@ -16,10 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sentemb.encoding import load_encoder
 from sentemb.encoding.cache import CachedEncoder, VectorStore
 from sentemb.encoding.encoder import Vectors
-from sentemb.encoding.sentence import SentenceEncoder
 from sentemb.errors import InputError
 
 
@@ -60,17 +58,12 @@ def test_what_was_encoded_is_not_encoded_again(tmp_path: Path) -> None:
     assert again.dtype == np.float32
     assert cached.encode([]).shape == (0, 3)
     assert cached.describe()["cached"] is True
-
-
-def test_another_model_or_precision_shares_nothing(tmp_path: Path) -> None:
-    encoder = Counting()
-    cached = CachedEncoder(encoder, tmp_path)
-    cached.encode(["a"])
     encoder.fingerprint = "two"  # as after a training step
     cached.encode(["a"])
     encoder.precision = "bfloat16"
-    cached.encode(["a"])
-    assert encoder.asked == ["a"] * 3
+    cached.encode(["a", "\ud800", "\x00"])
+    cached.encode(["a", "\ud800", "\x00"])
+    assert encoder.asked == ["a", "bb", "", "ccc", "a", "a", "\ud800", "\x00"]
 
 
 def test_more_texts_than_one_query_or_commit_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,26 +77,17 @@ def test_more_texts_than_one_query_or_commit_takes(tmp_path: Path, monkeypatch: 
     assert encoder.asked == texts[1::2]
 
 
-def test_unpaired_surrogates_and_exotic_text(tmp_path: Path) -> None:
-    texts = ["\ud800", "\x00", "🙂", "a\u2028b"]
+def test_a_damaged_vector_is_encoded_again(tmp_path: Path) -> None:
     encoder = Counting()
-    for _ in range(2):
-        CachedEncoder(encoder, tmp_path).encode(texts)
-    assert encoder.asked == texts
-
-
-def test_damaged_vector_is_encoded_again(tmp_path: Path) -> None:
-    encoder = Counting()
-    expected = CachedEncoder(encoder, tmp_path).encode(["a", "bb"])
-    with sqlite3.connect(only_file(tmp_path)) as connection:
-        connection.execute(
-            "UPDATE vectors SET vector = zeroblob(12) WHERE sum = (SELECT min(sum) FROM vectors)"
-        )
-        connection.execute("UPDATE vectors SET vector = x'00' WHERE sum = (SELECT max(sum) FROM vectors)")
-    connection.close()
-    encoder.asked.clear()
-    np.testing.assert_array_equal(CachedEncoder(encoder, tmp_path).encode(["a", "bb"]), expected)
-    assert encoder.asked == ["a", "bb"]
+    cached = CachedEncoder(encoder, tmp_path)
+    texts = ["a", "bb", "ccc", "dddd", "eeeee"]
+    first = cached.encode(texts)
+    with closing(sqlite3.connect(only_file(tmp_path))) as connection, connection:
+        rows = connection.execute("SELECT text FROM vectors").fetchall()
+        for (key,), value in zip(rows, [None, "twelve chars", 7, b"\0" * 12, b"\0"], strict=True):
+            connection.execute("UPDATE vectors SET vector = ? WHERE text = ?", (value, key))
+    np.testing.assert_array_equal(cached.encode(texts), first)
+    assert sorted(encoder.asked) == sorted(texts * 2)
 
 
 @pytest.mark.parametrize("before", [None, b"WITHOUT ROWID"])
@@ -203,27 +187,3 @@ def test_killed_writer_leaves_whole_vectors(tmp_path: Path) -> None:
     assert all((vector == index).all() for index, vector in found.items())
     store.put(["new"], np.zeros((1, 64), dtype=np.float32))
     assert store.get(["new"])
-
-
-def test_through_load_encoder(tiny_encoder: Any, tmp_path: Path, texts: list[str]) -> None:
-    encoder = load_encoder(tiny_encoder, cache_dir=tmp_path / "cache")
-    vectors = encoder.encode(texts)
-    np.testing.assert_array_equal(vectors, SentenceEncoder(tiny_encoder, name="tiny").encode(texts))
-    rows: list[int] = []
-    tiny_encoder[0].register_forward_pre_hook(lambda module, inputs: rows.append(1))
-    np.testing.assert_array_equal(encoder.encode(texts), vectors)
-    assert not rows
-    with pytest.raises(InputError, match=r"function .* cannot be cached"):
-        load_encoder(lambda texts: np.zeros((len(texts), 2)), cache_dir=tmp_path)
-
-
-def test_a_vector_of_another_type_is_encoded_again(tmp_path: Path) -> None:
-    encoder = Counting()
-    cached = CachedEncoder(encoder, tmp_path)
-    first = cached.encode(["a", "bb", "ccc"])
-    with closing(sqlite3.connect(only_file(tmp_path))) as connection, connection:
-        rows = connection.execute("SELECT text FROM vectors").fetchall()
-        for (key,), value in zip(rows, [None, "twelve chars", 7], strict=True):
-            connection.execute("UPDATE vectors SET vector = ? WHERE text = ?", (value, key))
-    np.testing.assert_array_equal(cached.encode(["a", "bb", "ccc"]), first)
-    assert sorted(encoder.asked) == sorted(["a", "bb", "ccc"] * 2)

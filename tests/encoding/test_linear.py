@@ -22,6 +22,8 @@ from torch import nn
 import sentemb.encoding.linear as linear
 import sentemb.encoding.sentence as sentence
 from sentemb._compat import packed_linear_dtypes
+from sentemb.data.bundled_text import bundled_sentences
+from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.encoding.encoder import Precision
 from sentemb.encoding.linear import (
     LinearKernel,
@@ -34,13 +36,20 @@ from sentemb.encoding.linear import (
     kernel_for,
     replace_linears,
 )
+from sentemb.encoding.rows import ReadyTexts, row_encoder
 from sentemb.encoding.sentence import SentenceEncoder
 from sentemb.encoding.view import inference_view
+from sentemb.modules import load
 
 needs_packing = pytest.mark.skipif(not packed_linear_dtypes(), reason="this torch has no oneDNN")
-needs_bfloat16 = pytest.mark.skipif(
-    torch.bfloat16 not in packed_linear_dtypes(), reason="this processor has no bfloat16 linear layers"
-)
+
+KERNELS: list[LinearKernel] = ["stock", "packed", "packed-bfloat16"]
+
+
+def skip_without(kernel: LinearKernel) -> None:
+    needed = {"packed": torch.float32, "packed-bfloat16": torch.bfloat16}.get(kernel)
+    if needed is not None and needed not in packed_linear_dtypes():
+        pytest.skip(f"this machine has no kernel {kernel}")
 
 
 ALL_ROWS = RowPlan(linear._TRIED)
@@ -56,27 +65,13 @@ NEVER = RowPlan(())
         (Processor(True, True, True), 256, "float32", FROM_16, IN_BLOCKS, "stock"),
         (Processor(True, True, True), 256, "float32", FROM_16, NEVER, "stock"),
         (Processor(True, True, True), 256, "float32", IN_BLOCKS, IN_BLOCKS, "packed"),
-        (
-            Processor(True, True, True),
-            256,
-            "reduced",
-            FROM_16,
-            IN_BLOCKS,
-            "packed-bfloat16",
-        ),
+        (Processor(True, True, True), 256, "reduced", FROM_16, IN_BLOCKS, "packed-bfloat16"),
         (Processor(True, True, False), 256, "reduced", FROM_16, ALL_ROWS, "packed"),
         (Processor(True, False, False), 256, "float32", FROM_16, ALL_ROWS, "stock"),
         (Processor(True, False, False), 256, "float32", IN_BLOCKS, ALL_ROWS, "packed"),
         (Processor(True, False, False), 256, "float32", IN_BLOCKS, IN_BLOCKS, "stock"),
         (Processor(False, False, False), 256, "float32", IN_BLOCKS, ALL_ROWS, "stock"),
-        (
-            Processor(False, False, True),
-            256,
-            "reduced",
-            FROM_16,
-            ALL_ROWS,
-            "packed-bfloat16",
-        ),
+        (Processor(False, False, True), 256, "reduced", FROM_16, ALL_ROWS, "packed-bfloat16"),
         (Processor(False, False, False), 256, "reduced", FROM_16, ALL_ROWS, "stock"),
         (Processor(True, True, True), 127, "reduced", FROM_16, ALL_ROWS, "stock"),
     ],
@@ -101,12 +96,8 @@ def test_processor_widths_and_plans_decide(
     ("features", "expected"),
     [
         ({}, Processor(packs=True, avx512=False, bfloat16=False)),
-        ({"cpu_name": "AMD EPYC", "avx512_f": True}, Processor(packs=True, avx512=True, bfloat16=False)),
-        ({"cpu_name": "AMD EPYC", "avx512_f": False}, Processor(packs=True, avx512=False, bfloat16=False)),
-        (
-            {"cpu_name": "Intel(R) Xeon(R)", "avx512_f": True, "amx_bf16": True},
-            Processor(packs=True, avx512=True, bfloat16=True),
-        ),
+        ({"avx512_f": True}, Processor(packs=True, avx512=True, bfloat16=False)),
+        ({"avx512_f": True, "amx_bf16": True}, Processor(packs=True, avx512=True, bfloat16=True)),
     ],
 )
 def test_features_that_make_a_kernel_fast(
@@ -237,32 +228,26 @@ def test_only_the_view_is_replaced() -> None:
         torch.testing.assert_close(view(inputs), model.eval()(inputs))
 
 
-@needs_packing
+@pytest.mark.parametrize(
+    ("kernel", "precision", "tolerance"),
+    [("packed", "float32", 1e-5), ("packed-bfloat16", "bfloat16 linear layers", 0.1)],
+)
 def test_packed_encoding_equals_own_encode(
-    make_encoder: Callable[..., SentenceTransformer], texts: list[str], monkeypatch: pytest.MonkeyPatch
+    kernel: LinearKernel,
+    precision: str,
+    tolerance: float,
+    make_encoder: Callable[..., SentenceTransformer],
+    texts: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sentence, "kernel_for", lambda model, *, precision: "packed")
+    skip_without(kernel)
+    monkeypatch.setattr(sentence, "kernel_for", lambda model, *, precision: kernel)
     model = make_encoder("mean", dense=True)
-    encoder = SentenceEncoder(model, name="tiny")
-    assert encoder.describe()["linear_kernel"] == "packed"
-    np.testing.assert_allclose(encoder.encode(texts), model.encode(texts), atol=1e-5)
-
-
-@needs_bfloat16
-def test_bfloat16_encoding_is_close(
-    make_encoder: Callable[..., SentenceTransformer], texts: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sentence, "kernel_for", lambda model, *, precision: "packed-bfloat16")
-    model = make_encoder("mean")
-    vectors = SentenceEncoder(model, name="tiny", precision="reduced").encode(texts)
-    np.testing.assert_allclose(vectors, model.encode(texts), atol=0.1)
-
-
-def test_reduced_precision_says_what_it_does(make_encoder: Callable[..., SentenceTransformer]) -> None:
-    description = SentenceEncoder(make_encoder(), name="tiny", precision="reduced").describe()
-    assert description["precision_asked"] == "reduced"
-    expected = {"packed-bfloat16": "bfloat16 linear layers"}.get(description["linear_kernel"], "float32")
-    assert description["precision"] == expected
+    encoder = SentenceEncoder(model, name="tiny", precision="reduced")
+    described = encoder.describe()
+    assert (described["linear_kernel"], described["precision"]) == (kernel, precision)
+    assert described["precision_asked"] == "reduced"
+    np.testing.assert_allclose(encoder.encode(texts), model.encode(texts), atol=tolerance)
 
 
 def test_view_sees_the_original_weights_and_leaves_its_modes() -> None:
@@ -278,15 +263,6 @@ def test_view_sees_the_original_weights_and_leaves_its_modes() -> None:
     assert view(torch.randn(4, 2)).tolist() == [[3.0, 3.0]] * 4
     view[1].register_forward_hook(lambda module, inputs, output: output)
     assert not model[1]._forward_hooks
-
-
-KERNELS: list[LinearKernel] = ["stock", "packed", "packed-bfloat16"]
-
-
-def skip_without(kernel: LinearKernel) -> None:
-    needed = {"packed": torch.float32, "packed-bfloat16": torch.bfloat16}.get(kernel)
-    if needed is not None and needed not in packed_linear_dtypes():
-        pytest.skip(f"this machine has no kernel {kernel}")
 
 
 @pytest.mark.numeric
@@ -327,6 +303,82 @@ def test_no_shape_and_no_number_of_rows_changes_a_row(kernel: LinearKernel) -> N
         check_rows(model, inputs, counts)
 
     drawn()
+
+
+SENTENCES = bundled_sentences()[:60]
+LONGER = [" ".join(SENTENCES[start : start + 3]) for start in range(0, 30, 3)]
+TEXTS = [*SENTENCES, *LONGER, "", "a", "hello world", " ".join(SENTENCES[:20])]
+
+
+@pytest.fixture(params=[*KERNELS, "static"])
+def encoder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> TextEncoder:
+    if request.param == "static":
+        return load_encoder("static-mini")
+    skip_without(request.param)
+    monkeypatch.setattr(sentence, "kernel_for", lambda model, *, precision: request.param)
+    encoder = load_encoder("sg-bert-mini", device="cpu")
+    encoder.encode(["packs the layers"])
+    return encoder
+
+
+@pytest.mark.numeric
+def test_any_company_and_none_gives_the_same_bits(encoder: TextEncoder) -> None:
+    together = encoder.encode(TEXTS)
+    alone = np.concatenate([encoder.encode([text]) for text in TEXTS])
+    np.testing.assert_array_equal(together, alone)
+
+    @settings(max_examples=25)
+    @given(st.lists(st.integers(0, len(TEXTS) - 1), min_size=1, max_size=40))
+    def any_company(rows: list[int]) -> None:
+        np.testing.assert_array_equal(encoder.encode([TEXTS[row] for row in rows]), together[rows])
+
+    any_company()
+
+
+@pytest.mark.numeric
+def test_the_same_bits_by_any_number_of_threads(encoder: TextEncoder, three_threads: None) -> None:
+    by_three, alone = encoder.encode(TEXTS), encoder.encode(TEXTS[:1])
+    torch.set_num_threads(1)
+    np.testing.assert_array_equal(by_three, encoder.encode(TEXTS))
+    np.testing.assert_array_equal(alone, by_three[:1])
+
+
+@pytest.mark.numeric
+def test_rows_of_several_requests_in_one_batch_have_the_same_bits(encoder: TextEncoder) -> None:
+    rows = row_encoder(encoder)
+    parts = [rows.prepare(TEXTS[:40]), rows.prepare(TEXTS[40:])]
+    expected = [encoder.encode(TEXTS[:40]), encoder.encode(TEXTS[40:])]
+    lengths = np.concatenate([ready.lengths for ready in parts])
+    for length in np.unique(lengths):
+        batch: list[tuple[ReadyTexts, np.ndarray]] = []
+        wanted = []
+        for ready, vectors in zip(parts, expected, strict=True):
+            found = np.flatnonzero(ready.lengths == length)
+            if len(found):
+                batch.append((ready, found))
+                wanted.append(vectors[found])
+        np.testing.assert_array_equal(rows.compute(batch), np.concatenate(wanted))
+
+
+def test_lengths_are_the_tokens_that_are_read(tiny_bert: Path) -> None:
+    encoder = load_encoder(load(tiny_bert, pooling="mean", max_length=8, device="cpu"))
+    ready = row_encoder(encoder).prepare(["the cat", "the cat sat on the mat in the park", ""])
+    assert ready.lengths.tolist() == [4, 8, 2]
+    assert list(ready.cut) == [1]
+
+
+def test_an_encoder_of_an_unknown_kind_encodes_each_text_alone() -> None:
+    calls: list[list[str]] = []
+
+    def function(texts: list[str]) -> np.ndarray:
+        calls.append(texts)
+        return np.array([[len(text), 1.0] for text in texts], dtype=np.float32)
+
+    rows = row_encoder(load_encoder(function))
+    ready = rows.prepare(["one two", "three"])
+    assert not rows.by_length and ready.lengths.tolist() == [2, 1]
+    assert rows.compute([(ready, np.array([0, 1]))]).tolist() == [[7, 1], [5, 1]]
+    assert calls == [["one two"], ["three"]]
 
 
 ROOT = Path(__file__).resolve().parents[2]

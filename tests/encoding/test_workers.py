@@ -1,4 +1,4 @@
-"""Processes that die, fail and go on: every task is done once, in order."""
+"""Processes that die, fail and are replaced: every task is done once, in order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sentemb.encoding.workers import Workers
+from sentemb.encoding.workers import local_workers
 from sentemb.errors import InputError
 from tests.waiting import stay, wait_for
 
@@ -37,15 +37,15 @@ def squares(folder: Path, deaths: int, threads: int) -> Callable[[int], int]:
 
 def test_results_come_in_order_although_a_worker_is_killed(tmp_path: Path) -> None:
     said: list[str] = []
-    with Workers(functools.partial(squares, tmp_path, 1), count=2, say=said.append) as workers:
+    with local_workers(functools.partial(squares, tmp_path, 1), count=2, say=said.append) as workers:
         assert list(workers.run(iter(range(12)))) == [number * number for number in range(12)]
     assert said == ["a worker stopped (signal 9); retrying shard 4"]
 
 
 def test_what_kills_every_worker_ends_the_work(tmp_path: Path) -> None:
     with (
-        pytest.raises(InputError, match=r"a worker stopped 3 times on shard 4 .*signal 9"),
-        Workers(functools.partial(squares, tmp_path, 9), count=1, say=print) as workers,
+        pytest.raises(InputError, match=r"workers stopped 3 times on shard 4 .*signal 9"),
+        local_workers(functools.partial(squares, tmp_path, 9), count=1, say=print) as workers,
     ):
         list(workers.run(iter(range(12))))
 
@@ -53,7 +53,7 @@ def test_what_kills_every_worker_ends_the_work(tmp_path: Path) -> None:
 def test_an_error_of_the_user_comes_through(tmp_path: Path) -> None:
     with (
         pytest.raises(InputError, match="99 is too many; give fewer"),
-        Workers(functools.partial(squares, tmp_path, 0), count=2, say=print) as workers,
+        local_workers(functools.partial(squares, tmp_path, 0), count=2, say=print) as workers,
     ):
         list(workers.run(iter([1, 99, 2])))
 
@@ -61,7 +61,7 @@ def test_an_error_of_the_user_comes_through(tmp_path: Path) -> None:
 def test_an_error_of_the_system_comes_through(tmp_path: Path) -> None:
     with (
         pytest.raises(OSError, match="shard-77") as raised,
-        Workers(functools.partial(squares, tmp_path, 0), count=2, say=print) as workers,
+        local_workers(functools.partial(squares, tmp_path, 0), count=2, say=print) as workers,
     ):
         list(workers.run(iter([1, 77, 2])))
     assert raised.value.errno == errno.ENOSPC and raised.value.filename == "shard-77"
@@ -83,7 +83,7 @@ def _starting_badly(folder: Path, task: int, threads: int) -> Callable[[int], in
 
 
 def test_only_failed_starts_in_a_row_end_the_work(tmp_path: Path) -> None:
-    with Workers(functools.partial(_starting_badly, tmp_path, 2), count=1, say=str) as workers:
+    with local_workers(functools.partial(_starting_badly, tmp_path, 2), count=1, say=str) as workers:
         assert list(workers.run(iter(range(4)))) == [0, 1, 2, 3]
     assert len(list(tmp_path.iterdir())) == 6
 
@@ -95,12 +95,12 @@ def _naming_its_process(folder: Path, threads: int) -> Callable[[int], int]:
 
 PARENT = """
 import functools, pathlib, sys
-from sentemb.encoding.workers import Workers
+from sentemb.encoding.workers import local_workers
 from tests.encoding.test_workers import _naming_its_process
 
 if __name__ == "__main__":
     make = functools.partial(_naming_its_process, pathlib.Path(sys.argv[1]))
-    with Workers(make, count=1, say=print) as workers:
+    with local_workers(make, count=1, say=print) as workers:
         list(workers.run(iter([1])))
 """
 

@@ -11,7 +11,7 @@ from sentence_transformers import SentenceTransformer
 
 from sentemb.cli.main import run
 from sentemb.encoding import load_encoder
-from sentemb.encoding.layers import LayerEncoder
+from sentemb.encoding.resolve import LayerEncoder
 from sentemb.errors import InputError
 from sentemb.evaluation.frame import to_frame
 from sentemb.evaluation.layers import evaluate_layers

@@ -13,8 +13,7 @@ from sentence_transformers import SentenceTransformer
 
 import sentemb
 from sentemb._compat import Dense, Normalize
-from sentemb.encoding.dropout import encode_with_dropout
-from sentemb.encoding.sentence import is_plain_text_model
+from sentemb.encoding.sentence import encode_with_dropout, is_plain_text_model
 from sentemb.errors import InputError
 from sentemb.modules import FlowModule, load
 from sentemb.transforms import FlowConfig, add_flow, add_whitening, append_transform, fit_whitening

@@ -14,19 +14,18 @@ from haystack.document_stores.errors import DuplicateDocumentError
 from haystack.document_stores.types import DuplicatePolicy
 from haystack.errors import FilterError
 
-from sentemb.encoding.encoder import Vectors
-from sentemb.encoding.roles import for_role
+from sentemb.encoding.encoder import Vectors, for_role
 from sentemb.encoding.tokens import tokens_of
 from sentemb.errors import InputError
 from sentemb.integrations import ids_of, own_ids
 from sentemb.integrations.haystack.filters import Conditions, conditions_of
 from sentemb.integrations.haystack.records import NO_VECTOR, GivenVectors, Record, to_document, to_record
 from sentemb.search import SearchIndex
-from sentemb.search.conditions import value_of
-from sentemb.search.encoded import encode_checked
+from sentemb.search.documents import encode_checked
 from sentemb.search.folder import is_index, read_manifest
 from sentemb.search.plan import Metric
 from sentemb.search.searching import Mode
+from sentemb.search.where import value_of
 
 
 class SentembDocumentStore:

@@ -1,10 +1,10 @@
-"""Shards: the same bytes whoever makes them, rows without a vector named, damage refused."""
+"""Shards: the same bytes from any workers, rows without a vector named, damage refused."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,11 @@ import pytest
 
 from sentemb import _machine
 from sentemb.encoding import load_encoder
-from sentemb.encoding.sharding import Encoded, encode_shards
-from sentemb.encoding.shards import BEGUN, MANIFEST, Row, ShardFolder
+from sentemb.encoding.shards import BEGUN, MANIFEST, Encoded, Row, ShardFolder, encode_shards
 from sentemb.encoding.workers import local_pool
 from sentemb.errors import InputError
 from sentemb.search import Document, SearchIndex
+from tests.search.test_walks import files_of
 
 TEXTS = [f"text number {number} of {number % 7} kinds" for number in range(100)]
 MODEL = {"model": "static-mini"}
@@ -57,18 +57,19 @@ def test_two_processes_and_an_interrupted_one_make_the_same_bytes(tmp_path: Path
     encode(tmp_path / "two", pool=local_pool(2))
     assert content(tmp_path / "one") == content(tmp_path / "two")
 
-    def stop(done: int) -> None:
-        if done > 40:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        encode(tmp_path / "three", progress=stop)
+        encode(tmp_path / "three", progress=_interrupt)
     with pytest.raises(
         InputError, match=r"does not contain finished vectors.*run the same `sentemb encode` command again"
     ):
         ShardFolder(tmp_path / "three")
     assert encode(tmp_path / "three").encoded == 100 - 48
     assert content(tmp_path / "one") == content(tmp_path / "three")
+    with pytest.raises(KeyboardInterrupt):
+        encode(tmp_path / "four", progress=_interrupt)
+    encode(tmp_path / "four", TEXTS[3:])  # rows that do not exist any more leave no shard
+    encode(tmp_path / "fresh", TEXTS[3:])
+    assert content(tmp_path / "four") == content(tmp_path / "fresh")
 
 
 def test_processors_of_several_kinds_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,12 +77,8 @@ def test_processors_of_several_kinds_are_named(tmp_path: Path, monkeypatch: pyte
     here = encode(tmp_path / "one", say=said.append)
     assert here.folder.processors == [_machine.describe_processor()] and not said
 
-    def stop(done: int) -> None:
-        if done > 40:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        encode(tmp_path / "two", progress=stop)
+        encode(tmp_path / "two", progress=_interrupt)
     monkeypatch.setattr(_machine, "arithmetic", lambda: "another")  # resumed on another machine
     resumed = encode(tmp_path / "two", say=said.append)
     assert resumed.folder.processors == sorted([*here.folder.processors, _machine.describe_processor()])
@@ -121,58 +118,36 @@ def test_a_worker_that_sees_another_folder_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "vectors").exists()
 
 
-def test_rows_that_are_gone_leave_no_shard(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        encode(tmp_path / "vectors", progress=_interrupt)
-    encode(tmp_path / "vectors", TEXTS[3:])
-    encode(tmp_path / "fresh", TEXTS[3:])
-    assert content(tmp_path / "vectors") == content(tmp_path / "fresh")
-
-
 def _interrupt(done: int) -> None:
-    raise KeyboardInterrupt
+    if done > 40:
+        raise KeyboardInterrupt
 
 
-def _cut(folder: Path) -> None:
-    path = ShardFolder(folder).files[1]
-    path.write_bytes(path.read_bytes()[:-2000])
+def test_damage_is_named(tmp_path: Path) -> None:
+    folder = encode(tmp_path / "vectors").folder
+    manifest = folder.path / MANIFEST
+    before = manifest.read_text()
 
+    def refused(said: str) -> None:
+        with pytest.raises(InputError, match=said):
+            list(ShardFolder(folder.path).batches())
 
-def _remove(folder: Path) -> None:
-    ShardFolder(folder).files[1].unlink()
-
-
-def _change(folder: Path) -> None:
-    values = json.loads((folder / MANIFEST).read_text())
-    values["settings"]["dimension"] = 9
-    (folder / MANIFEST).write_text(json.dumps(values))
-
-
-def _empty(folder: Path) -> None:
-    (folder / MANIFEST).write_text("{}")
-
-
-def _forget_the_model(folder: Path) -> None:
-    values = json.loads((folder / MANIFEST).read_text())
-    del values["settings"]["model"]["model"]
-    (folder / MANIFEST).write_text(json.dumps(values))
-
-
-@pytest.mark.parametrize(
-    ("damage", "said"),
-    [
-        (_cut, r"shard-.*arrow is damaged"),
-        (_remove, r"shard-.*arrow is missing"),
-        (_change, r"shard-.*arrow is damaged"),
-        (_empty, r"shards\.json is damaged"),
-        (_forget_the_model, r"shards\.json is damaged: KeyError\('model'\)"),
-    ],
-)
-def test_damage_is_named(damage: Callable[[Path], None], said: str, tmp_path: Path) -> None:
-    encode(tmp_path / "vectors")
-    damage(tmp_path / "vectors")
-    with pytest.raises(InputError, match=said):
-        list(ShardFolder(tmp_path / "vectors").batches())
+    for old, new, said in (
+        ('"dimension": 256', '"dimension": 9', r"shard-.*arrow is damaged"),
+        ('"model": "static-mini"', '"no": "model"', r"shards\.json is damaged: KeyError\('model'\)"),
+        ('"file": "', '"file": "../', r"shards\.json is damaged"),
+        (before, "{}", r"shards\.json is damaged"),
+    ):
+        assert old in before
+        manifest.write_text(before.replace(old, new))
+        refused(said)
+    manifest.write_text(before)
+    folder.files[1].write_bytes(folder.files[1].read_bytes()[:-2000])
+    refused(r"shard-.*arrow is damaged")
+    folder.files[1].unlink()
+    refused(r"shard-.*arrow is missing")
+    with pytest.raises(InputError, match="is missing or does not match its checksum"):
+        folder.verify()
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
@@ -207,3 +182,10 @@ def test_an_index_of_vectors_is_that_of_the_documents(tmp_path: Path) -> None:
     assert found == wanted
     with pytest.raises(InputError, match=r"was encoded with static-mini .* not with"):
         SearchIndex.from_shards(ShardFolder(tmp_path / "vectors"), "bert-mini")
+
+
+def test_a_run_is_followed_through_few_files(tmp_path: Path) -> None:
+    load_encoder("static-mini").encode(TEXTS)
+    found = files_of(lambda: encode(tmp_path / "vectors"))
+    # Loading a model is the business of modules/.
+    assert len({file for file in found if not file.startswith("/modules/")}) <= 10, sorted(found)

@@ -1,4 +1,4 @@
-"""int8 matrix products in an ONNX graph, calibrated on text. Sensitive parts stay in float32.
+"""A transformer as an ONNX graph: exported for ONNX Runtime and OpenVINO, with matrix products in int8.
 
 Activations have one scale and zero point for all tokens, weights one scale per output. On its own this costs
 much quality: in many transformers a few channels are ten times as large as the rest and determine the scale.
@@ -13,13 +13,21 @@ References:
 
 from __future__ import annotations
 
+import copy
+import inspect
+import io
+import logging
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from sentemb.errors import InputError
 
@@ -36,39 +44,93 @@ _SMOOTHING = (0.0, 0.5, 0.65, 0.8)
 _TOKENS = 2000
 _LEAST_ROWS = 1000  # of a table that is rounded: only the vocabulary is that large
 _LARGEST = 127
+_OPSET = 18
+_TALKATIVE = ("torch.onnx", "onnxscript", "onnx_ir", "torch.export", "torch._export", "torch.fx")
+_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+
+
+class _Plain(nn.Module):
+    """A network from positional tensors to the last layer's token vectors."""
+
+    def __init__(self, network: Any, names: tuple[str, ...]) -> None:
+        super().__init__()
+        self.network, self.names = network, names
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        output = self.network(**dict(zip(self.names, inputs, strict=True)), return_dict=True)
+        found: Tensor = output.last_hidden_state
+        return found
+
+
+def export_onnx(transformer: Any, target: Path) -> None:
+    """Write the network of a Transformer module in float32, with dynamic numbers of texts and tokens."""
+    network = copy.deepcopy(transformer.model).float().cpu().eval()
+    network.config._attn_implementation = "eager"  # quantizers and runtimes support it best
+    taken = inspect.signature(network.forward).parameters
+    wanted = transformer.tokenizer.model_input_names
+    names = tuple(name for name in _INPUTS if name in taken and name in wanted)
+    example = torch.ones(2, 7, dtype=torch.long)
+    inputs = tuple(torch.zeros_like(example) if name == _INPUTS[2] else example.clone() for name in names)
+    sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("tokens")}
+    with _quiet():
+        program: Any = torch.onnx.export(
+            _Plain(network, names).eval(),
+            inputs,
+            dynamo=True,
+            verbose=False,
+            input_names=[*names],
+            output_names=["last_hidden_state"],
+            # One entry for the variable arguments of `forward`.
+            dynamic_shapes=(tuple(sizes for _ in names),),
+            opset_version=_OPSET,
+        )
+        program.save(str(target), external_data=False)
+    # The exporter notes the places of its source files, which name folders of this machine.
+    model = onnx.load(str(target))
+    graph = model.graph
+    for part in (model, graph, *graph.node, *graph.value_info, *graph.input, *graph.output):
+        part.ClearField("metadata_props")
+    onnx.save(model, str(target))
+
+
+def convert_to_openvino(graph: Path, target: Path) -> None:
+    """Convert an ONNX graph to OpenVINO's format: `target` and its `.bin` file."""
+    openvino: Any = import_module("openvino")
+    openvino.save_model(openvino.convert_model(str(graph)), str(target), compress_to_fp16=False)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence the exporter, which logs pages about its internals if it fails."""
+    loggers = [logging.getLogger(name) for name in _TALKATIVE]
+    levels = [logger.level for logger in loggers]
+    nowhere = io.StringIO()
+    with warnings.catch_warnings(), redirect_stdout(nowhere), redirect_stderr(nowhere):
+        warnings.simplefilter("ignore")
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
 
 
 class Product(NamedTuple):
-    """An int8 form of the products that share an input.
+    """An int8 form of the products that share an input."""
 
-    Attributes:
-        scale: Divisor of each channel before rounding.
-        kept: Channels that stay in float32.
-        step: Step of the activations' grid.
-        zero: Zero point of the activations' grid.
-        weights: Codes of each product's weights.
-        steps: Step of each output, for each product.
-        shifts: Correction of each output, for each product.
-        error: Share of the outputs' variance that is lost.
-    """
-
-    scale: Floats
-    kept: NDArray[np.intp]
-    step: float
-    zero: int
-    weights: list[NDArray[np.int8]]
-    steps: list[Floats]
-    shifts: list[Floats]
-    error: float
+    scale: Floats  # divisor of each channel before rounding
+    kept: NDArray[np.intp]  # channels that stay in float32
+    step: float  # of the activations' grid
+    zero: int  # point of the activations' grid
+    weights: list[NDArray[np.int8]]  # codes of each product's weights
+    steps: list[Floats]  # step of each output, for each product
+    shifts: list[Floats]  # correction of each output, for each product
+    error: float  # share of the outputs' variance that is lost
 
 
 def quantize(graph: Path, target: Path, batches: Sequence[Features]) -> dict[str, Any]:
-    """Write a graph with int8 products.
-
-    Args:
-        graph: A float32 graph, as `export_onnx` writes it.
-        target: The file to write.
-        batches: Tokens of the text to calibrate on.
+    """Write a float32 graph with int8 products, calibrated on batches of tokens.
 
     Returns:
         The number of products, and how many stay in float32.
@@ -101,21 +163,18 @@ def quantize(graph: Path, target: Path, batches: Sequence[Features]) -> dict[str
     rest = [new for node in model.graph.node for new in replaced.get(node.name, [node])]
     del model.graph.node[:]
     model.graph.node.extend(rest)
-    _drop_unused(model)
+    used = {name for node in model.graph.node for name in node.input}
+    constants_left = [one for one in model.graph.initializer if one.name in used]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(constants_left)
     onnx.checker.check_model(model)
     onnx.save(model, str(target))
     return {"products": sum(map(len, found.values())), "in_float32": kept}
 
 
 def best_product(inputs: Floats, weights: Sequence[Floats]) -> Product:
-    """Return the int8 form that changes the outputs least.
-
-    Args:
-        inputs: Rows of the input, shape (tokens, channels).
-        weights: Weights of each product, shape (channels, outputs).
-    """
-    forms = (_product(inputs, weights, smoothing) for smoothing in _SMOOTHING)
-    return min(forms, key=lambda form: form.error)
+    """Return the int8 form of products (channels, outputs) of inputs (tokens, channels) that loses least."""
+    return min((_product(inputs, weights, one) for one in _SMOOTHING), key=lambda form: form.error)
 
 
 def _product(inputs: Floats, weights: Sequence[Floats], smoothing: float) -> Product:
@@ -166,7 +225,7 @@ def _products(model: Any) -> dict[str, list[Any]]:
 
 
 def _inputs(graph: Path, names: Sequence[str], batches: Sequence[Features]) -> dict[str, Floats]:
-    """Return rows of some tensors on real tokens, without padding, each of shape (tokens, channels).
+    """Return rows of some tensors on real tokens, each of shape (tokens, channels).
 
     A tensor that does not have one row per token, such as one of relative positions, is skipped.
     """
@@ -256,15 +315,3 @@ def _rounded_tables(model: Any) -> dict[str, list[Any]]:
             make("Mul", [f"{own}.floats", f"{own}.scales"], [node.output[0]]),
         ]
     return replaced
-
-
-def _drop_unused(model: Any) -> None:
-    used = set(_names(model))
-    kept = [one for one in model.graph.initializer if one.name in used]
-    del model.graph.initializer[:]
-    model.graph.initializer.extend(kept)
-
-
-def _names(model: Any) -> Iterator[str]:
-    for node in model.graph.node:
-        yield from node.input

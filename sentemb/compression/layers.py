@@ -1,7 +1,8 @@
-"""`distill_layers`: a transformer with fewer layers, trained to the full model's vectors of your texts."""
+"""A transformer with fewer layers: those that change its vectors least are removed, the rest is trained."""
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import shutil
 from collections.abc import Sequence
@@ -11,10 +12,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pyarrow as pa
 from datasets import Dataset
+from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 from torch import nn
 
-from sentemb._compat import BaseEvaluator
+from sentemb._compat import BaseEvaluator, Normalize
 from sentemb.compression.config import LayeredConfig
 from sentemb.compression.distillation import (
     TIMED,
@@ -23,12 +25,11 @@ from sentemb.compression.distillation import (
     draw_texts,
     measure_agreement,
     measure_speed,
-    normalize_rows,
 )
-from sentemb.compression.prune import prune_layers
 from sentemb.data.documents import Document, read_unique_documents
 from sentemb.encoding import NonFiniteError, load_encoder
-from sentemb.encoding.encoder import Vectors
+from sentemb.encoding.encoder import Vectors, normalised
+from sentemb.encoding.view import linear, with_modules, with_truncation_as_module
 from sentemb.errors import InputError
 from sentemb.modules.cards import ENCODER_TAGS, public_name
 from sentemb.pretraining.throughput import faster_precision
@@ -41,8 +42,112 @@ from sentemb.training.progress import ConsoleProgress, without_upstream_bars
 from sentemb.training.ranks import refuse_several
 from sentemb.training.session import Session
 
+# Share of the mean square of a dimension. It keeps the map from fitting noise if there is little text.
+_RIDGE = 1e-2
+_OF_LAYERS = ("attention_window",)  # settings per layer whose name does not say so
+_CHOOSING = 200  # texts by which layers are chosen
 _EVALUATIONS = 8  # of a run, in addition to the one before the first step
 _MAPPED = 2000  # texts by which layers are chosen and the last matrix is fitted
+
+
+def layers_of(model: SentenceTransformer) -> nn.ModuleList | None:
+    """Return the stack of layers of a model's transformer, or None if it is not unique."""
+    network: Any = getattr(model[0], "model", None)
+    count = getattr(getattr(network, "config", None), "num_hidden_layers", None)
+    if not isinstance(network, nn.Module):
+        return None
+    stacks = [part for part in network.modules() if isinstance(part, nn.ModuleList) and len(part) == count]
+    inner = {id(part) for stack in stacks for layer in stack for part in layer.modules()}
+    stacks = [stack for stack in stacks if id(stack) not in inner]
+    return stacks[0] if len(stacks) == 1 else None
+
+
+def reason_against_pruning(model: SentenceTransformer) -> str | None:
+    """Return why layers of a model cannot be removed, or None if they can."""
+    layers = layers_of(model)
+    if layers is None:
+        name = type(getattr(model[0], "model", model[0])).__name__
+        return f"{name} does not have a plain stack of layers with separate weights"
+    if len(layers) == 1:
+        return "it has a single layer"
+    if getattr(model[0].model.config, "output_hidden_states", False):
+        return "it pools several layers"
+    return None
+
+
+def prune_layers(model: SentenceTransformer, count: int, texts: Sequence[str]) -> SentenceTransformer:
+    """Remove layers, and map the vectors of the rest to those of the full model.
+
+    Layers are removed one by one, each time the one whose removal changes the vectors of the texts least. A
+    linear map, fitted by ridge regression on the same texts, then corrects the vectors. A first layer that
+    has other weights than the rest, such as T5's positions, is kept.
+
+    Args:
+        model: The model, which is not changed.
+        count: Number of layers to keep.
+        texts: Your texts.
+
+    Returns:
+        The smaller model.
+
+    Raises:
+        InputError: The model does not have more layers than that, or none can be removed.
+    """
+    if (reason := reason_against_pruning(model)) is not None:
+        raise InputError(f"cannot remove layers (--layers): {reason}", "distill without --layers")
+    model = with_truncation_as_module(model)
+    layers = layers_of(model)
+    assert layers is not None  # reason_against_pruning found none
+    if not 0 < count < len(layers):
+        raise InputError(
+            f"cannot keep {count} layers (--layers): the model has {len(layers)}", "choose a smaller number"
+        )
+    wanted = load_encoder(model).encode(texts)
+
+    def nearness(kept: list[int]) -> float:
+        """Return the mean cosine with the full model on a few texts."""
+        found = load_encoder(_with_layers(model, kept)).encode(texts[:_CHOOSING])
+        right = wanted[:_CHOOSING]
+        lengths = np.linalg.norm(found, axis=1) * np.linalg.norm(right, axis=1)
+        return float(((found * right).sum(axis=1) / np.maximum(lengths, 1e-12)).mean())
+
+    kept = list(range(len(layers)))
+    first, second = (
+        [(name, weight.shape) for name, weight in layer.named_parameters()] for layer in layers[:2]
+    )
+    fixed = {0} if first != second else set()
+    while len(kept) > count:
+        trials = [[number for number in kept if number != left] for left in kept if left not in fixed]
+        kept = max(trials, key=nearness)
+    smaller = _with_layers(model, kept)
+    dense = linear(_fit_map(load_encoder(smaller).encode(texts), wanted))
+    return with_modules(smaller, [*smaller, dense, Normalize()])
+
+
+def _with_layers(model: SentenceTransformer, kept: Sequence[int]) -> SentenceTransformer:
+    smaller = copy.deepcopy(model)
+    layers = layers_of(smaller)
+    assert layers is not None  # as the model has them
+    count, some = len(layers), [layers[number] for number in kept]
+    config = smaller[0].model.config
+    # Settings per layer, such as which layers attend to the whole text.
+    for name, value in vars(config).items():
+        if isinstance(value, list) and len(value) == count and ("layer" in name or name in _OF_LAYERS):
+            setattr(config, name, [value[number] for number in kept])
+    if hasattr(config, "attention_layers"):  # GPT-Neo, which saves them as pairs of a pattern and a number
+        config.attention_types = [[[kind], 1] for kind in config.attention_layers]
+    del layers[:]
+    layers.extend(some)
+    config.num_hidden_layers = len(some)
+    return smaller
+
+
+def _fit_map(found: Vectors, wanted: Vectors) -> NDArray[np.float32]:
+    """Fit the linear map between two sets of vectors, (wanted dim, found dim)."""
+    products = found.T @ found
+    ridge = _RIDGE * np.trace(products) / len(products) * np.eye(len(products))
+    weight: NDArray[np.float32] = np.linalg.solve(products + ridge, found.T @ wanted).T.astype(np.float32)
+    return weight
 
 
 class LayeredStudent(NamedTuple):
@@ -72,18 +177,16 @@ class TeacherCosine(BaseEvaluator):
         super().__init__()
         self.primary_metric = "dev_cosine"
         self.texts = texts
-        self.wanted: Vectors | None = None
-        """The teacher's vectors, of length 1."""
+        self.wanted: Vectors  # the teacher's, of length 1
 
     def encode(self, model: SentenceTransformer) -> Vectors:
         """Return the student's vectors of the texts, of length 1."""
-        return normalize_rows(load_encoder(model, precision="reduced").encode(self.texts))
+        return normalised(load_encoder(model, precision="reduced").encode(self.texts))
 
     def __call__(
         self, model: Any, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
         """Evaluate; weights that have diverged score -1."""
-        assert self.wanted is not None  # the session has prepared it
         try:
             return {self.primary_metric: float((self.encode(model) * self.wanted).sum(axis=1).mean())}
         except NonFiniteError:
@@ -100,6 +203,7 @@ class LayeredSession(Session):
     config: LayeredConfig
     eval_on_start: ClassVar[bool] = True
     evaluator: TeacherCosine
+    agreement: Agreement
 
     def __init__(
         self, config: LayeredConfig, documents: Sequence[Document], *, progress: ConsoleProgress | None
@@ -122,7 +226,6 @@ class LayeredSession(Session):
                 module.p = 0.0  # the teacher's vectors have none, and they can be had for any text
         self.loss = build_loss(config, bucketed_by_length(self.model))
         self.evaluator = TeacherCosine(self.texts.held_out)
-        self.agreement: Agreement | None = None
         self.remarks = (
             f"{rows:,} texts to train on, {len(self.texts.held_out):,} held out; {config.layers} layers",
         )
@@ -135,11 +238,8 @@ class LayeredSession(Session):
             precision="reduced",
             cache_dir=self.kept_vectors,
         )
-        vectors = self.encode_by_teacher(
-            teacher,
-            [*self.texts.training, *self.texts.held_out],
-            name=public_name(self.config.base),
-        )
+        texts = [*self.texts.training, *self.texts.held_out]
+        vectors = self.encode_by_teacher(teacher, texts, name=public_name(self.config.base))
         vectors, self.evaluator.wanted = np.split(vectors, [len(self.texts.training)])
         labels = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
         self.rows = Dataset(pa.table({"text": self.texts.training, "label": labels}))
@@ -159,7 +259,6 @@ class LayeredSession(Session):
 
     def finish(self, kept: Run) -> Run:
         """Compare the student with its teacher on the held-out texts."""
-        assert self.evaluator.wanted is not None  # prepared
         self.agreement = measure_agreement(self.evaluator.encode(self.model), self.evaluator.wanted)
         return kept
 
@@ -173,7 +272,6 @@ class LayeredSession(Session):
 
     def summarise(self, trainer: Any, kept: Run) -> dict[str, Any]:
         """Return the agreement with the teacher."""
-        assert self.agreement is not None  # finish comes first
         return {"agreement": self.agreement._asdict()}
 
     def write_model(self, folder: Path, record: dict[str, Any]) -> None:
@@ -182,21 +280,20 @@ class LayeredSession(Session):
         write_card(folder / "README.md", lambda: self._card(record))
 
     def _card(self, record: dict[str, Any]) -> str:
-        teacher, data, found = public_name(self.config.base), record["data"], self.agreement
-        assert found is not None  # finish comes first
+        data = record["data"]
         rows: dict[str, object] = {
             "Texts": f"{data['texts']:,} of {data['documents']:,} documents: {data['source']}",
             "Checksum of the texts": data["sha256"],
             "Layers": self.config.layers,
             **training_rows(self.config),
-            "Cosine with the teacher": f"{found.cosine:.3f}",
-            "Agreement on similarities": f"{found.similarities:.3f}",
+            "Cosine with the teacher": f"{self.agreement.cosine:.3f}",
+            "Agreement on similarities": f"{self.agreement.similarities:.3f}",
         }
         name = run_name(self.config.output)
         return Card(
             name,
-            f"`{teacher}` with {self.config.layers} of its layers and a linear layer after them, trained "
-            "with `sentemb distill` to reproduce the vectors of the full model.",
+            f"`{public_name(self.config.base)}` with {self.config.layers} of its layers and a linear layer "
+            "after them, trained with `sentemb distill` to reproduce the vectors of the full model.",
             encoder_code(name, self.model),
             rows,
             citation_of(self.loss),
@@ -217,8 +314,8 @@ def distill_layers(
 ) -> LayeredStudent:
     """Remove layers from an encoder and train the rest to its vectors of your texts.
 
-    The layers whose removal changes the vectors least go, and a linear layer is appended to the others
-    (`sentemb.compression.prune`). All weights are then trained to the teacher's vectors.
+    The layers whose removal changes the vectors least are removed, and a linear layer is appended to the
+    others (`prune_layers`). All weights are then trained to the teacher's vectors.
 
     Args:
         teacher: A transformer: a folder, a hub id or a bundled model.
@@ -259,5 +356,4 @@ def distill_layers(
         folder, held_out = session.folder.path, session.texts.held_out
         whole = load_encoder(teacher, pooling=config.pooling)  # type: ignore[arg-type]
         speed = measure_speed(load_encoder(folder), whole, held_out[:TIMED])
-    assert session.agreement is not None  # the run is over
     return LayeredStudent(folder, session.agreement, session.scores[0], held_out, speed)
