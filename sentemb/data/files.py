@@ -218,9 +218,8 @@ def parse_csv(
     csv.field_size_limit(2**31 - 1)  # of the fields, 131,072 characters by default
     lines = iter(lines)
     start = list(islice(lines, 1))
-    first = (
-        start[0][1].replace("\r", " ") if start else ""
-    )  # a bare carriage return is an error of the parser
+    # A bare carriage return is an error of the parser.
+    first = start[0][1].replace("\r", " ") if start else ""
     # What separates the most fields of the header: a comma, or what spreadsheets use instead.
     usual = max(",;\t|", key=lambda mark: len(next(csv.reader([first], delimiter=mark), ())))
     return _table(where, _csv_cells(where, chain(start, lines), delimiter or usual), columns, header)

@@ -30,9 +30,12 @@ VARIABLE = "SENTEMB_DATA"
 """Environment variable that names the data folder."""
 # Untokenized text before SentEval's own layout before SimCSE's (sets at the root) before tokenized text.
 ROOTS = (
-    "senteval/downstream|SentEval/data/downstream|data/downstream|downstream||senteval_tok/downstream".split(
-        "|"
-    )
+    "senteval/downstream",
+    "SentEval/data/downstream",
+    "data/downstream",
+    "downstream",
+    "",
+    "senteval_tok/downstream",
 )
 
 
