@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sentemb.data.retrieval import load_retrieval
 from sentemb.encoding import load_encoder
 from sentemb.encoding.encoder import Vectors, normalised
-from sentemb.search.calibration import Calibration, calibrate, draw
+from sentemb.search.calibration import Calibration, calibrate
 
 _CHANCE = 20_000
 _HEADER = "| set | cosine at 50 / 99 % | chance: median | 99th | kept | right: 25th | median | kept |"
@@ -37,9 +37,8 @@ def main() -> None:
         documents = normalised(encoder.encode(data.documents))
         queries = normalised(encoder.encode(data.queries))
         unique = documents[np.sort(np.unique(data.documents, return_index=True)[1])]
-        drawn = draw(len(unique))
-        assert drawn is not None
-        calibration = calibrate(unique[drawn])
+        calibration = calibrate(len(unique), unique.__getitem__)
+        assert calibration is not None
 
         rng = np.random.default_rng(0)
         asked, found = (rng.integers(len(vectors), size=_CHANCE) for vectors in (queries, documents))

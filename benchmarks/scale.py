@@ -37,7 +37,7 @@ from sentemb.data.sources import read_rows
 from sentemb.encoding.encoder import normalised
 from sentemb.encoding.shards import ShardFolder
 from sentemb.search import SearchIndex
-from sentemb.search.recall import ExactNeighbours, recall_at_k
+from sentemb.search.vectors import ExactNeighbours, recall_at_k
 
 _SENTEMB = "if __name__ == '__main__':\n import sys\n from sentemb.cli.main import run\n run(sys.argv[1:])"
 _WORDS = (6, 40)  # of a line that is taken

@@ -37,7 +37,7 @@ from sentemb.encoding import load_encoder
 from sentemb.encoding.encoder import normalised
 from sentemb.evaluation.environment import hardware
 from sentemb.search import SearchIndex
-from sentemb.search.recall import ExactNeighbours, recall_at_k
+from sentemb.search.vectors import ExactNeighbours, recall_at_k
 
 K = 10
 SELECTIVITIES = (1, 0.1, 0.01, 0.001, 0.0001)

@@ -11,6 +11,8 @@ documents; a keyword score counts in units of the root mean square of the query'
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -34,6 +36,18 @@ _UNIT_OF = 100  # keyword scores
 _LEAST_SPREAD = 1e-4  # of the largest
 _NORMAL = NormalDist()
 
+_WEIGHTS = np.linspace(0.0, 1.0, 21)
+_DEPTH = 10
+_DISCOUNTS = 1 / np.log2(np.arange(_DEPTH) + 2.0)
+# Generated queries are not users': neither ranking is left with little, and keyword search not with less than
+# 0.3, for an encoder that knows nothing but topics finds such documents too.
+_GENERATED_FROM, _GENERATED_TO = 0.25, 0.7
+# Standard errors by which a weight may be worse than the best and still be chosen for being nearer to 0.5. A
+# gain on real queries is worth more than one on generated queries.
+_TOLERANCE, _GENERATED_TOLERANCE = 1.0, 2.0
+# Of what both rankings find, the part below which one of them is bad: less than half of the other's.
+_BAD = 1 / 3
+
 
 class Ranking(NamedTuple):
     """What was found for a query, the best first."""
@@ -42,10 +56,45 @@ class Ranking(NamedTuple):
     scores: npt.NDArray[np.floating[Any]]  # higher is better
 
 
+class Judged(NamedTuple):
+    """A query that was answered by both, and the relevant documents."""
+
+    dense: Ranking
+    keyword: Ranking
+    total: int  # how many documents were searched
+    grades: Mapping[int, float]  # of the relevant documents, by their numbers; above 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A weight for `fuse`, and what it comes from: mean NDCG@10 of the queries, from 0 to 1."""
+
+    weight: float
+    dense: float  # the encoder alone
+    keyword: float  # keyword search alone
+    fused: float  # both, with the weight
+    queries: int
+
+    @property
+    def one_is_bad(self) -> bool:
+        """Whether one side finds less than half of what the other finds."""
+        return min(self.dense, self.keyword) < _BAD * (self.dense + self.keyword)
+
+    def reason(self, queries: str) -> str:
+        """Return half a sentence on which way the weight leans, and why; `queries` says what they are."""
+        side = "keyword search" if self.weight < EVEN else "dense search"
+        way = "weights both equally" if abs(self.weight - EVEN) < 0.01 else f"favors {side}"
+        return (
+            f"{way} (dense weight {self.weight:.2f}): NDCG@10 on {self.queries} {queries} is "
+            f"{100 * self.dense:.1f} for dense search, {100 * self.keyword:.1f} for keyword search and "
+            f"{100 * self.fused:.1f} for both"
+        )
+
+
 def fuse(
     dense: Ranking, keyword: Ranking, total: int, weight: float = EVEN, depth: int | None = None
 ) -> Ranking:
-    """One ranking of an encoder's and keyword search's; of equal scores the smallest number comes first.
+    """Fuse an encoder's ranking and keyword search's; of equal scores the smallest number comes first.
 
     Args:
         dense: What the encoder found, with cosines or inner products; 1,000 documents (`FUSED`) are usual,
@@ -53,7 +102,7 @@ def fuse(
         keyword: What keyword search found, with BM25 of at least 0.
         total: How many documents were searched.
         weight: The encoder's share, from 0 to 1.
-        depth: How many documents are wanted; by default all that either ranking has.
+        depth: How many documents to return; by default all that either ranking has.
 
     Returns:
         The fused ranking.
@@ -69,49 +118,67 @@ def fuse(
 
 
 def fused_scores(dense: Ranking, keyword: Ranking, total: int, weight: float = EVEN) -> Ranking:
-    """The score of every document of two rankings, in the order of their numbers; see `fuse`."""
-    documents, own, other = in_units(dense, keyword, total)
+    """Return the score of every document of two rankings, in the order of their numbers; see `fuse`."""
+    documents, own, other = _in_units(dense, keyword, total)
     return Ranking(documents, weight * own + (1 - weight) * other)
 
 
 def fused_ranks(dense: Ranking, keyword: Ranking) -> Ranking:
-    """Reciprocal rank fusion: a document's score is the sum of 1 / (60 + its rank) over the rankings.
-
-    Args:
-        dense: What the encoder found.
-        keyword: What keyword search found.
-
-    Returns:
-        The documents of both in the order of their numbers, and their scores.
-    """
+    """Fuse by reciprocal ranks: a score is the sum of 1 / (60 + rank); see `fused_scores`."""
     found = np.concatenate([dense.documents, keyword.documents])
     gains = np.concatenate([1 / (RRF_K + 1 + np.arange(len(part.documents))) for part in (dense, keyword)])
     documents, place = np.unique(found, return_inverse=True)
     return Ranking(documents, np.bincount(place, weights=gains, minlength=len(documents)).astype(np.float64))
 
 
-def in_units(dense: Ranking, keyword: Ranking, total: int) -> tuple[Integers, Double, Double]:
-    """What each ranking says of every document, in units that can be added.
+def fit_weight(queries: Iterable[Judged]) -> Fit:
+    """Fit the weight on queries with qrels; ten of them are better than none, fifty are plenty.
+
+    Of all weights that are at most one standard error of the queries' differences worse than the best, it is
+    the one that is nearest to 0.5; where one ranking finds less than half of what the other does, nearest to
+    the encoder's part of what both find. So few queries move it only where they agree.
 
     Args:
-        dense: What the encoder found.
-        keyword: What keyword search found.
-        total: How many documents were searched.
+        queries: The queries with both rankings.
 
     Returns:
-        The documents of both in the order of their numbers; how many standard deviations each is above the
-        encoder's last; and its keyword score. 0 of a document that a ranking does not have.
+        The weight; `EVEN` where there is no query, or none that either ranking answers.
     """
+    return _fit(_scores(queries), 0.0, 1.0, _TOLERANCE)
+
+
+def lean(queries: Iterable[Judged]) -> Fit:
+    """Fit the weight on queries that are generated from documents, see `sentemb.data.generated_queries`.
+
+    As `fit_weight`, but within two standard errors, from 0.25 to 0.7, and never leaning on a ranking that
+    finds less than half of what the other does.
+
+    Args:
+        queries: The queries with both rankings.
+
+    Returns:
+        The weight; `EVEN` where there is no query, or none that either ranking answers.
+    """
+    scores = _scores(queries)
+    share = _share(scores)
+    low, high = EVEN if share > 1 - _BAD else _GENERATED_FROM, EVEN if share < _BAD else _GENERATED_TO
+    return _fit(scores, low, high, _GENERATED_TOLERANCE)
+
+
+def _in_units(dense: Ranking, keyword: Ranking, total: int) -> tuple[Integers, Double, Double]:
+    """Return the documents of both, rising, and both scores of each in units that add up."""
     found = (dense.documents, keyword.documents)
     documents, place = np.unique(np.concatenate(found), return_inverse=True)
     own, other = np.zeros(len(documents)), np.zeros(len(documents))
-    own[place[: len(dense.documents)]] = _standardised(dense.scores, total)
-    other[place[len(dense.documents) :]] = _shares(keyword.scores)
+    own[place[: len(dense.documents)]] = _standardized(dense.scores, total)
+    exact = keyword.scores.astype(np.float64)
+    mean = float(np.sqrt(exact[:_UNIT_OF] @ exact[:_UNIT_OF] / _UNIT_OF))
+    other[place[len(dense.documents) :]] = exact * (_KEYWORD_UNITS / mean) if mean > 0 else 0.0
     return documents, own, other
 
 
-def _standardised(scores: npt.NDArray[np.floating[Any]], total: int) -> Double:
-    """How many standard deviations similarities are above the last."""
+def _standardized(scores: npt.NDArray[np.floating[Any]], total: int) -> Double:
+    """Return how many standard deviations similarities are above the last."""
     if len(scores) < 2:
         return np.ones(len(scores))
     above: Double = scores.astype(np.float64) - scores[-1]
@@ -121,7 +188,7 @@ def _standardised(scores: npt.NDArray[np.floating[Any]], total: int) -> Double:
 
 
 def _spread(scores: Double, total: int) -> float:
-    """The deviation of the similarities to all documents: the slope of the found ones' normal Q-Q line.
+    """Return the deviation of the similarities to all documents: the slope of the normal Q-Q line.
 
     The first tenth is left out, for relevant documents do not belong to the background, and the last too,
     whose quantiles run to infinity where all documents were found.
@@ -133,8 +200,46 @@ def _spread(scores: Double, total: int) -> float:
     return float(centred @ scores[ranks] / (centred @ centred))
 
 
-def _shares(scores: npt.NDArray[np.floating[Any]]) -> Double:
-    """Keyword scores in units of the root mean square of the first hundred."""
-    exact: Double = scores.astype(np.float64)
-    mean = float(np.sqrt(exact[:_UNIT_OF] @ exact[:_UNIT_OF] / _UNIT_OF))
-    return exact * (_KEYWORD_UNITS / mean) if mean > 0 else np.zeros(len(scores))
+def _scores(queries: Iterable[Judged]) -> Double:
+    """Return NDCG@10 of every query at every weight, (queries, weights)."""
+    rows = [_query_scores(one) for one in queries]
+    return np.array(rows).reshape(len(rows), len(_WEIGHTS))
+
+
+def _query_scores(query: Judged) -> Double:
+    documents, own, other = _in_units(query.dense, query.keyword, query.total)
+    ideal = np.sort(np.array([*query.grades.values()], dtype=np.float64))[::-1][:_DEPTH]
+    best = float(ideal @ _DISCOUNTS[: len(ideal)])
+    if best <= 0 or not len(documents):
+        return np.zeros(len(_WEIGHTS))
+    gains = np.array([query.grades.get(int(document), 0.0) for document in documents])
+    firsts = (_first(documents, weight * own + (1 - weight) * other) for weight in _WEIGHTS)
+    return np.array([gains[first] @ _DISCOUNTS[: len(first)] for first in firsts]) / best
+
+
+def _first(documents: Integers, scores: Double) -> Integers:
+    """Return the places of the ten best, in order; of equal ones the smallest number first."""
+    places = np.arange(len(scores))
+    if len(scores) > _DEPTH:
+        places = np.flatnonzero(scores >= np.partition(scores, -_DEPTH)[-_DEPTH])
+    return places[np.lexsort((documents[places], -scores[places]))][:_DEPTH]
+
+
+def _share(scores: Double) -> float:
+    """Return the encoder's part of what both find alone."""
+    keyword, dense = (float(scores[:, side].sum()) for side in (0, -1))
+    return dense / (dense + keyword) if dense + keyword > 0 else EVEN
+
+
+def _fit(scores: Double, low: float, high: float, tolerance: float) -> Fit:
+    """Choose, of the weights that are about as good as the best, the one nearest to where they start from."""
+    if not len(scores):
+        return Fit(EVEN, 0.0, 0.0, 0.0, 0)
+    means, share = scores.mean(axis=0), _share(scores)
+    apart = scores - scores[:, [int(means.argmax())]]
+    error = apart.std(axis=0, ddof=1) / np.sqrt(len(scores)) if len(scores) > 1 else np.full(len(means), 1.0)
+    near = _WEIGHTS[apart.mean(axis=0) >= -tolerance * error]
+    start = np.clip(EVEN if _BAD <= share <= 1 - _BAD else share, low, high)
+    weight = np.clip(near[np.abs(near - start).argmin()], low, high)
+    fused = means[int(np.abs(_WEIGHTS - weight).argmin())]
+    return Fit(round(float(weight), 4), float(means[-1]), float(means[0]), float(fused), len(scores))

@@ -18,7 +18,6 @@ BASE = {
     "_compat",
     "_files",
     "_fusion",
-    "_fusion_weights",
     "_machine",
     "_network",
     "_threads",

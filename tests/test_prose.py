@@ -17,7 +17,6 @@ PENDING = {
     "sentemb/_compat.py",
     "sentemb/_files.py",
     "sentemb/_fusion.py",
-    "sentemb/_fusion_weights.py",
     "sentemb/_network.py",
     "sentemb/_uris.py",
     "sentemb/errors.py",

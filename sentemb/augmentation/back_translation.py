@@ -15,7 +15,7 @@ from sentemb.data.sampling import RATIO
 from sentemb.errors import InputError
 
 PAIR_COLUMNS = ("text", "back_translation")
-"""What the recipes `bt` and `bt-sg-opt` train on."""
+"""The columns that the recipes `bt` and `bt-sg-opt` train on."""
 Progress = Callable[[str, int, int], None]
 """Takes the translator's name, the number of translated texts and the number of all texts."""
 _WINDOW = 64  # batches whose texts are sorted by length together
@@ -91,7 +91,7 @@ def open_store(folder: Path, translator: Translator) -> Iterator[sqlite3.Connect
 
 
 class BackTranslationCounts(NamedTuple):
-    """How many texts there were, how many unique, and how many were blank, came back empty or unchanged."""
+    """Numbers of texts, of unique ones, and of those that were blank, came back empty or unchanged."""
 
     texts: int
     unique: int

@@ -25,7 +25,7 @@ TOKENS_PER_BATCH = 1 << 14
 
 @dataclass(frozen=True, kw_only=True)
 class Decoding:
-    """How a translation is chosen.
+    """The way in which a translation is chosen.
 
     Attributes:
         beams: Width of beam search; 100 (Kim et al., ACL 2021, A.2).

@@ -20,7 +20,7 @@ from sentemb.cli import options as opt
 from sentemb.cli.console import also_command, next_command, progress_bar, say, show
 from sentemb.errors import InputError
 from sentemb.integrations import own_ids
-from sentemb.search.chunks import OVERLAP
+from sentemb.search.documents import OVERLAP
 
 if TYPE_CHECKING:
     from sentemb.search import Document, Hit, Manifest, SearchIndex
@@ -98,7 +98,7 @@ def build(options: _Build) -> None:
     """Encode documents and index them. Run the same command again to resume an interrupted build."""
     from sentemb.encoding.shards import ShardFolder, is_shard_folder
     from sentemb.search import SearchIndex
-    from sentemb.search.chunks import check_truncation
+    from sentemb.search.documents import check_truncation
     from sentemb.search.folder import check_output, work_folder
     from sentemb.search.keywords import check_language
 
@@ -381,7 +381,7 @@ def _show_hits(query: str, hits: list[Hit], calibration: Calibration | None) -> 
 
 def _shown(hit: Hit) -> tuple[str, list[tuple[int, int]]]:
     """Return what is printed of a document, and the words of the query in it."""
-    from sentemb.search.snippets import beginning
+    from sentemb.search.keywords import beginning
 
     if hit.snippet is not None:
         text, start, spans = hit.snippet.text, hit.snippet.start, hit.snippet.spans

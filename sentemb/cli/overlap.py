@@ -49,7 +49,7 @@ def overlap(options: _Options) -> None:
     from sentemb.data import find_contamination, get, load_held_out, read_rows
     from sentemb.data.files import Row
     from sentemb.data.sources import kind_of
-    from sentemb.search.pool import documents_at
+    from sentemb.search.negatives import documents_at
 
     import_module("rapidfuzz")  # an extra, without which minutes of reading would be lost
     train, shown, data_dir = options.train, without_secrets(options.train), options.data_dir

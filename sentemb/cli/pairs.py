@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from pydantic import Field
@@ -117,17 +117,17 @@ def mine_negatives(options: _Negatives) -> None:
     from sentemb.data.columns import by_column, check_output, write_table
     from sentemb.data.positive_pairs import load_positive_pairs, negative_column
     from sentemb.data.stored_texts import spill_to_disk
-    from sentemb.search.pool import TextPool, pool_at
+    from sentemb.search.negatives import pool_at
 
     data, output, corpus = options.data, options.output, options.corpus
     check_output(output, [data, corpus], overwrite=options.overwrite, cache=options.cache_dir)
     found = load_positive_pairs(data, opt.split_columns(options.columns), data_dir=options.data_dir)
     pairs = list(zip(*(found.rows[role] for role in ("anchor", "positive")), strict=True))
     # Before the model is loaded: a missing file or column must not cost a minute.
-    further = None if corpus is None else pool_at(corpus)
+    further: Any = None if corpus is None else pool_at(corpus)
     if corpus is not None and further is None:
         texts = load_columns(corpus, data_dir=options.data_dir)
-        further = TextPool(spill_to_disk(texts[texts.column_names[0]]))
+        further = spill_to_disk(texts[texts.column_names[0]])
     from sentemb.encoding import load_encoder
     from sentemb.search.negatives import mine_negatives as mine
 

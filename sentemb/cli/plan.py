@@ -134,9 +134,7 @@ def estimate(count: int, texts: Sequence[str], options: _Options, budget: int | 
     texts that they take seconds; if there are not enough, they are repeated with a number.
     """
     from sentemb.search.plan import IVFPQ_MINIMUM
-    from sentemb.search.recall import held_out_count
-    from sentemb.search.rescoring import encodes_again
-    from sentemb.search.vectors import training_points
+    from sentemb.search.vectors import encodes_again, held_out_count, training_points
 
     texts = list(dict.fromkeys(texts))
     if not texts:

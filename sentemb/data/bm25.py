@@ -30,12 +30,7 @@ _INSTANCES = "SELECT group_concat(doc) FROM terms WHERE term = ?"
 
 
 class CountedQueries(NamedTuple):
-    """Counts of shape (queries, terms).
-
-    Args:
-        content: Those of the terms of which a document must have one.
-        support: Those of function words, if a query has other words too.
-    """
+    """Counts (queries, terms): of terms of which a document must have one; of function words next to such."""
 
     content: csr_array
     support: csr_array
@@ -129,9 +124,14 @@ class Postings:
         """The share of each text by its length, 1 for a row id without a text."""
         self.shares[rows] = _length_shares(lengths.astype(np.float64))
 
-    def read(self, term: str) -> tuple[npt.NDArray[np.int64], Double]:
-        """Return the row ids of the texts that have a term, ascending, and their weights."""
-        instances = _integers(self._connection.execute(_INSTANCES, (term,)).fetchone()[0])
+    def read(
+        self, term: str, connection: sqlite3.Connection | None = None
+    ) -> tuple[npt.NDArray[np.int64], Double]:
+        """Return the row ids of the texts that have a term, ascending, and their weights.
+
+        Another connection may read them, if it sees the same state.
+        """
+        instances = _integers((connection or self._connection).execute(_INSTANCES, (term,)).fetchone()[0])
         starts = np.flatnonzero(np.diff(instances, prepend=-1))
         found = instances[starts]
         counts = np.diff(starts, append=len(instances)).astype(np.float64)

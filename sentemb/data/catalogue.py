@@ -74,28 +74,21 @@ class Entry(BaseModel, frozen=True, extra="forbid"):
         name: The name used on the command line and in records.
         kind: What a row is: two sentences and a score; one sentence; anchor, positive and hard negative; or a
             text or a pair of texts with a label.
-        description: One line.
         columns: Columns of a row in the order of their roles.
         licence: The terms as the source states them; no legal advice.
         senteval: The folder inside SentEval's `downstream` folder, None if SentEval has no such set.
         layouts: Paths inside the data folder, tried in this order after `senteval`.
         derived_from: The set whose local files this one is made of.
-        rows: Expected rows by split; empty if they were never counted.
+        rows: Expected rows by split, of a retrieval set those of the qrels; empty if they were never counted.
         parts: Expected rows of each part of the test split, in SentEval's order.
         labels: Names of a labelled set's classes in the order of their numbers; empty if it has scores.
         unlabelled: The splits whose labels nobody published.
         published: The files as published, in a SentEval tree or in one of `layouts`.
         family: The common name of sets that differ in their languages.
-        hub_id: The repository on the hub.
-        revision: The commit there, 40 hexadecimal digits.
-        config: The set's subset there, if the repository holds several.
+        hub_id: The repository on the hub, with the `revision`, a commit, and `config`, the set's subset.
         files: The file of each split in that repository; of a subset what `fetch` makes.
-        corpus: Of a retrieval set the files of the documents, relative to the set's folder.
-        queries: Likewise those of the queries.
-        documents: Expected number of documents; `rows` are those of the qrels.
-        language: Code of the language of a retrieval set's documents.
-        url: The paper or the home page.
-        citation: BibTeX.
+        corpus: Of a retrieval set the files of the documents; `queries`, those of the queries.
+        documents: Expected number of documents, whose language has the code `language`.
 
     Example:
         >>> get("stsb").columns

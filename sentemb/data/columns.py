@@ -47,7 +47,7 @@ def load_columns(
     process ends (a killed one leaves `sentemb-*` in the temporary folder). Nothing is cached between runs.
 
     Args:
-        source: What `read_rows` takes: a file, a folder, a URI, a hub id, or a data set of the catalogue.
+        source: What `read_rows` takes.
         columns: The text columns in the order of their roles: anchor, positive, hard negatives. By default
             those of the catalogue's entry, the only column, or the one called `text` or `sentence`.
         data_dir: The data folder; `SENTEMB_DATA` by default.

@@ -63,10 +63,7 @@ class Document:
 
 
 def corpus_of(folder: Source) -> Source | None:
-    """Return the documents of a folder in the layout of BEIR; None if it does not have that layout.
-
-    Such a folder has `corpus.jsonl`, and next to it `queries.jsonl` or qrels, which are not documents.
-    """
+    """Return the documents of a folder in the layout of BEIR; None if it does not have qrels or queries."""
     corpus = folder / CORPUS
     if not folder.is_dir() or not corpus.is_file():
         return None
@@ -107,10 +104,7 @@ def stream_documents(
     data_dir: DataDir = None,
     check_text: bool = False,
 ) -> Iterator[Document]:
-    """Stream documents, whose titles are not part of their texts; see `read_documents`.
-
-    Without `check_text` a text may be any value, which an encoder then refuses or sets aside.
-    """
+    """Stream documents as `read_documents` does, with separate titles, and unchecked texts of any type."""
     corpus = corpus_of(source_at(source))
     if corpus is not None:
         text_column = text_column or "text"
@@ -174,12 +168,8 @@ def read_documents(
         title_column: Column of the title, which is put before the text; by default `title` if it exists;
             `none` reads no title.
         id_column: Column of the ids; by default the first of `ID_COLUMNS` in the first row, such as `id`;
-            `none`, or a first row without one, numbers the documents. All columns except text and id become
-            metadata.
+            `none`, or a first row without one, numbers the documents. Other columns become metadata.
         data_dir: The data folder of the catalogue; `SENTEMB_DATA` by default.
-
-    Yields:
-        One document for each row.
 
     Raises:
         InputError: The source cannot be read, a column does not exist, or a row has no id.

@@ -218,8 +218,12 @@ def parse_csv(
     csv.field_size_limit(2**31 - 1)  # of the fields, 131,072 characters by default
     lines = iter(lines)
     start = list(islice(lines, 1))
-    cells = _csv_cells(where, chain(start, lines), delimiter or _separator(start[0][1] if start else ""))
-    return _table(where, cells, columns, header)
+    first = (
+        start[0][1].replace("\r", " ") if start else ""
+    )  # a bare carriage return is an error of the parser
+    # What separates the most fields of the header: a comma, or what spreadsheets use instead.
+    usual = max(",;\t|", key=lambda mark: len(next(csv.reader([first], delimiter=mark), ())))
+    return _table(where, _csv_cells(where, chain(start, lines), delimiter or usual), columns, header)
 
 
 def _csv_cells(where: str, lines: Lines, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -234,17 +238,6 @@ def _csv_cells(where: str, lines: Lines, delimiter: str) -> Iterator[tuple[int, 
         # For a bare carriage return, csv's own message says how Python should open the file.
         reason = "a carriage return outside quotes" if "new-line" in str(error) else str(error)
         raise InputError(f"{where}, line {start}: {reason}", "quote fields as in RFC 4180") from None
-
-
-def _separator(header: str) -> str:
-    """Return what separates the most fields of a header line: a comma, or what spreadsheets use instead."""
-
-    def fields(candidate: str) -> int:
-        with contextlib.suppress(csv.Error, StopIteration):
-            return len(next(csv.reader([header], delimiter=candidate)))
-        return 0
-
-    return max(",;\t|", key=fields)
 
 
 def parse_tsv(

@@ -17,17 +17,9 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import svds
 
-from sentemb._fusion import FUSED, Ranking
-from sentemb._fusion_weights import Judged
+from sentemb._fusion import FUSED, Judged, Ranking
 from sentemb._threads import one_blas_thread
-from sentemb.data.bm25 import (
-    CountedQueries,
-    Double,
-    bm25_scores,
-    bm25_weights,
-    count_query_terms,
-    count_terms,
-)
+from sentemb.data.bm25 import CountedQueries, bm25_scores, bm25_weights, count_query_terms, count_terms
 from sentemb.data.documents import Document
 from sentemb.data.keywords import bm25_idf
 from sentemb.data.language import language_of, without_function_words
@@ -39,8 +31,8 @@ TITLE, SENTENCE, CROP = KINDS = ("title", "sentence", "crop")
 QUOTE = "quote"
 """The same words as `crop`, which the document keeps. Quotes favor keyword search the most."""
 NEIGHBORS, TOPIC = "neighbors", "topic"
-"""Kinds with several relevant documents. `neighbors` is a sentence of a document that is left out of the
-search: its neighborhood is relevant. `topic` is two to four terms that a neighborhood shares: the whole
+"""Kinds with several relevant documents. `neighbors` is a sentence of a document that the search
+skips: its neighborhood is relevant. `topic` is two to four terms that a neighborhood shares: the whole
 neighborhood is relevant."""
 ALL_KINDS = (*KINDS, QUOTE, NEIGHBORS, TOPIC)
 CHOOSING = (SENTENCE, CROP, QUOTE, NEIGHBORS, TOPIC)
@@ -48,6 +40,8 @@ CHOOSING = (SENTENCE, CROP, QUOTE, NEIGHBORS, TOPIC)
 QUERIES, MOST_DOCUMENTS = 200, 5000
 FEWEST = 20
 """With fewer queries, the draw matters more than the system."""
+Double = npt.NDArray[np.float64]
+Neighborhood = tuple[int, list[int]]
 _CROP, _SENTENCE = (3, 10), (3, 40)  # fewest and most words
 _DRAWN = 3  # documents per query of a kind that needs a neighborhood: many documents have none
 _MULTIPLE = 0.3  # share of the documents that must have several sentences: else little is left without one
@@ -91,10 +85,7 @@ def cut_queries(
 def rank_both(
     cut: CutQueries, queries: npt.NDArray[np.float32], documents: npt.NDArray[np.float32], language: str
 ) -> Iterator[Judged]:
-    """Yield the rankings of each query by the inner products of vectors and by BM25.
-
-    The document that a query was removed from is relevant.
-    """
+    """Yield the rankings of each query by inner products and by BM25; its own document is relevant."""
     counts, terms = count_terms(cut.documents, language)
     wanted, _ = count_query_terms(cut.queries, language, terms)
     by_words = (row for rows in bm25_scores(bm25_weights(counts), wanted, _AT_ONCE) for row in rows)
@@ -112,23 +103,12 @@ def _best(scores: npt.NDArray[np.floating], above: float = -np.inf) -> Ranking:
     return Ranking(order, scores[order])
 
 
-class Neighborhood(NamedTuple):
-    """The row of a document, and the rows of its neighbors, the nearest first."""
-
-    center: int
-    others: list[int]
-
-
 class Neighborhoods:
-    """Find the neighborhood of a document among some texts.
+    """Find the neighborhood of a document among unique texts in a language.
 
     Two documents are neighbors if each way, BM25 with the words of the one as the query and the cosine of
     latent semantic analysis, has the other among its 30 nearest. Neither way alone decides, since each is a
     search system that would then be evaluated on its own results.
-
-    Args:
-        texts: The documents, each once.
-        language: Code of their language.
     """
 
     def __init__(self, texts: Sequence[str], language: str) -> None:
@@ -137,7 +117,7 @@ class Neighborhoods:
         self._texts, self._language, self._latent = texts, language, latent_vectors(counts)
 
     def around(self, rows: Sequence[int]) -> Iterator[Neighborhood]:
-        """Yield the neighborhood of each row that has one of at least three documents."""
+        """Yield each row that has at least three neighbors, with these, the nearest first."""
         queries, _ = count_query_terms([self._texts[row] for row in rows], self._language, self.terms)
         queries.content.data = np.minimum(queries.content.data, 1.0)
         scores = (row for block in bm25_scores(self.weights, queries, _AT_ONCE) for row in block)
@@ -147,7 +127,7 @@ class Neighborhoods:
             related = set(_nearest(cosines, center))
             both = [row for row in _nearest(by_words, center) if row in related and by_words[row] > 0]
             if len(both) >= _NEIGHBORS[0]:
-                yield Neighborhood(center, both[: _NEIGHBORS[1]])
+                yield center, both[: _NEIGHBORS[1]]
 
 
 def latent_vectors(counts: csr_array, *, fitted_on: int | None = None) -> Double:
@@ -201,7 +181,7 @@ class _Query(NamedTuple):
     text: str
     row: int
     rest: str | None
-    """What is left of the document; None if it stays as it is."""
+    """The rest of the document; None if it stays as it is."""
     relevant: list[int]
 
 
@@ -269,17 +249,11 @@ def _set(
         if query.rest is not None:
             own[query.row] = query.rest
     judged = [(place, row, 1) for place, query in enumerate(queries) for row in sorted(query.relevant)]
+    ids = [*names, *(f"other-{number}" for number in range(len(others)))]
     hidden = kind == NEIGHBORS
-    return RetrievalSet(
-        kind,
-        "generated",
-        [*names, *(f"other-{number}" for number in range(len(others)))],
-        [*own, *others],
-        [names[query.row] if hidden else f"query-{place}" for place, query in enumerate(queries)],
-        [query.text for query in queries],
-        np.array(judged, dtype=np.int64),
-        language,
-    )
+    asked = [names[query.row] if hidden else f"query-{place}" for place, query in enumerate(queries)]
+    words, table = [query.text for query in queries], np.array(judged, dtype=np.int64)
+    return RetrievalSet(kind, "generated", ids, [*own, *others], asked, words, table, language)
 
 
 def _titles(own: Sequence[Document], every: Sequence[Document]) -> Iterator[_Query]:

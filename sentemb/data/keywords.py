@@ -1,4 +1,4 @@
-"""How texts of a language become the terms of keyword search, in SQLite's full-text index (FTS5)."""
+"""The rules by which texts of a language become terms of SQLite's full-text index (FTS5)."""
 
 from __future__ import annotations
 
@@ -53,10 +53,7 @@ def document_text(text: str) -> str:
 
 
 def query_texts(text: str, language: str) -> tuple[str, str]:
-    """Return a folded query without its function words, and the whole folded query.
-
-    Runs of a script without spaces become pairs of characters; a single character remains.
-    """
+    """Return a folded query without its function words, and the whole; runs without spaces in pairs."""
     content, whole = (
         _RUN.sub(lambda run: _spell(run[0], _pairs(run[0])), fold(part))
         for part in (without_function_words(text, language), text)
@@ -65,10 +62,7 @@ def query_texts(text: str, language: str) -> tuple[str, str]:
 
 
 def document_places(text: str) -> tuple[Places, Places]:
-    """Return where the source of each character of `document_text(text)` starts and ends in the text.
-
-    Inserted spaces have the source of a neighbor.
-    """
+    """Return where each character of `document_text(text)` comes from: starts and ends in the text."""
     folded = fold(text)
     pieces, last = [], 0
     for run in _RUN.finditer(folded):

@@ -81,11 +81,10 @@ class LabelledTexts(Texts):
 
     Attributes:
         labels: (n,) class numbers from 0, int64, or finite scores, float64.
-        label_names: The classes' names in the order of their numbers; empty where labels are scores. A class
-            may have no example.
+        label_names: The classes in the order of their numbers, also of empty ones; none if labels are scores.
 
     Raises:
-        InputError: The lengths differ, there is no row, or a label is no class or not finite.
+        InputError: The lengths differ, there is no row, or a label is not a class or not finite.
 
     Example:
         >>> names = ("negative", "positive")
@@ -141,8 +140,7 @@ class LabelledTexts(Texts):
     def first_classes(self, count: int) -> LabelledTexts:
         """Return the rows of the first `count` classes, with these classes only (LaCon, section 4.5).
 
-        The paper does not say which classes of DBpedia it takes; with the first ones, every step contains
-        the previous one.
+        The paper does not say which of DBpedia's it takes; of the first, a step contains the previous one.
         """
         if not 0 < count <= len(self.label_names):
             raise InputError(f"{self.name} has {len(self.label_names)} classes, not {count}")
@@ -153,19 +151,14 @@ class LabelledTexts(Texts):
 def load_labelled(
     name: AnyPath, *, split: str | None = None, data_dir: DataDir = None, check_rows: bool = True
 ) -> LabelledTexts:
-    """Load one split of a labelled set of the catalogue, or a file of labelled texts.
+    """Load one split of a labelled set of the catalogue, or a file, in the order of the file.
 
     Args:
-        name: A set of kind `labelled`, such as `sst2`, `trec` or `tnews-few`; or a file as for
-            `read_labelled`, whose columns have usual names.
+        name: A set, such as `sst2`, `trec` or `tnews-few`; or a file as for `read_labelled`.
         split: A split of the set, `train` by default; MR, CR, SUBJ and MPQA have no other. What results call
             a file's rows; by default what its name mentions, as `my-dev.csv`, else `all`.
-        data_dir: Folder that holds the set as published or as fetched from the hub; `SENTEMB_DATA` by
-            default, or else the hub.
+        data_dir: Folder with the set as published or on the hub; `SENTEMB_DATA` by default, or the hub.
         check_rows: Raise InputError if the row count differs from the catalogue's.
-
-    Returns:
-        The rows in the order of the file.
 
     Raises:
         InputError: The set, the split or the file does not exist, is broken, has another row count, or does
@@ -231,10 +224,9 @@ def read_labelled(
     pair: str | None = None,
     label: str | None = None,
     label_names: Sequence[str] | None = None,
-    scores: bool = False,
     split: str | None = None,
 ) -> LabelledTexts:
-    """Read a table of labelled texts.
+    """Read a table of labelled texts, in the order of the file.
 
     Args:
         path: A `.csv`, `.tsv`, `.jsonl` or `.parquet` file, also compressed.
@@ -244,23 +236,17 @@ def read_labelled(
         label: Column of the labels: strings, whole numbers, true or false; `label` or `class` by default.
         label_names: The classes in the order of their numbers, such as those of the training split for its
             dev split. By default the labels of this file, sorted: as numbers if all are whole numbers.
-        scores: Labels are numbers to predict, not classes.
         split: What results call the split; by default what the file's name mentions, else `all`.
 
-    Returns:
-        The rows in the order of the file.
-
     Raises:
-        InputError: The file, a column, a text or a label is missing or broken, or a label is not one of
-            `label_names`; with the line.
+        InputError: The file, a column, a text or a label is missing, broken or not one of `label_names`; with
+            the line.
 
     Example:
         >>> data = read_labelled("few.csv", text="text", label="label")
         >>> data.texts[0]
         'What does it stand for item 0 ?'
     """
-    if scores and label_names:
-        raise InputError("label_names cannot be combined with scores=True", "remove one of the two")
     source = source_at(path)
     if text is None:
         text, *second = usual_columns(source, (("text",), ("sentence",), *PAIR_COLUMNS))
@@ -268,15 +254,12 @@ def read_labelled(
     label = label or usual_columns(source, (("label",), ("labels",), ("class",), ("gold_label",)))[0]
     rows = list(read_file(source, columns=[column for column in (text, pair, label) if column is not None]))
     name, split = name_and_split(source, split=split)
-    names: tuple[str, ...] = ()
-    if scores:
-        labels: Labels = np.array([row.number(label) for row in rows], dtype=np.float64)
-    else:
-        values = [(f"{row.location}: column {label!r}", row.values[label]) for row in rows]
-        found = label_names or {_spelling(value, where) for where, value in values}
-        numeric = all(one.removeprefix("-").isdecimal() for one in found)  # so every split numbers them alike
-        names = tuple(label_names or sorted(found, key=lambda one: (int(one) if numeric else 0, one)))
-        labels = number_labels(values, names, names, name)
+    values = [(f"{row.location}: column {label!r}", row.values[label]) for row in rows]
+    found = label_names or {_spelling(value, where) for where, value in values}
+    # Every split numbers them alike.
+    numeric = all(one.removeprefix("-").isdecimal() for one in found)
+    names = tuple(label_names or sorted(found, key=lambda one: (int(one) if numeric else 0, one)))
+    labels = number_labels(values, names, names, name)
     texts = [row.text(text) for row in rows]
     pairs = None if pair is None else [row.text(pair) for row in rows]
     return LabelledTexts(name, split, texts, pairs, labels, names, source=str(source))
@@ -309,14 +292,14 @@ def _spelling(value: Any, location: str) -> str:
         return str(value).strip()
     if value is None or isinstance(value, str) or (isinstance(value, float) and math.isnan(value)):
         raise InputError(f"{location}: the label is missing", "remove the row, or fill in the label")
-    raise InputError(f"{location}: {value!r} is not a class", "read decimal numbers as scores (scores=True)")
+    raise InputError(f"{location}: {value!r} is not a class", "use words or whole numbers as labels")
 
 
 def score_classes(scores: npt.NDArray[np.floating], *, decimals: int | None = 1) -> npt.NDArray[np.int64]:
     """Turn scores into classes for a supervised contrastive loss, as SupCL-Seq does for STS-B.
 
-    Scores that are equal when rounded to `decimals` are one class: 1 in the paper (footnote 3), None (no
-    rounding) in its released code.
+    Scores that are equal when rounded to `decimals` are one class: 1 in the paper (footnote 3), None (not
+    rounded) in its released code.
 
     Example:
         >>> score_classes(np.array([0.0, 2.5, 5.0]))

@@ -118,8 +118,9 @@ class RemotePath:
         with self.explained():
             try:
                 system, path = url_to_fs(f"{protocol.lower()}://{rest}", **options)
-            except (ImportError, ValueError) as error:  # fsspec's message names the package to install
-                hint = "use s3://, gs://, https:// or file://, with the package that it needs"
+            except (ImportError, ValueError) as error:  # fsspec's message names the package
+                known = "use s3://, gs://, https:// or file://"
+                hint = "install it with pip" if isinstance(error, ImportError) else known
                 raise InputError(f"{self} cannot be read: {error}", hint) from None
             system.invalidate_cache()  # fsspec keeps listings for the lifetime of the process
         return system, path

@@ -1,4 +1,4 @@
-"""Where the data sets of the catalogue are, and their rows in every format: published, and of the hub.
+"""Find the data sets of the catalogue, and read their rows in every format: published, and of the hub.
 
 Texts stay as they are: SST's end in a space, some of CR and MPQA are empty, quotation marks of GLUE are text.
 An empty line of a gold file of SemEval marks a pair that nobody scored.
@@ -15,18 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sentemb.data import files as tables
 from sentemb.data.catalogue import Entry, Published
-from sentemb.data.files import (
-    Lines,
-    Numbered,
-    Row,
-    parse_csv,
-    parse_json,
-    parse_jsonl,
-    parse_tsv,
-    read_file,
-    require_columns,
-)
+from sentemb.data.files import Lines, Numbered, Row
 from sentemb.data.hub import download
 from sentemb.data.lines import AnyPath, read_lines
 from sentemb.errors import InputError
@@ -39,12 +30,9 @@ VARIABLE = "SENTEMB_DATA"
 """Environment variable that names the data folder."""
 # Untokenized text before SentEval's own layout before SimCSE's (sets at the root) before tokenized text.
 ROOTS = (
-    "senteval/downstream",
-    "SentEval/data/downstream",
-    "data/downstream",
-    "downstream",
-    "",
-    "senteval_tok/downstream",
+    "senteval/downstream|SentEval/data/downstream|data/downstream|downstream||senteval_tok/downstream".split(
+        "|"
+    )
 )
 
 
@@ -74,12 +62,7 @@ def resolve_data_dir(data_dir: DataDir) -> Path | None:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a set was found.
-
-    Attributes:
-        path: The set's file or folder; or a `downstream` folder of SentEval.
-        folder: The set's folder in SentEval's layout; empty if `path` is the set's own.
-    """
+    """The place of a set: its file or folder, or its `folder` inside a `downstream` folder of SentEval."""
 
     path: Path
     folder: str = ""
@@ -203,7 +186,10 @@ def read_parts(entry: Entry, split: str, place: Place) -> Iterator[tuple[str, It
     columns = entry.text_columns if split in entry.unlabelled else entry.columns
     published = published_at(entry, split, place)
     if published is None:
-        yield entry.name, read_file(place.file(entry.files[split] if entry.files else ""), columns=columns)
+        yield (
+            entry.name,
+            tables.read_file(place.file(entry.files[split] if entry.files else ""), columns=columns),
+        )
     elif published.format == "semeval":
         for part, name in published.files.items():
             yield part if entry.parts else entry.name, _read_semeval(published, place, name, columns)
@@ -239,15 +225,14 @@ def _parse(
     header = published.header or published.headers.get(split)
     if published.format == "tsv":
         whole = _skip_broken(where, lines) if published.broken_lines else lines
-        return parse_tsv(where, whole, columns, header=header, optional=published.optional)
-    if published.format == "jsonl":
-        return parse_jsonl(where, lines, columns)
-    if published.format == "json-member":
-        return _parse_member(where, lines, published.member, columns)
-    if published.format == "label-first":
-        return _parse_label_first(where, lines, columns)
-    delimiter = "," if published.format == "csv" else "\t"
-    return parse_csv(where, lines, columns, header=header, delimiter=delimiter)
+        return tables.parse_tsv(where, whole, columns, header=header, optional=published.optional)
+    if published.format in ("csv", "quoted-tsv"):
+        delimiter = "," if published.format == "csv" else "\t"
+        return tables.parse_csv(where, lines, columns, header=header, delimiter=delimiter)
+    others = {"jsonl": tables.parse_jsonl, "label-first": _parse_label_first}
+    if published.format in others:
+        return others[published.format](where, lines, columns)
+    return _parse_member(where, lines, published.member, columns)
 
 
 def _skip_broken(where: str, lines: Lines) -> Lines:
@@ -264,11 +249,11 @@ def _skip_broken(where: str, lines: Lines) -> Lines:
 
 
 def _parse_member(where: str, lines: Lines, member: str, columns: list[str]) -> Iterator[Numbered]:
-    members = parse_json("\n".join(line for _, line in lines), where)
+    members = tables.parse_json("\n".join(line for _, line in lines), where)
     if not isinstance(members, dict) or not isinstance(members.get(member), list):
         raise InputError(f"{where} does not contain a list {member!r}", "get a complete copy")
     for number, values in enumerate(members[member], start=1):
-        require_columns(columns, list(values), f"{where}, {member} {number}")
+        tables.require_columns(columns, list(values), f"{where}, {member} {number}")
         yield number, values
 
 

@@ -38,7 +38,7 @@ _ENTAILED = {"entailment": True, "0": True, "contradiction": False, "2": False}
 
 @dataclass(frozen=True)
 class PairCounts:
-    """How many pairs cleaning kept, and why it dropped the others.
+    """Numbers of the pairs that cleaning kept, and of those that it dropped, by reason.
 
     `contradictory` pairs have both labels and `repeated` ones came before, in either order of their texts.
     `implied` pairs are kept: they are labelled 0 although chains of paraphrases join them.
@@ -223,7 +223,7 @@ class Triple(NamedTuple):
 
 @dataclass(frozen=True)
 class TripleCounts:
-    """How many rows were read, how many triples they made, and why the other rows made none.
+    """Numbers of the rows that were read, of their triples, and of the other rows, by reason.
 
     `other_labels` are rows by label, such as neutral ones; `contradictory` those whose premise and hypothesis
     have both labels; `unused` contradictions of a premise with triples that none of them drew.

@@ -39,7 +39,7 @@ class PairColumns(NamedTuple):
 
 
 class PositivePairs(NamedTuple):
-    """Unique pairs, what the source calls their columns (the roles without a header), and dropped duplicates.
+    """Unique pairs with any hard negatives, what the source calls their columns, and dropped duplicates.
 
     The columns of `rows` are `anchor`, `positive`, and `negative`, `negative_2`, ... for hard negatives.
     """
@@ -55,11 +55,7 @@ def load_positive_pairs(
     """Load pairs of a question and a passage, and any hard negatives, from what `read_rows` takes.
 
     By default their columns are found by usual names. A `.csv` or `.tsv` file of two columns whose first line
-    reads like text has no header.
-
-    Raises:
-        InputError: The source, a column or a row is missing or broken, a role has no column or several, or
-            the rows have labels; with the columns of the source.
+    reads like text has no header. Errors name the columns of the source.
     """
     found = pair_columns(source, columns, data_dir=data_dir)
     negatives = ("negative", *(f"negative_{place}" for place in range(2, len(found.names) - 1)))
@@ -112,11 +108,7 @@ def negative_column(names: Sequence[str]) -> str:
 
 
 def find_pair_columns(present: Sequence[str], where: str) -> tuple[str, ...]:
-    """Find the columns of the question, the passage and hard negatives by usual names, in any letter case.
-
-    Raises:
-        InputError: A role has no column or several, or there is a column of labels.
-    """
+    """Find the columns of the question, the passage and hard negatives by usual names, in any letter case."""
     by_name = {column.strip().lower(): column for column in present}
     pair = []
     for usual, role in ((ANCHORS, "question"), (POSITIVES, "passage")):
@@ -161,11 +153,8 @@ class PairBatches:
 
     Two rows are kept apart if one has a text that the other has too, or that is another positive of the
     other's anchor. Hard negatives may repeat each other. Texts that differ in letter case and white space
-    only are equal.
-
-    The order of an epoch is random and depends on the seed and the epoch. A row goes into the first batch
-    that has room and takes it; one that no batch takes, as when its positive is in more rows than there are
-    batches, waits for another epoch.
+    only are equal. The order depends on the seed and the epoch. A row goes into the first batch that has room
+    and takes it; one that no batch takes, as when its positive is in too many rows, waits for another epoch.
 
     Example:
         >>> batches = PairBatches(["a", "b", "a", "c"], ["p", "q", "r", "q"], [(), (), (), ()], 2)
@@ -236,10 +225,7 @@ def pair_batches(
     generator: Any = None,
     seed: int = 0,
 ) -> PairBatches:
-    """Make the sampler from a data set, as sentence-transformers' trainer calls it (`batch_sampler=`).
-
-    The columns are the anchor, the positive and any hard negatives. The other arguments are not used.
-    """
+    """Make the sampler of anchors, positives and hard negatives as sentence-transformers' trainer does."""
     anchors, positives, *rest = (list(dataset[name]) for name in dataset.column_names)
     negatives = list(zip(*rest, strict=True)) if rest else [()] * len(anchors)
     return PairBatches(anchors, positives, negatives, batch_size, seed=seed)

@@ -44,8 +44,8 @@ class RetrievalSet:
         documents: Their texts, the title and a space before the rest; like the ids.
         query_ids: Ids of the queries with qrels.
         queries: Their texts.
-        judged: The number of the query, that of the document and the grade of each line of the qrels, sorted
-            by query, shape (qrels, 3); the number of a document that the set does not contain is -1.
+        judged: The number of the query, that of the document (-1 if the set does not contain it) and the
+            grade of each line of the qrels, sorted by query, shape (qrels, 3).
         language: Code of the documents' language, which determines the tokenizer of keyword search.
         source: Where the set was read, for records.
 
@@ -210,12 +210,8 @@ def read_place(entry: Entry, split: str, place: Place) -> RetrievalSet:
     published = entry.published.files if entry.published else {}
     qrels = [folder / files[split] for files in (published, entry.files) if split in files]
     called = {"name": entry.name, "split": split, "language": entry.language, "source": str(folder)}
-    return _read(
-        [folder / file for file in entry.corpus],
-        [folder / file for file in entry.queries],
-        next((file for file in qrels if file.is_file()), qrels[0]),
-        called,
-    )
+    corpus, queries = ([folder / file for file in files] for files in (entry.corpus, entry.queries))
+    return _read(corpus, queries, next((file for file in qrels if file.is_file()), qrels[0]), called)
 
 
 def check_counts(entry: Entry, found: RetrievalSet, *, strict: bool = True) -> None:

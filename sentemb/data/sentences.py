@@ -55,7 +55,7 @@ def remove_span(text: str, start: int, stop: int) -> str:
 
 
 class IdfWeights:
-    """How rare each word of some texts is."""
+    """Weights of the words of some texts by their rarity."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._total = 0

@@ -33,22 +33,18 @@ def read_rows(
 ) -> Iterator[Row]:
     """Stream rows of text from a source of any size.
 
-    Formats: `.txt` has one text a line, in column `text`, and blank lines are skipped and counted in a
-    warning; `.csv` follows RFC 4180; `.tsv` has no quoting; `.jsonl` has an object a line; `.parquet`; `.md`
-    and `.rst` are one document each, in columns `title` and `text`. Each may be compressed as `.gz`, `.xz`,
-    `.bz2` or `.zst`. Text is UTF-8. Tables start with a header. Empty cells are kept.
+    Formats: `.txt` has a text a line, in column `text`; blank lines are skipped and counted; `.csv` follows
+    RFC 4180; `.tsv` has no quoting; `.jsonl` has an object a line; `.parquet`; `.md` and `.rst` are one
+    document each, in columns `title` and `text`. Each may be compressed as `.gz`, `.xz`, `.bz2` or `.zst`.
+    Text is UTF-8. Tables start with a header. Empty cells are kept.
 
     Args:
         source: A file; a folder, whose files of these formats are read in the order of their paths, pages
             only if there is nothing else; a URI of a file or folder, such as `s3://bucket/docs.jsonl`, that
-            fsspec reads; a data set of the catalogue; or a data set on the hub, `owner/name` or
-            `owner/name@revision`.
+            fsspec reads; a data set of the catalogue, or on the hub, `owner/name` or `owner/name@revision`.
         columns: Columns to keep, in this order; all by default.
         data_dir: The data folder of the catalogue; `SENTEMB_DATA` by default, or else the hub.
         check_rows: Raise InputError after the last row if a catalogue's set has another row count.
-
-    Yields:
-        The rows.
 
     Raises:
         InputError: The source or a column does not exist, or the content is broken; with file and line.
@@ -63,8 +59,8 @@ def read_rows(
     if kind == "entry":
         yield from _read_entry(get(str(source)), columns, data_dir, check_rows=check_rows)
     elif kind == "hub":
-        hub_id, revision = _hub_id_of(source)
-        yield from stream(hub_id, revision=revision, columns=columns, name=str(source))
+        hub_id, _, revision = str(source).partition("@")
+        yield from stream(hub_id, revision=revision or None, columns=columns, name=str(source))
     else:
         place = source_at(source)
         for file in files_of(place) if kind == "folder" else [place]:
@@ -87,11 +83,6 @@ def kind_of(source: AnyPath) -> Literal["file", "folder", "entry", "hub"]:
     if is_uri(source):
         raise InputError(f"no such file or folder: {path}")
     raise InputError(f"no such file, folder, or data set: {source}", suggest(str(source)))
-
-
-def _hub_id_of(source: AnyPath) -> tuple[str, str | None]:
-    hub_id, _, revision = str(source).partition("@")
-    return hub_id, revision or None
 
 
 def files_of(folder: Source) -> list[Source]:
@@ -164,8 +155,7 @@ def describe_source(source: AnyPath, *, data_dir: DataDir = None, rows: int | No
         if it was streamed, from the hub or a URI), and the rows.
 
     Raises:
-        InputError: The data folder or a readable file in a folder does not exist, or the hub does not
-            answer.
+        InputError: The data folder or a readable file in a folder does not exist, or the hub does not answer.
 
     Example:
         >>> facts = describe_source("sentences.txt")
@@ -184,8 +174,8 @@ def describe_source(source: AnyPath, *, data_dir: DataDir = None, rows: int | No
         description |= {"hub_id": entry.hub_id, "revision": entry.revision}
         files = local_files(entry, root) if root else []
     elif kind == "hub":
-        hub_id, revision = _hub_id_of(source)
-        commit = resolve_commit(hub_id, revision=revision, needed_for="the run record")
+        hub_id, _, revision = str(source).partition("@")
+        commit = resolve_commit(hub_id, revision=revision or None, needed_for="the run record")
         description |= {"hub_id": hub_id, "revision": commit}
     description["files"] = [
         {"path": shareable(file), "bytes": file.stat().st_size, "sha256": sha256_of(file)} for file in files

@@ -8,20 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from sentemb.data import locate as sets
 from sentemb.data.catalogue import Entry, check_row_count, get_split
 from sentemb.data.files import Row, name_and_split, names_a_file, read_file, usual_columns
 from sentemb.data.hub import stream
 from sentemb.data.labelled import PAIR_COLUMNS
 from sentemb.data.lines import AnyPath, source_at
-from sentemb.data.locate import (
-    DataDir,
-    MissingDataError,
-    Place,
-    locate,
-    published_at,
-    read_parts,
-    resolve_data_dir,
-)
+from sentemb.data.locate import DataDir, MissingDataError, Place, published_at, resolve_data_dir
 from sentemb.errors import InputError
 
 STS_SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
@@ -55,8 +48,8 @@ class ScoredPairs:
         second: Second sentences, as many.
         gold: Gold scores, float64 (n,), finite.
         subsets: Parts that cover all pairs in order; a single one if the set has no parts.
-        undivided: True for a copy of a set with parts that does not say which pair belongs to which part,
-            such as MTEB's: the protocols `mean` and `wmean` are not defined on it.
+        undivided: Whether it is a copy, such as MTEB's, that does not say which pair belongs to which part:
+            the protocols `mean` and `wmean` are not defined on it.
         source: Where the pairs were read, for records.
 
     Example:
@@ -96,20 +89,15 @@ class ScoredPairs:
 def load_scored_pairs(
     name: AnyPath, *, split: str | None = None, data_dir: DataDir = None, check_rows: bool = True
 ) -> ScoredPairs:
-    """Load one of the STS sets, or a file of scored pairs.
+    """Load one of the STS sets, or a file of scored pairs; pairs without a gold score are skipped.
 
     Args:
         name: One of `STS_SETS`; `sickr-mteb`, MTEB's 9,927 pairs of all splits; a set of other languages,
-            such as `sts17-es-es`, `stsb-de`; or a file as for `read_scored_pairs`, whose columns have usual
-            names.
+            such as `sts17-es-es`, `stsb-de`; or a file as for `read_scored_pairs`.
         split: `train`, `dev` or `test`, as far as the set has it; `test` by default. What results call a
             file's rows; by default what its name mentions, as `my-dev.csv`, else `all`.
-        data_dir: Folder that holds the set in SentEval's layout or as fetched from the hub; `SENTEMB_DATA`
-            by default, or else the hub.
+        data_dir: Folder with the set in SentEval's layout or as on the hub; `SENTEMB_DATA` by default.
         check_rows: Raise InputError if a row count differs from the catalogue's.
-
-    Returns:
-        The pairs that have a gold score.
 
     Raises:
         InputError: The set, the split or a file does not exist, is broken, or has another row count.
@@ -127,7 +115,7 @@ def load_scored_pairs(
         source = f"{entry.hub_id}@{entry.revision} {entry.config}"
         pairs = _pairs_of(stream_subset(entry, split), entry.columns, entry.name, split, source)
     else:
-        pairs = read_place(entry, split, locate(entry, split, data_dir))
+        pairs = read_place(entry, split, sets.locate(entry, split, data_dir))
     check_counts(entry, pairs, strict=check_rows)
     return pairs
 
@@ -152,7 +140,7 @@ def read_place(entry: Entry, split: str, place: Place) -> ScoredPairs:
     """Read one of the STS sets from where it was found, whatever its row count."""
     every: list[Row] = []
     subsets = []
-    for name, rows in read_parts(entry, split, place):
+    for name, rows in sets.read_parts(entry, split, place):
         start = len(every)
         every.extend(rows)
         subsets.append(Subset(name, start, len(every)))
@@ -180,19 +168,15 @@ def read_scored_pairs(
     name: str | None = None,
     split: str | None = None,
 ) -> ScoredPairs:
-    """Read a table of scored pairs.
+    """Read a table of scored pairs, in one part.
 
     Args:
         path: A `.csv`, `.tsv`, `.jsonl` or `.parquet` file, also compressed.
         first: Column of the first sentences; `sentence1` or another of `PAIR_COLUMNS` by default.
         second: Column of the second sentences, likewise.
-        score: Column of the scores: finite numbers on any scale, higher for more similar; `score` or another
-            of `SCORE_COLUMNS` by default.
+        score: Column of finite scores, higher for more similar; one of `SCORE_COLUMNS` by default.
         name: What results call the set; the file's name without extensions by default.
         split: What results call the split; by default what the file's name mentions, else `all`.
-
-    Returns:
-        The pairs, in one part.
 
     Raises:
         InputError: The file, a column, a text or a score is missing, blank or broken; with the line.

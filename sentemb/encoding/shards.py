@@ -179,6 +179,11 @@ class ShardFolder:
         """Length of a vector."""
         return self.settings.dimension
 
+    @property
+    def content(self) -> str:
+        """Digest of all rows and of everything that their vectors depend on."""
+        return blake2b(" ".join(file.name for file in self.files).encode(), digest_size=16).hexdigest()
+
     def verify(self) -> None:
         """Compare every shard with its checksum.
 

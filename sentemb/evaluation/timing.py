@@ -22,6 +22,9 @@ def time_in_turns(
     """Run every action once in each round and return the seconds of each.
 
     The order turns by one place from round to round, so that no action always follows the same other one.
+
+    Raises:
+        InputError: There are no rounds.
     """
     if rounds < 1 or warm_up < 0:
         raise InputError(f"rounds is {rounds} and warm_up is {warm_up}", "use 1 round or more")

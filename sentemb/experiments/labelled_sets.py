@@ -175,17 +175,7 @@ class LabelledSets:
         return draw(pool, setting, seed)
 
     def pool(self, data: str) -> Pool:
-        """Read a set and hold out its validation and test rows.
-
-        Args:
-            data: The set, or SET/SPLIT with the split to train on.
-
-        Returns:
-            The pool of the trials' rows.
-
-        Raises:
-            InputError: The set or a split does not exist, or has too few rows to be divided.
-        """
+        """Read SET, or SET/SPLIT with the split to train on, and hold out its validation and test rows."""
         if data not in self._pools:
             self._pools[data] = self._read_pool(data)
         return self._pools[data]

@@ -18,11 +18,10 @@ from sentemb.encoding.encoder import TextEncoder, Vectors, check_finite, for_rol
 from sentemb.errors import InputError
 from sentemb.integrations import ids_of, own_ids
 from sentemb.search import SearchIndex
-from sentemb.search.encoders import resolve
 from sentemb.search.folder import is_index
-from sentemb.search.hit import Hit
+from sentemb.search.manifest import resolve
 from sentemb.search.plan import Metric
-from sentemb.search.searching import Mode
+from sentemb.search.searching import Hit, Mode
 
 try:
     from langchain_core.documents import Document

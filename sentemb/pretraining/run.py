@@ -32,7 +32,6 @@ from sentemb.pretraining.throughput import choose_dtype
 from sentemb.pretraining.tokenizer import load_tokenizer, train_wordpiece
 from sentemb.pretraining.tokens import TokenStore, Visits, build_store
 from sentemb.pretraining.trainer import CLOCK_FILE, Budget, MaskedTrainer
-from sentemb.training.callbacks import SpeedCallback
 from sentemb.training.card import Card, recipe_of, run_name, write_card
 from sentemb.training.checkpoints import checkpoints
 from sentemb.training.config import PretrainConfig as PretrainConfig
@@ -117,7 +116,6 @@ class PretrainSession(Session):
     def __init__(self, config: PretrainConfig, *, progress: ConsoleProgress | None) -> None:
         super().__init__(config, progress=progress)
         self.budget = Budget(config.max_steps, config.max_minutes, save_minutes=config.save_minutes)
-        self.speed = SpeedCallback(config.batch_size)
         corpus, exclude = local_paths(config.corpus), local_paths(config.exclude)
         self.corpus = Corpus.scan(corpus, exclude, validation_share=config.validation_share)
 

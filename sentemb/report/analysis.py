@@ -21,6 +21,8 @@ from sentemb.report.table import ABSENT, Table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from sentemb.training.folder import LearningCurves
+
 _SPEARMAN = "spearman_cosine"
 
 Scores = Mapping[str, tuple[float | None, ...]]
@@ -42,11 +44,7 @@ class TrainingPath(NamedTuple):
 
 def read_training_path(folder: Path) -> TrainingPath | None:
     """Read the training path of a run, or the mean over its seeds; None if the folder does not have one."""
-    from sentemb.training.folder import read_learning_curves
-
-    members = sorted(folder.glob("seed-*")) or [folder]
-    read = [read_learning_curves(member, ("uniformity", "alignment")) for member in members]
-    found = [one for one in read if one is not None]
+    found = _read_seeds(folder, ("uniformity", "alignment"))
     if not found:
         return None
     at = [dict(zip(one.steps, zip(*one.values.values(), strict=True), strict=True)) for one in found]
@@ -198,19 +196,22 @@ def training_section(runs: Sequence[Path]) -> Section:
 
 def _learning_curves(folder: Path) -> dict[str, list[dict[int, float]]]:
     """Read dev set to the learning curve of every seed."""
-    from sentemb.training.folder import read_learning_curves
-
     if not folder.is_dir():
         raise InputError(f"no such folder: {folder}", "list the folder of a run")
     found: dict[str, list[dict[int, float]]] = {}
-    for member in sorted(folder.glob("seed-*")) or [folder]:
-        trace = read_learning_curves(member, (_SPEARMAN,))
-        if trace is not None:
-            scores = [100 * value for value in trace.values[_SPEARMAN]]
-            found.setdefault(trace.dev, []).append(dict(zip(trace.steps, scores, strict=True)))
+    for trace in _read_seeds(folder, (_SPEARMAN,)):
+        scores = [100 * value for value in trace.values[_SPEARMAN]]
+        found.setdefault(trace.dev, []).append(dict(zip(trace.steps, scores, strict=True)))
     if not found:
         raise InputError(f"{folder} does not contain a run", "list a folder that sentemb train wrote")
     return found
+
+
+def _read_seeds(folder: Path, measures: Sequence[str]) -> list[LearningCurves]:
+    from sentemb.training.folder import read_learning_curves
+
+    read = [read_learning_curves(one, measures) for one in sorted(folder.glob("seed-*")) or [folder]]
+    return [one for one in read if one is not None]
 
 
 def _chart(figure: Figure, description: str) -> Chart:

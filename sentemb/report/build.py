@@ -36,15 +36,10 @@ _HEADINGS = {
 
 @dataclass(frozen=True)
 class Report:
-    """Contents of a report.
-
-    Attributes:
-        sections: The sections.
-        verdicts: The sentences at the beginning, if there is a baseline.
-    """
+    """Contents of a report."""
 
     sections: tuple[Section, ...]
-    verdicts: tuple[str, ...]
+    verdicts: tuple[str, ...]  # the sentences at the beginning, if there is a baseline
 
 
 def build_report(
@@ -59,20 +54,8 @@ def build_report(
 ) -> Report:
     """Read all records of some folders and make the sections of a report.
 
-    Args:
-        folders: Folders of records. `labels.toml` in a folder names its models.
-        runs: Folders of training runs, for learning curves.
-        protocol: Protocol of the STS tables.
-        baselines: Models with which the others of their base are compared.
-        figures: Draw figures, for a page.
-        cache: Cache folder for comparisons.
-        progress: Called during comparisons with the baseline, the number of finished data sets, and of all.
-
-    Returns:
-        The report.
-
-    Raises:
-        InputError: A folder is missing, a record is damaged or there twice, or there are no records.
+    `labels.toml` in a folder names its models. `runs` are folders of training runs, for learning curves.
+    `progress` is called during comparisons with the baseline, the number of finished data sets, and of all.
     """
     for folder in folders:
         if not folder.is_dir():

@@ -28,15 +28,10 @@ _TESTS = (
 
 @dataclass(frozen=True)
 class Compared:
-    """Comparisons of several systems with one baseline on one suite.
+    """Comparisons of several systems with one baseline on one suite."""
 
-    Attributes:
-        on: Name of the suite, such as `STS`.
-        comparisons: One comparison for each system.
-    """
-
-    on: str
-    comparisons: tuple[Comparison, ...]
+    on: str  # name of the suite, such as `STS`
+    comparisons: tuple[Comparison, ...]  # one for each system
 
     @property
     def p_values(self) -> list[float]:
@@ -96,14 +91,7 @@ class Compared:
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """Tabulate both scores of each set, their difference with its interval, and p-values.
-
-    Args:
-        comparison: The comparison.
-
-    Returns:
-        The table. Significant differences are bold.
-    """
+    """Tabulate both scores of each set, their difference with its interval, and p-values."""
     lines = [*comparison.sets, *([comparison.average] if comparison.average else [])]
     single = any(line.p_williams is not None for line in lines)
     level = f"{100 * comparison.confidence:g} %"
@@ -129,21 +117,7 @@ def compare_with_baselines(
     cache: Path | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Compared]:
-    """Compare all systems with baselines, each with those of its own base if labels name the bases.
-
-    Args:
-        records: Records of any suites. Records without predictions of items are skipped.
-        baselines: Names of systems, or any argument of `resolve_system`.
-        labels: Labels of the systems.
-        cache: Cache folder for comparisons.
-        progress: Called with the baseline, the number of finished data sets, and of all.
-
-    Returns:
-        The comparisons, suite by suite for each baseline.
-
-    Raises:
-        InputError: A baseline does not have a record, or there is no other system.
-    """
+    """Compare systems with baselines on each suite, with those of its own base if labels name the bases."""
     found = []
     # Resolve all names before the first comparison, which takes a while.
     for name in [resolve_system(baseline, records) for baseline in baselines]:

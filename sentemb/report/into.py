@@ -21,15 +21,7 @@ _PART = re.compile(
 def put_into(paths: Sequence[Path], texts: Mapping[str, str]) -> dict[Path, list[str]]:
     """Replace the text between `<!-- report:NAME -->` and `<!-- /report:NAME -->` in all files or in none.
 
-    Args:
-        paths: Markdown files.
-        texts: New text by name.
-
-    Returns:
-        The names of the places in each file.
-
-    Raises:
-        InputError: See `read_marked`; or a place does not have a text.
+    Return the names of the places in each file.
     """
     new = {path: filled(path, texts) for path in paths}
     for path, (text, _) in new.items():
@@ -38,11 +30,7 @@ def put_into(paths: Sequence[Path], texts: Mapping[str, str]) -> dict[Path, list
 
 
 def read_marked(path: Path) -> tuple[str, list[str]]:
-    """Read a file and the names of its places for tables.
-
-    Raises:
-        InputError: The file cannot be read, or does not have a place, or a place does not end.
-    """
+    """Read a file and the names of its places for tables."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:

@@ -112,15 +112,7 @@ def sts_table(
 
 
 def summary_table(records: Sequence[Record], labels: Mapping[str, Label]) -> Table | None:
-    """Tabulate methods by base models: the average over the suite `sts`.
-
-    Args:
-        records: Records of the suite `sts`.
-        labels: Labels of the models. Models without a label are skipped.
-
-    Returns:
-        The table, None if no model with a label has an average.
-    """
+    """Tabulate the averages over the suite `sts`, methods by bases; None if no model with a label has one."""
     suite = get_suite(records[0].suite)
     table = label_table(sts_table(records), labels)
     if not table.groups or table.header[-1] != AVERAGE:
@@ -222,11 +214,7 @@ def transfer_tables(records: Sequence[Record], preset: str) -> Iterator[Table]:
 
 
 def retrieval_tables(records: Sequence[Record]) -> Iterator[Table]:
-    """Yield a table of systems by retrieval sets for each of NDCG@10 and recall@100 x 100.
-
-    Args:
-        records: Records of the suite `retrieval`, of one protocol.
-    """
+    """Yield a table of systems by retrieval sets for each of NDCG@10 and recall@100 x 100."""
     names = _sorted(one.name for record in records for one in record.datasets)
     trained = any(record.seed is not None for record in records)
     for metric, shown in _RETRIEVAL.items():

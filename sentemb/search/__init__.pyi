@@ -2,10 +2,9 @@ from .calibration import Calibration as Calibration
 from .documents import Document as Document
 from .documents import read_documents as read_documents
 from .fields import Field as Field
-from .hit import Hit as Hit
-from .hit import Snippet as Snippet
-from .hybrid_weight import HybridWeight as HybridWeight
 from .index import SearchIndex as SearchIndex
+from .keywords import Snippet as Snippet
+from .manifest import HybridWeight as HybridWeight
 from .manifest import Manifest as Manifest
 from .manifest import Recall as Recall
 from .negatives import MinedCounts as MinedCounts
@@ -13,5 +12,6 @@ from .negatives import mine_negatives as mine_negatives
 from .plan import IndexPlan as IndexPlan
 from .plan import estimate_bytes as estimate_bytes
 from .plan import plan_index as plan_index
+from .searching import Hit as Hit
 from .store import Changed as Changed
 from .where import Where as Where

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import bisect
+import contextlib
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,17 +14,14 @@ from numpy.typing import NDArray
 
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
-from sentemb.search.vectors import Numbers
 
 # Of 2,000 texts there are 2 million pairs, and their percentiles differ from seed to seed by .1 at 95.
-_TEXTS = 2_000
-_FEWEST_TEXTS = 50
+_TEXTS, _FEWEST_TEXTS = 2_000, 50
 # A share of pairs that fewer than this many of the sample make up is not known.
 _FEWEST_PAIRS = 10
 _DIGITS = 4
 _FINENESS = 20  # bits of a number of a vector
 _BLOCK = 256
-_Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +49,10 @@ class Calibration:
     @property
     def most(self) -> float:
         """The highest percentile that so many pairs can tell."""
-        return _percent(_shares(self.pairs)[-1])
+        return round(100 * (1 - _shares(self.pairs)[-1]), _DIGITS)
 
     def percentile(self, score: float) -> float:
-        """How many percent of random pairs have a lower score.
+        """Return how many percent of random pairs have a lower score.
 
         Args:
             score: A score of the index.
@@ -64,20 +63,23 @@ class Calibration:
         return self.percentiles([score])[0]
 
     def percentiles(self, scores: Sequence[float]) -> list[float]:
-        """The percentiles of several scores."""
-        points, odds = _points(self)
-        asked = np.asarray(scores, dtype=np.float64)
-        place = np.searchsorted(points, asked)
-        low, high = np.maximum(place - 1, 0), np.minimum(place, len(points) - 1)
-        # Between two points the logarithm of the odds is taken for a straight line, as in the tails it is.
-        width = points[high] - points[low]
-        way = np.divide(asked - points[low], width, out=np.zeros_like(asked), where=width > 0)
-        above = np.exp(odds[low] + way * (odds[high] - odds[low]))
-        found: list[float] = np.where(asked < points[0], 0, 100 / (1 + above)).round(_DIGITS).tolist()
+        """Return the percentiles of several scores."""
+        points, odds = self.scores, _odds(self.pairs)
+        found = []
+        for score in scores:
+            place = bisect.bisect_left(points, score)
+            if place == 0 and score < points[0]:
+                found.append(0.0)
+                continue
+            low, high = max(place - 1, 0), min(place, len(points) - 1)
+            # Between two points the logarithm of the odds is a straight line, as in the tails it is.
+            width = points[high] - points[low]
+            part = (score - points[low]) / width if width > 0 else 0.0
+            found.append(round(100 / (1 + math.exp(odds[low] + part * (odds[high] - odds[low]))), _DIGITS))
         return found
 
     def score(self, percentile: float) -> float:
-        """The lowest score that has a percentile.
+        """Return the lowest score that has a percentile.
 
         Args:
             percentile: 0 to `most`.
@@ -86,7 +88,7 @@ class Calibration:
             The score; minus infinity for 0.
 
         Raises:
-            InputError: The percentile is none, or higher than the sample of pairs can tell.
+            InputError: It is not a percentile, or higher than the sample of pairs can tell.
         """
         if not 0 <= percentile <= 100:
             raise InputError(f"min_score {percentile:g}% is not a percentile", "choose 0% to 100%")
@@ -107,38 +109,38 @@ class Calibration:
         return f"{percentile:.{digits}f}"
 
 
-def draw(count: int) -> Numbers | None:
-    """Choose the vectors whose pairs are compared, of so many; None where they are too few."""
+def calibrate(count: int, rows: Callable[[NDArray[np.int64]], Vectors]) -> Calibration | None:
+    """Compare all pairs of up to 2,000 vectors; return None where there are too few.
+
+    Args:
+        count: How many vectors there are.
+        rows: Returns the vectors (n, dim) at some places, whose inner products are scores.
+    """
     if count < _FEWEST_TEXTS:
         return None
-    return np.sort(np.random.default_rng(2).choice(count, min(count, _TEXTS), replace=False)).astype(np.int64)
-
-
-def calibrate(vectors: Vectors) -> Calibration:
-    """Compare all pairs of some vectors (n, dim), whose inner products are scores."""
+    chosen = np.sort(np.random.default_rng(2).choice(count, min(count, _TEXTS), replace=False))
+    vectors = rows(chosen.astype(np.int64))
     # Whole numbers add up exactly in any order, so that the number of threads does not matter.
-    _, exponent = math.frexp(float(np.abs(vectors).max()))
-    scale = _FINENESS - exponent
+    scale = _FINENESS - math.frexp(float(np.abs(vectors).max()))[1]
     whole = np.rint(np.ldexp(vectors.astype(np.float64), scale))
-    rows = []
+    upper = []
     for start in range(0, len(whole), _BLOCK):
         scores = whole[start : start + _BLOCK] @ whole.T
-        rows += [scores[row, start + row + 1 :] for row in range(len(scores))]
-    pairs = np.ldexp(np.concatenate(rows), -2 * scale)
+        upper += [scores[row, start + row + 1 :] for row in range(len(scores))]
+    pairs = np.ldexp(np.concatenate(upper), -2 * scale)
     pairs.sort()
     places = [min(round(len(pairs) * (1 - share)), len(pairs) - 1) for share in _shares(len(pairs))]
     return Calibration(len(vectors), tuple(float(f"{score:.6g}") for score in pairs[places]))
 
 
 def lowest_score(min_score: float | str | None, calibration: Calibration | None, texts: int) -> float | None:
-    """The score that `min_score` stands for, as it is or in percent, in an index of so many texts."""
+    """Return the score that `min_score` stands for, as it is or in percent, in an index of so many texts."""
     if min_score is None:
         return None
     written = str(min_score).strip()
-    try:
+    number = math.nan
+    with contextlib.suppress(ValueError):
         number = math.nan if isinstance(min_score, bool) else float(written.removesuffix("%"))
-    except ValueError:
-        number = math.nan
     if math.isnan(number):
         raise InputError(f"min_score {min_score!r} is neither a score nor a percentile", "write 0.5 or 99%")
     if not written.endswith("%"):
@@ -157,7 +159,6 @@ def lowest_score(min_score: float | str | None, calibration: Calibration | None,
 
 @functools.lru_cache
 def _lowest(calibration: Calibration, percentile: float) -> float:
-    """The lowest score with a percentile."""
     if percentile == 0:
         return -math.inf
     low, high = math.nextafter(calibration.scores[0], -math.inf), calibration.scores[-1]
@@ -169,19 +170,14 @@ def _lowest(calibration: Calibration, percentile: float) -> float:
 
 
 @functools.lru_cache
-def _points(calibration: Calibration) -> tuple[_Doubles, _Doubles]:
-    """Scores, rising, and the logarithm of the odds that a random pair exceeds each."""
-    shares = np.array(_shares(calibration.pairs))
-    return np.array(calibration.scores), np.log(shares / (1 - shares))
+def _odds(pairs: int) -> list[float]:
+    """Return the logarithm of the odds that a random pair exceeds each score of a calibration."""
+    return [math.log(share / (1 - share)) for share in _shares(pairs)]
 
 
+@functools.lru_cache
 def _shares(pairs: int) -> list[float]:
-    """The shares of pairs whose scores a calibration holds, falling."""
+    """Return the shares of pairs whose scores a calibration holds, falling."""
     body = [0.999, 0.998, 0.995, 0.99, 0.98, 0.95, *(tenths / 10 for tenths in range(9, 0, -1))]
     tail = [first / 10**power for power in range(2, 9) for first in (5, 2, 1)]
     return [share for share in (*body, *tail) if share * pairs >= _FEWEST_PAIRS]
-
-
-def _percent(share: float) -> float:
-    """The percentile that a share of the pairs exceeds."""
-    return round(100 * (1 - share), _DIGITS)

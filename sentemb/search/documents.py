@@ -1,26 +1,81 @@
-"""What is indexed: a text, the user's id for it and whatever else is known of it."""
+"""What a call is given and what of it is indexed: documents with ids, their chunks, and vectors."""
 
 from __future__ import annotations
 
+import json
+import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sentemb.data.documents import Document as Document
 from sentemb.data.documents import plain_metadata
 from sentemb.data.documents import read_documents as read_documents
+from sentemb.encoding.encoder import TextEncoder, Vectors, check_finite, normalised
+from sentemb.encoding.tokens import tokens_of
 from sentemb.errors import InputError
+from sentemb.search.passages import Span, split
+from sentemb.search.plan import Metric
 
-if TYPE_CHECKING:
-    pass
+logger = logging.getLogger(__name__)
 
-_TEXT = "text"  # of a corpus in BEIR's layout
+Numbers = NDArray[np.int64]
+Truncate = Literal["split", "warn", "error"]
+"""What becomes of a text that is longer than the model reads: it is split into chunks, its beginning is
+indexed with a warning, or it is an error."""
+OVERLAP = 0.125
+"""How much of a chunk may be repeated in the next one, as a share of the model's length."""
+SHARD_TEXTS = 2048
+"""Texts that are encoded at a time: batches sorted by length pad little, and a kill costs seconds."""
+Progress = Callable[[str, int, int], None]
+"""Called with a stage (`read`, `resume`, `encode`, `train`, `index`), what is done, and of how much or 0."""
+
 LARGE_ID = 2**62
 """An id from here on does not move the counter of automatic ids, so that no single id can exhaust it."""
-_LAST_ID = 2**63 - 1
 _NEAR = 2**32  # more documents than one call adds
 _HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair
+_MOST_OVERLAP = 0.5
+_DOCUMENTS = 256
+_PARTS = 20  # bits of a chunk's number that count the chunks of its document
+MOST_CHUNKS = 1 << _PARTS
+_SEVERAL = {"document": "documents", "query": "queries"}
+
+
+class ChunkedDocument(NamedTuple):
+    """A document as it is indexed.
+
+    Args:
+        document: The document.
+        spans: Its chunks; empty where its text is indexed as it is. Of a truncated text, what the model
+            reads.
+        truncated: Whether the model truncates it.
+    """
+
+    document: Document
+    spans: tuple[Span, ...] = ()
+    truncated: bool = False
+
+    @property
+    def chunked(self) -> bool:
+        """Whether its chunks are indexed in place of its text."""
+        return bool(self.spans) and not self.truncated
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts that are encoded; none of a blank document."""
+        whole = self.document.text
+        if self.chunked:
+            return [whole[start:stop] for start, stop in self.spans]
+        return [whole] if whole.strip() else []
+
+
+Batches = Iterator[tuple[Sequence[ChunkedDocument], Vectors]]
+"""Documents as they are indexed, some at a time, with a vector (n, dim) for each of their texts."""
 
 
 def as_documents(items: Iterable[Any], *, first: int | None = 0) -> Iterator[Document]:
@@ -44,7 +99,10 @@ def as_documents(items: Iterable[Any], *, first: int | None = 0) -> Iterator[Doc
                     "set the id of every document, or use add",
                 )
             identifier = first + position
-        _check(document.text, identifier, location)
+        if not isinstance(document.text, str):
+            raise InputError(f"{location}: the text is a {type(document.text).__name__}, not a string")
+        check_id(identifier, location)
+        check_letters("text", document.text, location)
         metadata = plain_metadata(document.metadata, location)
         yield Document(document.whole if document.title else document.text, identifier, metadata, location)
 
@@ -63,15 +121,8 @@ def _as_document(item: Any, position: int) -> Document:
     )
 
 
-def _check(text: Any, identifier: Any, location: str) -> None:
-    if not isinstance(text, str):
-        raise InputError(f"{location}: the text is a {type(text).__name__}, not a string")
-    check_id(identifier, location)
-    check_letters("text", text, location)
-
-
 def check_id(identifier: Any, location: str) -> None:
-    """Refuse what cannot be the id of a document."""
+    """Raise InputError if a value cannot be the id of a document."""
     if not isinstance(identifier, (str, int)) or isinstance(identifier, bool):
         raise InputError(f"{location}: the id {identifier!r} is neither a string nor an integer")
     if isinstance(identifier, int) and not -(2**63) <= identifier < 2**63:
@@ -79,33 +130,176 @@ def check_id(identifier: Any, location: str) -> None:
     check_letters("id", str(identifier), location)
 
 
-def next_id_after(identifier: int, next_id: int) -> int:
-    """Return the next automatic id once `identifier` is in use.
-
-    Automatic ids follow the largest integer id. Large ids, such as 64-bit hashes, are the exception, unless
-    the counter itself has reached them.
-    """
-    if identifier < max(LARGE_ID, next_id + _NEAR):
-        return min(max(next_id, identifier + 1), _LAST_ID)
-    return next_id
-
-
-def next_free_id(identifiers: Iterable[int], stored: int) -> int:
-    """Return the next automatic id of an index.
-
-    Args:
-        identifiers: Integer ids in use, ascending; of those below `LARGE_ID` only the largest matters.
-        stored: The counter so far. One that has been exhausted starts again behind the ids in use.
-    """
-    next_id = 0 if stored >= _LAST_ID else stored
-    for identifier in identifiers:
-        next_id = next_id_after(identifier, next_id)
-    return next_id
+def check_ids(ids: Iterable[str | int]) -> list[str | int]:
+    """Return ids as a list, or raise InputError if one cannot be an id."""
+    if isinstance(ids, (str, bytes, int)):
+        raise InputError(f"ids must be a collection, not the single value {ids!r}", "pass a list")
+    found = list(ids)
+    for position, identifier in enumerate(found):
+        check_id(identifier, f"id {position}")
+    return found
 
 
 def check_letters(what: str, value: str, location: str) -> None:
-    """Refuse half a surrogate pair, which no file and no database can hold."""
-    if _HALF.search(value):
+    """Raise InputError if a text has half a surrogate pair, which no file and no database can hold."""
+    if not value.isascii() and _HALF.search(value):
         raise InputError(
             f"{location}: the {what} contains an unpaired surrogate, which is not a valid character"
         )
+
+
+def next_id_after(identifier: int, next_id: int) -> int:
+    """Return the next automatic id once another is in use, which may be as large as a 64-bit hash."""
+    return max(next_id, identifier + 1) if identifier < max(LARGE_ID, next_id + _NEAR) else next_id
+
+
+def check_vectors(
+    vectors: Any, dimension: int, what: Literal["document", "query"], count: int | None = None
+) -> Vectors:
+    """Return the vectors (n, dim) of so many documents or queries as an array, or raise InputError."""
+    try:
+        given = np.asarray(vectors)
+        rows: Vectors = given.real.astype(np.float32, copy=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"vectors must be a 2-D array of numbers; got a {type(vectors).__name__}: {error}"
+        ) from None
+    if np.iscomplexobj(given):
+        raise InputError("vectors must be real numbers, not complex", "pass real numbers")
+    if rows.ndim != 2 or rows.shape[1] != dimension:
+        raise InputError(
+            f"the vectors have the shape {rows.shape}, but the index has {dimension} dimensions",
+            f"pass one row of {dimension} numbers for each {what}",
+        )
+    finite = np.isfinite(rows)
+    if not finite.all():
+        bad = np.flatnonzero(~finite.all(axis=1))
+        raise InputError(f"vector {bad[0]} contains NaN or infinity ({len(bad)} such vectors in total)")
+    if count is not None and count != len(rows):
+        raise _other_count(len(rows), f"{count:,}", what)
+    return rows
+
+
+def with_vectors(documents: Iterator[Document], vectors: Vectors) -> Batches:
+    """Yield documents with the vectors that were passed for them; a blank one has one too."""
+    done = 0
+    while some := list(islice(documents, SHARD_TEXTS)):
+        if done + len(some) > len(vectors):
+            raise _other_count(len(vectors), f"{done + len(some):,} or more", "document")
+        kept = [place for place, one in enumerate(some, done) if one.text.strip()]
+        yield list(map(ChunkedDocument, some)), vectors[kept]
+        done += len(some)
+    if done != len(vectors):
+        raise _other_count(len(vectors), f"{done:,}", "document")
+
+
+def _other_count(vectors: int, count: str, what: Literal["document", "query"]) -> InputError:
+    return InputError(
+        f"there are {vectors:,} vectors for {count} {_SEVERAL[what]}", f"pass one vector for each {what}"
+    )
+
+
+def check_truncation(truncate: str, overlap: float) -> None:
+    """Raise InputError if there is no such way to treat long texts."""
+    if truncate not in get_args(Truncate):
+        raise InputError(f"unknown truncate {truncate!r}", f"choose one of {', '.join(get_args(Truncate))}")
+    if not isinstance(overlap, (int, float)) or not 0 <= overlap <= _MOST_OVERLAP:
+        raise InputError(f"overlap is {overlap!r}", f"choose a share from 0 to {_MOST_OVERLAP}")
+
+
+def chunk_documents(
+    documents: Iterator[Document], encoder: Any, truncate: Truncate, overlap: float
+) -> Iterator[ChunkedDocument]:
+    """Yield documents as they are indexed for an encoder; one without `tokens` reads everything."""
+    check_truncation(truncate, overlap)
+    tokens = tokens_of(encoder)
+    if tokens is None:
+        yield from map(ChunkedDocument, documents)
+        return
+    count = truncated = 0
+    if truncate == "warn":
+        tokens.cut.said = True  # documents are reported below
+    while some := list(islice(documents, _DOCUMENTS)):
+        lengths = tokens.lengths([document.text for document in some]).tolist()
+        count += len(some)
+        for document, length in zip(some, lengths, strict=True):
+            if length <= tokens.room or not document.text.strip():
+                yield ChunkedDocument(document)
+            elif truncate == "split":
+                yield ChunkedDocument(document, tuple(split(document.text, tokens, overlap)))
+            elif truncate == "warn":
+                truncated += 1
+                end = int(tokens.starts(document.text)[tokens.room])
+                yield ChunkedDocument(document, (Span(0, end),), truncated=True)
+            else:
+                raise InputError(
+                    f"{document.location}: the text has at least {length:,} tokens, but the maximum of "
+                    f"{encoder.name} is {tokens.room:,}",
+                    "split it into chunks with truncate='split' (--truncate split), or truncate it with "
+                    "'warn'",
+                )
+    if truncated:
+        logger.warning(
+            "%d of %d documents are longer than the %d tokens of %s and were truncated; truncate='split' "
+            "(--truncate split) splits them into chunks instead",
+            truncated,
+            count,
+            tokens.room,
+            encoder.name,
+        )
+
+
+def encode_checked(encoder: TextEncoder, texts: Sequence[str]) -> Vectors:
+    """Encode texts, and raise InputError if the encoder does not keep its promise."""
+    if not texts:
+        return np.empty((0, encoder.dimension), dtype=np.float32)
+    vectors = np.ascontiguousarray(encoder.encode(texts), dtype=np.float32)
+    if vectors.shape != (len(texts), encoder.dimension):
+        raise InputError(
+            f"{encoder.name} returned an array of shape {vectors.shape} for {len(texts)} texts",
+            f"an encoder must return the shape ({len(texts)}, {encoder.dimension})",
+        )
+    check_finite(vectors, texts, name=encoder.name)
+    return vectors
+
+
+def encode_unique(encoder: TextEncoder, texts: Sequence[str]) -> Vectors:
+    """Encode texts, each of them once however often it occurs."""
+    places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    vectors = encode_checked(encoder, list(places))
+    return vectors if len(places) == len(texts) else vectors[[places[text] for text in texts]]
+
+
+def normalize_for(metric: Metric, vectors: Vectors) -> Vectors:
+    """Return vectors (n, dim) whose inner products are the metric's scores."""
+    return normalised(vectors) if metric == "cosine" else np.ascontiguousarray(vectors, dtype=np.float32)
+
+
+def metadata_json(document: Document) -> str | None:
+    """Return a document's metadata as a store keeps it; None without any."""
+    if not document.metadata:
+        return None
+    if odd := [name for name in document.metadata if not isinstance(name, str)]:
+        raise InputError(
+            f"{document.location}: the metadata key {odd[0]!r} is not a string", "convert it to a string"
+        )
+    try:
+        # SQLite finds fields by their names as they are written.
+        text = json.dumps(dict(document.metadata), ensure_ascii=False, allow_nan=False)
+        text.encode()
+        return text
+    except UnicodeEncodeError:  # half a surrogate pair
+        return json.dumps(dict(document.metadata), ensure_ascii=True, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"{document.location}: the metadata cannot be written as JSON: {error}") from None
+
+
+def chunk_number(document: int, part: int) -> int:
+    """Return the number of a chunk, by that of its document and its place in it."""
+    return document << _PARTS | part
+
+
+def documents_of(chunks: Numbers) -> Numbers:
+    """Return the numbers of the documents of chunks."""
+    documents: Numbers = chunks >> _PARTS
+    return documents

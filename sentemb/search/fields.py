@@ -6,14 +6,12 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sentemb.search.conditions import moment, number
+from sentemb.search.where import moment, number
 
 FieldType = Literal["text", "number", "date", "boolean"]
 
-VALUES = 50
-"""Values of a field that are listed, those of most documents."""
-FIELDS = 50
-"""Fields that are listed, those of most documents."""
+VALUES = FIELDS = 50
+"""Values of a field and fields that are listed, those of most documents."""
 _LONGEST = 200  # characters of a value
 
 # Every value of every field at the top of the metadata, with its documents.
@@ -29,15 +27,13 @@ WHERE type IN ('text', 'integer', 'real', 'true', 'false') AND key NOT LIKE '$%'
 GROUP BY 1, 2, 3
 """
 _FIELDS = f"""
-SELECT field, kind, SUM(documents) AS documents, COUNT(*), MIN(value IS NOT NULL), MIN(value), MAX(value)
+SELECT field, kind, SUM(documents) AS documents, COUNT(*), MIN(value IS NOT NULL), MIN(value), MAX(value),
+    MIN(CAST(value AS REAL)), MAX(CAST(value AS REAL))
 FROM counted GROUP BY field, kind ORDER BY documents DESC, field LIMIT {2 * FIELDS}
 """
 _VALUES = f"""
 SELECT value, documents FROM counted WHERE field = ? AND kind = ? AND value IS NOT NULL
 ORDER BY documents DESC, value LIMIT {VALUES}
-"""
-_SPELLED = """
-SELECT MIN(CAST(value AS REAL)), MAX(CAST(value AS REAL)) FROM counted WHERE field = ? AND kind = 'text'
 """
 
 
@@ -80,33 +76,23 @@ def read_fields(connection: sqlite3.Connection) -> tuple[Field, ...]:
     connection.text_factory = lambda text: text.decode("utf-8", "replace")  # metadata may hold surrogates
     connection.execute(_COUNTED)
     try:
-        for name, kind, *facts in connection.execute(_FIELDS).fetchall():
-            if name not in found and len(found) < FIELDS:
-                found[name] = _field(connection, name, kind, *facts)
+        for row in connection.execute(_FIELDS).fetchall():
+            if row[0] not in found and len(found) < FIELDS:
+                found[row[0]] = _field(row, connection.execute(_VALUES, row[:2]).fetchall())
     finally:
         connection.execute("DROP TABLE temp.counted")
         connection.text_factory = before
     return tuple(found.values())
 
 
-def _field(
-    connection: sqlite3.Connection,
-    name: str,
-    kind: FieldType,
-    documents: int,
-    different: int,
-    short: int,
-    least: Any,
-    most: Any,
-) -> Field:
-    values = tuple(connection.execute(_VALUES, (name, kind)).fetchall())
-    complete = bool(short) and different <= VALUES
+def _field(row: tuple[Any, ...], values: list[tuple[Any, int]]) -> Field:
+    name, kind, documents, different, is_short, least, most, *spelled = row
+    complete = bool(is_short) and different <= VALUES
     if kind == "boolean":
         return Field(name, kind, documents, tuple((bool(value), count) for value, count in values), complete)
-    if kind == "text" and short and all(number(value) is not None for value, _ in values):
-        spelled = connection.execute(_SPELLED, (name,)).fetchone()
+    if kind == "text" and is_short and all(number(value) is not None for value, _ in values):
         least, most = (int(one) if one.is_integer() else one for one in spelled)
         kind = "number"
-    elif kind == "text" and short and all(moment(value) is not None for value, _ in values):
+    elif kind == "text" and is_short and all(moment(value) is not None for value, _ in values):
         kind = "date"
-    return Field(name, kind, documents, values, complete, least, most)
+    return Field(name, kind, documents, tuple(values), complete, least, most)

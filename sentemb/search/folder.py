@@ -14,35 +14,85 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import logging
 import os
 import re
 import secrets
 import shutil
 import sqlite3
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from filelock import FileLock
 
 from sentemb._files import check_writable, held, write_text
 from sentemb._uris import refuse_uri
+from sentemb.data.keywords import RULES, document_text
+from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
-from sentemb.search.encoded import SHARDS
-from sentemb.search.manifest import NAME, Manifest
+from sentemb.search.documents import (
+    MOST_CHUNKS,
+    ChunkedDocument,
+    Document,
+    Numbers,
+    as_documents,
+    chunk_number,
+    metadata_json,
+    next_id_after,
+)
+from sentemb.search.manifest import Manifest
+from sentemb.search.store import Changed, known_id, repeated_id
 
+logger = logging.getLogger(__name__)
+
+NAME = "manifest.json"
 FORMAT = 7
 WORK = ".compacting"
+SHARDS = "shard-*.arrow"
+REBUILD = "build the index again"
 _LOCK = ".lock"
 _DATABASE = re.compile(r"index-[0-9a-f]{16}\.sqlite")
 _OURS = re.compile(
-    r"(vectors-[0-9a-f]{16}\.faiss|index-[0-9a-f]{16}\.sqlite(-wal|-shm|-journal)?"
+    r"(vectors-[0-9a-f]{16}\.faiss|index-[0-9a-f]{16}\.sqlite(-wal|-shm|-journal)?|\.lock"
     r"|\.(vectors|index|manifest).*\.partial(-wal|-shm|-journal)?|\.compacting)"
     # What earlier versions wrote, which an index in their place removes.
     r"|(documents|living)-[0-9a-f]{16}\.sqlite(-wal|-shm|-journal)?|adapter-[0-9a-f]{16}\.npy"
 )
-_LOGS = ("-wal", "-shm", "-journal")
+DATABASE_ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter where SQLite cannot say why
 _NO_SPACE = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHM")
-REBUILD = "build the index again"
+
+# The ids' column has no type, so that SQLite keeps the integer 1 and the string "1" apart. Numbers are never
+# used again and rise with the order of the documents, so that a reader fetches what is new. Those of deleted
+# documents are listed until the vector index is built again, which has their vectors until then; places in
+# that list are not used again either.
+SCHEMA = """
+CREATE TABLE documents (
+    number INTEGER PRIMARY KEY, id NOT NULL UNIQUE, text TEXT NOT NULL, metadata TEXT,
+    form INTEGER NOT NULL, checksum INTEGER NOT NULL
+);
+CREATE TABLE chunks (id INTEGER PRIMARY KEY, start INTEGER NOT NULL, stop INTEGER NOT NULL);
+CREATE TABLE vectors (id INTEGER PRIMARY KEY, vector BLOB NOT NULL);
+CREATE TABLE deleted (place INTEGER PRIMARY KEY AUTOINCREMENT, number INTEGER NOT NULL);
+CREATE TABLE settings (facts TEXT NOT NULL, checksum INTEGER NOT NULL);
+CREATE TABLE state (
+    version INTEGER NOT NULL, next_number INTEGER NOT NULL, next_id INTEGER NOT NULL,
+    documents INTEGER NOT NULL, vectors INTEGER NOT NULL, chunked INTEGER NOT NULL,
+    truncated INTEGER NOT NULL, skipped INTEGER NOT NULL
+);
+INSERT INTO settings VALUES ('{}', 0);
+INSERT INTO state VALUES (1, 1, 0, 0, 0, 0, 0, 0);
+"""
+WHOLE, CHUNKED, TRUNCATED = range(3)
+"""Forms of a document: indexed as it is, in chunks, or as far as the model reads."""
+_COUNTS = ("version", "next_number", "next_id", "documents", "vectors", "chunked", "truncated", "skipped")
+# Ids of this call, with their places.
+_SCRATCH = "CREATE TEMP TABLE places (id NOT NULL UNIQUE, location TEXT NOT NULL)"
+_FLOAT = np.dtype("<f4")
+_CHECKSUM = 4  # bytes
+_SOUND = 0x2144DF1C  # the CRC of anything that ends with its own
 
 
 def is_index(path: str | Path) -> bool:
@@ -51,17 +101,7 @@ def is_index(path: str | Path) -> bool:
 
 
 def read_pointer(folder: Path) -> Path:
-    """Return the database of an index folder, which exists.
-
-    Args:
-        folder: The index folder.
-
-    Returns:
-        The path of the database.
-
-    Raises:
-        InputError: There is no index, it is damaged, or it is of another version.
-    """
+    """Return the database of an index folder, which exists and is of this version."""
     database = _named(folder)
     while not database.is_file():
         before, database = database, _named(folder)
@@ -84,10 +124,10 @@ def _named(folder: Path) -> Path:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InputError(f"{path} is not the manifest of an index", REBUILD) from None
     if found != FORMAT:
-        newer = isinstance(found, int) and found > FORMAT
+        is_newer = isinstance(found, int) and found > FORMAT
         raise InputError(
             f"{path} has the format {found!r}, but this version of sentemb reads format {FORMAT}",
-            "update sentemb, or build the index again" if newer else REBUILD,
+            "update sentemb, or build the index again" if is_newer else REBUILD,
         )
     if not isinstance(name, str) or not _DATABASE.fullmatch(name):
         raise InputError(f"{path} does not name the database of an index", REBUILD)
@@ -109,13 +149,12 @@ def check_output(path: Path, *, overwrite: bool) -> None:
     refuse_uri(path)
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file", "choose another output folder")
-    if (path / NAME).exists():
+    if is_index(path):
         if not overwrite:
             raise InputError(f"{path} already contains an index", "pass --overwrite to replace it")
-    elif path.exists() and (strangers := [child.name for child in path.iterdir() if not _is_ours(child)]):
+    elif path.exists() and (others := [one.name for one in path.iterdir() if not _OURS.fullmatch(one.name)]):
         raise InputError(
-            f"{path} is not empty and not an index: it contains {strangers[0]}",
-            "choose another output folder",
+            f"{path} is not empty and not an index: it contains {others[0]}", "choose another output folder"
         )
     check_writable(path)
 
@@ -136,14 +175,14 @@ def changing(path: Path) -> Iterator[None]:
 def saving(path: Path, *, overwrite: bool) -> Iterator[None]:
     """Put an index into a folder: one process at a time, and a new folder goes with a failure."""
     check_output(path, overwrite=overwrite)
-    made = not path.exists()
+    is_new = not path.exists()
     path.mkdir(parents=True, exist_ok=True)
     try:
         with changing(path):
             check_output(path, overwrite=overwrite)  # another process may have saved meanwhile
             yield
     except BaseException:
-        if made and not (path / NAME).exists():
+        if is_new and not is_index(path):
             with contextlib.suppress(OSError):  # another process has begun to save here
                 path.rmdir()
         raise
@@ -151,29 +190,26 @@ def saving(path: Path, *, overwrite: bool) -> Iterator[None]:
 
 def bytes_on_disk(path: Path) -> int:
     """Return the size of an index folder."""
-    return sum(child.stat().st_size for child in path.iterdir() if child.name == NAME or _is_ours(child))
+    return sum(one.stat().st_size for one in path.iterdir() if one.name == NAME or _OURS.fullmatch(one.name))
 
 
 @contextlib.contextmanager
-def disk_errors(path: Path) -> Iterator[None]:
-    """Raise the `OSError` of any other file where SQLite says in its own words that the disk is full."""
+def database_errors(path: Path, *, writes: bool = False) -> Iterator[None]:
+    """Raise what `database_error` returns of errors of SQLite."""
     try:
         yield
-    except sqlite3.OperationalError as error:
-        full = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
-        code = errno.ENOSPC if full else errno.EIO
-        raise OSError(code, f"{os.strerror(code)} ({error})", str(path)) from error
+    except DATABASE_ERRORS as error:
+        raise database_error(error, path, writes=writes) from error
 
 
-@contextlib.contextmanager
-def readable(path: Path) -> Iterator[None]:
-    """Name the file that SQLite cannot make sense of."""
-    try:
-        yield
-    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter where it cannot say why
-        if str(getattr(error, "sqlite_errorname", None)).startswith(_NO_SPACE):  # reading may write the log
-            raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} ({error})", str(path)) from error
-        raise InputError(f"the database {path} cannot be read: {error}", REBUILD) from None
+def database_error(error: Exception, path: Path, *, writes: bool = False) -> Exception:
+    """Name the file that SQLite cannot make sense of, or cannot write, as where the disk is full."""
+    name = str(getattr(error, "sqlite_errorname", None))
+    # Reading may write the log.
+    if name.startswith(_NO_SPACE) or (writes and isinstance(error, sqlite3.OperationalError)):
+        code = errno.ENOSPC if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")) else errno.EIO
+        return OSError(code, f"{os.strerror(code)} ({error})", str(path))
+    return InputError(f"the database {path} cannot be read: {error}", REBUILD)
 
 
 @contextlib.contextmanager
@@ -185,7 +221,9 @@ def building(folder: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def work_folder(path: Path, announce: object, *, output: Path | None = None) -> Iterator[Path]:
+def work_folder(
+    path: Path, announce: Callable[[str], object], *, output: Path | None = None
+) -> Iterator[Path]:
     """Yield a locked folder: what is encoded outlives a failure, nothing outlives a success.
 
     An interruption after `output` was written is one of a success.
@@ -195,13 +233,20 @@ def work_folder(path: Path, announce: object, *, output: Path | None = None) -> 
         announce: Called with a sentence where encoded texts are kept.
         output: The index folder that is written.
     """
-    before = _written(output)
+
+    def written() -> tuple[int, int] | None:
+        with contextlib.suppress(OSError):
+            if output is not None:
+                found = (output / NAME).stat()
+                return found.st_ino, found.st_mtime_ns
+        return None
+
+    before = written()
     with building(path):
         try:
             yield path
         except BaseException:
-            if any(path.glob(SHARDS)) and _written(output) == before:
-                assert callable(announce)
+            if any(path.glob(SHARDS)) and written() == before:
                 announce(f"encoded texts are kept in {path}; run the same command again to resume the build")
             else:
                 shutil.rmtree(path, ignore_errors=True)
@@ -209,30 +254,18 @@ def work_folder(path: Path, announce: object, *, output: Path | None = None) -> 
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _written(output: Path | None) -> tuple[int, int] | None:
-    """Return which manifest an index folder has, if any."""
-    try:
-        found = None if output is None else (output / NAME).stat()
-    except OSError:
-        return None
-    return None if found is None else (found.st_ino, found.st_mtime_ns)
-
-
-def _is_ours(child: Path) -> bool:
-    return child.name == _LOCK or _OURS.fullmatch(child.name) is not None
-
-
 def _sweep(folder: Path) -> None:
     """Remove our files that the index does not name; readers that have them open keep them."""
     kept: set[str] = set()
-    if (folder / NAME).exists():
+    if is_index(folder):
         try:
             database = read_pointer(folder)
-            kept = {read_manifest(folder).cache, *(database.name + log for log in ("", *_LOGS))}
+            cache = _read(database, "SELECT json_extract(facts, '$.cache') FROM settings")
+            kept |= {cache, *(database.name + log for log in ("", "-wal", "-shm", "-journal"))}
         except (InputError, OSError):  # damaged: what it needs cannot be known, so nothing is removed
             return
     for child in folder.iterdir():
-        if not _is_ours(child) or child.name in kept:
+        if not _OURS.fullmatch(child.name) or child.name in kept:
             continue
         if child.is_dir():
             shutil.rmtree(child, ignore_errors=True)
@@ -241,20 +274,195 @@ def _sweep(folder: Path) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Return the manifest of an index folder as it was when its vector index was built, without verifying it.
+    """Return the manifest of an index folder without the counts of documents, and without verifying it."""
+    database = read_pointer(folder)
+    return Manifest.parse(_read(database, "SELECT facts FROM settings"), database, folder)
+
+
+def _read(database: Path, query: str) -> Any:
+    is_writable = os.access(database, os.W_OK) and os.access(database.parent, os.W_OK)
+    uri = f"{database.absolute().as_uri()}?mode={'rw' if is_writable else 'ro'}"
+    with database_errors(database), contextlib.closing(sqlite3.connect(uri, uri=True, timeout=60)) as one:
+        return one.execute(query).fetchone()[0]
+
+
+@contextlib.contextmanager
+def transaction(database: Path) -> Iterator[sqlite3.Connection]:
+    """Change a database in one transaction, which is on the disk when this ends."""
+    connection = sqlite3.connect(database, isolation_level=None, timeout=60)
+    with contextlib.closing(connection), database_errors(database, writes=True):
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection
+        connection.execute("COMMIT")
+        try:
+            merge_log(connection)
+        except sqlite3.OperationalError as error:
+            # The change is on the disk. Reporting it as failed would make the caller repeat it.
+            logger.warning(
+                "%s: the change is saved, but its write-ahead log could not be merged (%s); the next change "
+                "retries this",
+                database,
+                error,
+            )
+
+
+def merge_log(connection: sqlite3.Connection) -> None:
+    """Move the write-ahead log into the database. What readers keep in it is moved by a later change."""
+    connection.executescript("PRAGMA busy_timeout=0; PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def write_facts(connection: sqlite3.Connection, facts: Manifest, folder: Path) -> None:
+    """Write the facts of an index with their checksum, and let readers know."""
+    text = facts.dump(folder)
+    connection.execute("UPDATE settings SET facts = ?, checksum = ?", (text, zlib.crc32(text.encode())))
+    connection.execute("UPDATE state SET version = version + 1")
+
+
+class Writer:
+    """The changes of one transaction.
 
     Args:
-        folder: The index folder.
-
-    Returns:
-        The manifest, without the counts of documents.
-
-    Raises:
-        InputError: There is no index, or it is damaged.
+        connection: The database, in the transaction.
+        facts: Of the index.
+        complete: Whether documents come with their vectors and are found by words at once; a build adds both
+            later.
     """
-    database = read_pointer(folder)
-    writable = os.access(database, os.W_OK) and os.access(folder, os.W_OK)
-    uri = f"{database.absolute().as_uri()}?mode={'rw' if writable else 'ro'}"
-    with readable(database), contextlib.closing(sqlite3.connect(uri, uri=True, timeout=60)) as connection:
-        (facts,) = connection.execute("SELECT facts FROM settings").fetchone()
-    return Manifest.parse(facts, database, folder)
+
+    def __init__(self, connection: sqlite3.Connection, facts: Manifest, *, complete: bool = True) -> None:
+        self._connection, self._run = connection, connection.execute
+        self._complete = complete
+        self._has_keywords = complete and facts.keyword_rules == RULES
+        self._run(_SCRATCH)
+        row = self._run(f"SELECT {', '.join(_COUNTS)} FROM state").fetchone()
+        self._counts = dict(zip(_COUNTS, row, strict=True))
+        self._done = dict.fromkeys(("added", "replaced", "skipped", "chunked", "truncated"), 0)
+
+    @property
+    def changed(self) -> Changed:
+        """What was done so far."""
+        return Changed(**self._done)
+
+    def documents(self, items: Iterable[Any], *, replacing: bool) -> Iterator[Document]:
+        """Yield what a call is given as documents with new ids; `replacing` takes ids that the index has."""
+        for document in as_documents(items, first=None if replacing else self._counts["next_id"]):
+            claim = "INSERT OR IGNORE INTO places VALUES (?, ?)"
+            if not self._run(claim, (document.id, document.location)).rowcount:
+                before = self._run("SELECT location FROM places WHERE id = ?", (document.id,)).fetchone()[0]
+                raise repeated_id(document, before)
+            if isinstance(document.id, int):
+                self._counts["next_id"] = next_id_after(document.id, self._counts["next_id"])
+            if not replacing and document.text.strip() and self._find(document.id) is not None:
+                raise known_id(document)
+            yield document
+
+    def put(self, documents: Sequence[ChunkedDocument], vectors: Vectors) -> None:
+        """Insert documents, with a vector for each of their texts, in the place of those with their ids."""
+        chunks = [chunk for one in documents for chunk in self.insert(one)]
+        put_vectors(self._connection, np.array(chunks, dtype=np.int64), vectors)
+
+    def insert(self, chunked: ChunkedDocument) -> list[int]:
+        """Insert a document without its vectors; return the numbers of its chunks, none of a blank one."""
+        document, spans = chunked.document, chunked.spans
+        is_known = self._complete and self._remove(document.id)
+        if not document.text.strip():
+            self._done["skipped"] += 1
+            self._counts["skipped"] += 1
+            return []
+        if len(spans) > MOST_CHUNKS:
+            raise InputError(
+                f"{document.location}: the text has {len(spans):,} chunks, but at most {MOST_CHUNKS:,} fit",
+                "split it into several documents",
+            )
+        number = self._counts["next_number"]
+        self._counts["next_number"] += 1
+        metadata = metadata_json(document)
+        form = CHUNKED if chunked.chunked else TRUNCATED if chunked.truncated else WHOLE
+        checksum = checksum_of(document.id, document.text, metadata, spans)
+        row = (number, document.id, document.text, metadata, form, checksum)
+        self._run("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?)", row)
+        for part, (start, stop) in enumerate(spans):
+            self._run("INSERT INTO chunks VALUES (?, ?, ?)", (chunk_number(number, part), start, stop))
+        if self._has_keywords:
+            terms = (number, document_text(document.text))
+            self._run("INSERT INTO keywords (rowid, text) VALUES (?, ?)", terms)
+        self._done["replaced" if is_known else "added"] += 1
+        self._done["chunked"] += form == CHUNKED
+        self._done["truncated"] += form == TRUNCATED
+        parts = len(spans) if form == CHUNKED else 1
+        self._count(1, parts, form)
+        return [chunk_number(number, part) for part in range(parts)]
+
+    def delete(self, ids: Iterable[str | int]) -> int:
+        """Delete documents; return how many of the ids existed."""
+        return sum(self._remove(identifier) for identifier in ids)
+
+    def finish(self) -> None:
+        """Let readers know."""
+        self._counts["version"] += 1
+        self._run(f"UPDATE state SET {', '.join(f'{name} = :{name}' for name in _COUNTS)}", self._counts)
+        self._run("DROP TABLE places")
+
+    def _find(self, identifier: str | int | None) -> Any:
+        query = "SELECT number, text, form FROM documents WHERE id = ?"
+        return self._run(query, (identifier,)).fetchone()
+
+    def _remove(self, identifier: str | int | None) -> bool:
+        found = self._find(identifier)
+        if found is None:
+            return False
+        number, text, form = found
+        if self._has_keywords:
+            forget = "INSERT INTO keywords (keywords, rowid, text) VALUES ('delete', ?, ?)"
+            self._run(forget, (number, document_text(text)))
+        bounds = chunk_number(number, 0), chunk_number(number + 1, 0) - 1
+        spans = self._run("DELETE FROM chunks WHERE id BETWEEN ? AND ?", bounds).rowcount
+        self._run("DELETE FROM vectors WHERE id BETWEEN ? AND ?", bounds)
+        self._run("DELETE FROM documents WHERE number = ?", (number,))
+        self._run("INSERT INTO deleted (number) VALUES (?)", (number,))
+        self._count(-1, -spans if form == CHUNKED else -1, form)
+        return True
+
+    def _count(self, documents: int, vectors: int, form: int) -> None:
+        self._counts["documents"] += documents
+        self._counts["vectors"] += vectors
+        self._counts["chunked"] += documents * (form == CHUNKED)
+        self._counts["truncated"] += documents * (form == TRUNCATED)
+
+
+def put_vectors(connection: sqlite3.Connection, chunks: Numbers, vectors: Vectors) -> None:
+    """Insert the vectors of chunks, (n, dim), as they are compared."""
+    if len(chunks) != len(vectors):
+        raise InputError(f"there are {len(vectors):,} vectors for {len(chunks):,} texts")
+    sealed = zip(chunks.tolist(), map(seal, vectors), strict=True)
+    connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", sealed)
+
+
+def seal(vector: Vectors) -> bytes:
+    """Return a vector (dim,) as the database keeps it: its numbers, and their checksum."""
+    numbers = vector.astype(_FLOAT, copy=False).tobytes()
+    return numbers + zlib.crc32(numbers).to_bytes(_CHECKSUM, "little")
+
+
+def unseal(rows: Sequence[bytes], dimension: int) -> Vectors | None:
+    """Return stored vectors as an array (n, dim); None if one does not have the right length."""
+    size = _FLOAT.itemsize * dimension + _CHECKSUM
+    if any(not isinstance(row, bytes) or len(row) != size for row in rows):
+        return None
+    joined = np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(len(rows), size)
+    vectors: Vectors = np.ascontiguousarray(joined[:, :-_CHECKSUM]).view(_FLOAT)
+    return vectors
+
+
+def is_sealed(row: Any, dimension: int) -> bool:
+    """Return whether a stored vector is as it was written."""
+    size = _FLOAT.itemsize * dimension + _CHECKSUM
+    return isinstance(row, bytes) and len(row) == size and zlib.crc32(row) == _SOUND
+
+
+def checksum_of(
+    identifier: str | int | None, text: str, metadata: str | None, spans: Iterable[Sequence[int]]
+) -> int:
+    """Return the checksum of a document and of where its chunks are."""
+    rest = f"{identifier!r} {metadata} {[tuple(span) for span in spans]}"
+    return zlib.crc32(text.encode(), zlib.crc32(rest.encode()))

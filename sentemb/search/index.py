@@ -4,34 +4,41 @@ from __future__ import annotations
 
 import functools
 import logging
-import shutil
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
+import numpy as np
+
 from sentemb._fusion import EVEN
 from sentemb.encoding.encoder import EncoderSpec, TextEncoder, Vectors, for_role
 from sentemb.encoding.shards import ShardFolder
 from sentemb.errors import InputError
-from sentemb.search import encoded
-from sentemb.search.chunks import OVERLAP, Truncate, chunk_documents
-from sentemb.search.documents import Document
-from sentemb.search.encoded import Progress, encode_unique
-from sentemb.search.encoders import loaded_encoder, resolve
+from sentemb.search import documents as sizes
+from sentemb.search.documents import (
+    OVERLAP,
+    Batches,
+    Document,
+    Progress,
+    Truncate,
+    check_ids,
+    check_vectors,
+    chunk_documents,
+    chunk_number,
+    encode_unique,
+    with_vectors,
+)
 from sentemb.search.fields import Field
-from sentemb.search.given import checked_ids, checked_vectors, with_vectors
-from sentemb.search.hit import Hit
-from sentemb.search.hybrid_weight import HybridWeight
 from sentemb.search.keywords import AUTO
 from sentemb.search.local import LocalStore
-from sentemb.search.manifest import Manifest
+from sentemb.search.manifest import EncoderFacts, HybridWeight, Manifest, resolve
 from sentemb.search.plan import Kind, Metric
-from sentemb.search.rescoring import Rescore
-from sentemb.search.searching import Mode, SearchArguments, SearchOptions, check_queries, find
-from sentemb.search.store import Batches, Capability, Changed, Store
+from sentemb.search.searching import Hit, Mode, SearchArguments, SearchOptions, check_queries, find
+from sentemb.search.store import Capability, Changed, Ranked, Store
+from sentemb.search.vectors import Rescore
 from sentemb.search.where import Where
 
 logger = logging.getLogger(__name__)
@@ -67,14 +74,12 @@ class SearchIndex:
         self.store = store
         self._given = encoder
         self._loaded: TextEncoder | None = None
-        self.measured: list[HybridWeight | None] = []
-        """The weights of hybrid search that were fitted and are not kept; empty until then."""
-        self.reported: HybridWeight | None = None
-        """The weights that a warning named."""
+        self._fitted: list[HybridWeight | None] = []  # weights that are not kept; empty until then
+        self._reported: HybridWeight | None = None  # weights that a warning named
         if isinstance(store, LocalStore):
             store.encoder = functools.partial(_documents_encoder, weakref.ref(self))
         if encoder is not None:
-            self._loaded = loaded_encoder(encoder, self.manifest.encoder, store.address)
+            self._loaded = self.manifest.encoder.load(encoder, store.address)
 
     @classmethod
     def build(
@@ -134,35 +139,23 @@ class SearchIndex:
             InputError: There are no documents, an id occurs twice, a type is wrong, or nothing fits the
                 budget.
         """
-        from sentemb.search.building import Building, options_of
-        from sentemb.search.encoders import facts_of
+        from sentemb.search.building import build_encoded, build_in, options_of
 
         loaded = resolve(encoder)
-        of_documents = for_role(loaded, "document")
-        options = replace(
-            options_of(
-                loaded,
-                kind=kind,
-                metric=metric,
-                memory_budget=memory_budget,
-                factory=factory,
-                language=language,
-                rescore=rescore,
-            ),
-            truncate=truncate,
-            overlap=overlap,
-            allow_empty=allow_empty,
+        options = options_of(
+            loaded,
+            kind=kind,
+            metric=metric,
+            memory_budget=memory_budget,
+            factory=factory,
+            language=language,
+            rescore=rescore,
         )
-
-        def make(folder: Path) -> LocalStore:
-            building = Building(
-                folder, facts_of(loaded, encoder, source), of_documents.dimension, options, progress or _quiet
-            )
-            return building.encode(
-                documents, lambda some: chunk_documents(some, of_documents, truncate, overlap), of_documents
-            )
-
-        return cls._made(make, work_dir, loaded)
+        options = replace(options, truncate=truncate, overlap=overlap, allow_empty=allow_empty)
+        facts, own = EncoderFacts.of(loaded, encoder, source), for_role(loaded, "document")
+        report = progress or _quiet
+        make = functools.partial(build_encoded, documents, own, facts, options, report)
+        return cls(build_in(make, work_dir), loaded)
 
     @classmethod
     def from_shards(
@@ -187,33 +180,12 @@ class SearchIndex:
             InputError: The folder is damaged, another encoder made it, an id occurs twice, or nothing fits
                 the budget.
         """
-        from sentemb.search.building import Building, options_of
-        from sentemb.search.encoded import EncodedTexts
-        from sentemb.search.encoders import facts_of
-        from sentemb.search.source import checked_source, shard_documents
+        from sentemb.search.building import build_in, build_of_shards, checked_source, options_of
 
-        source, loaded = checked_source(shards, encoder)
-        facts = facts_of(loaded, source.model, source)
-        facts.details["stored"] = shards.settings.dtype
-        chosen = options_of(loaded, **options)
-
-        def make(folder: Path) -> LocalStore:
-            building = Building(folder, facts, loaded.dimension, chosen, progress or _quiet)
-            return building.take(shard_documents(shards), EncodedTexts.of_folder(shards))
-
-        return cls._made(make, work_dir, loaded)
-
-    @classmethod
-    def _made(
-        cls, make: Callable[[Path], LocalStore], work_dir: str | Path | None, encoder: TextEncoder
-    ) -> SearchIndex:
-        from sentemb.search.building import build_in
-
-        store, temporary = build_in(make, work_dir)
-        index = cls(store, encoder)
-        if temporary is not None:
-            weakref.finalize(index, shutil.rmtree, temporary, ignore_errors=True)
-        return index
+        place, loaded = checked_source(shards, encoder)
+        chosen, report = options_of(loaded, **options), progress or _quiet
+        make = functools.partial(build_of_shards, shards, loaded, place, chosen, report)
+        return cls(build_in(make, work_dir), loaded)
 
     @classmethod
     def load(cls, path: str | Path, encoder: Any | None = None, *, verify: bool = True) -> SearchIndex:
@@ -270,7 +242,7 @@ class SearchIndex:
             work_dir: As for `build`.
             progress: As for `build`.
         """
-        from sentemb.search.upgrading import upgrade
+        from sentemb.search.building import upgrade
 
         loaded = upgrade(
             Path(path),
@@ -294,7 +266,7 @@ class SearchIndex:
     def encoder(self) -> TextEncoder:
         """The encoder of documents and queries; it is loaded when it is first needed."""
         if self._loaded is None:
-            self._loaded = loaded_encoder(self._given, self.manifest.encoder, self.store.address)
+            self._loaded = self.manifest.encoder.load(self._given, self.store.address)
         return self._loaded
 
     def info(self) -> dict[str, Any]:
@@ -359,24 +331,21 @@ class SearchIndex:
             queries a list of them for each.
 
         Raises:
-            InputError: `k` is not positive, a query is blank or no string, a condition is none, `min_score`
-                is in percent and there is no such percentile, or keywords are asked of an index from before
-                there were any.
+            InputError: `k` is not positive, a query is blank or not a string, a condition is not valid,
+                `min_score` is a percentile that is not known, or the keywords follow older rules.
         """
         options = SearchOptions.checked(k, mode, min_score, where)
-        texts = check_queries(queries, blank=vectors is not None)
+        texts = check_queries(queries, allow_blank=vectors is not None)
         if not texts:
             return []
         rows, weight = None, EVEN
         if mode != "keyword" and vectors is None:
             rows = for_role(self.encoder, "query").encode(texts)
         if mode == "hybrid":
-            from sentemb.search.fitting import current_weight
-
-            weight = current_weight(self, measure=vectors is None)
+            weight = self._weight(fits=vectors is None)
         with self.store.snapshot() as snapshot:
             if vectors is not None:
-                rows = checked_vectors(vectors, snapshot.manifest.dimension, "query", len(texts))
+                rows = check_vectors(vectors, snapshot.manifest.dimension, "query", len(texts))
             hits = find(snapshot, texts, rows, options, weight)
         return hits[0] if isinstance(queries, str) else hits
 
@@ -388,12 +357,12 @@ class SearchIndex:
         """Find out how much hybrid search should trust vectors and words, and keep it with the index.
 
         Args:
-            queries: Queries whose documents are known; ten are better than none, fifty are plenty. Without
-                any, up to 200 are cut from the documents, which says less but needs no judgement.
+            queries: Queries whose documents are known; ten help, fifty are plenty. Without
+                any, up to 200 are generated from the documents.
             relevant: For each query the ids of its relevant documents, or their grades by id.
 
         Returns:
-            The weight and what it comes from; None where there are too few documents to cut queries from.
+            The weight and what it comes from; None where there are too few documents.
 
         Raises:
             InputError: A query is blank, there is not one entry in `relevant` for each, no relevant document
@@ -410,8 +379,23 @@ class SearchIndex:
         if "fit" in self.store.capabilities:
             self.store.keep_weight(weight)
         else:
-            self.measured = [weight]
+            self._fitted = [weight]
         return weight
+
+    def _weight(self, *, fits: bool) -> float:
+        """Return the dense weight of hybrid search; one that is not kept is fitted once."""
+        from sentemb.search.fitting import weight_by_generating
+
+        weight = self.manifest.hybrid
+        if weight is None and fits:
+            self._fitted = self._fitted or [weight_by_generating(self.store, self.encoder)]
+            (weight,) = self._fitted
+        if weight is None:
+            return EVEN
+        if weight.one_is_bad and weight != self._reported:
+            logger.warning("%s", weight.reason())
+            self._reported = weight
+        return weight.weight
 
     def add(
         self,
@@ -474,14 +458,14 @@ class SearchIndex:
     ) -> Changed:
         facts, report = self.manifest, progress or _quiet
         if vectors is not None:
-            ready = checked_vectors(vectors, facts.dimension, "document")
+            ready = check_vectors(vectors, facts.dimension, "document")
             return self.store.add(documents, lambda some: with_vectors(some, ready), replacing=replacing)
         of_documents = for_role(self.encoder, "document")
 
         def prepare(given: Iterator[Document]) -> Batches:
             chunked = chunk_documents(given, of_documents, truncate or facts.truncate, facts.overlap)
             done = 0
-            while some := list(islice(chunked, encoded.SHARD_TEXTS)):
+            while some := list(islice(chunked, sizes.SHARD_TEXTS)):
                 done += len(some)
                 yield some, encode_unique(of_documents, [text for one in some for text in one.texts])
                 report("encode", done, 0)
@@ -497,13 +481,16 @@ class SearchIndex:
         Returns:
             The number of deleted documents.
         """
-        return self.store.delete(checked_ids(ids))
+        return self.store.delete(check_ids(ids))
 
     def get(self, ids: Iterable[str | int]) -> list[Document | None]:
         """Return the documents with some ids, in their order; None for an id that the index does not have."""
-        wanted = checked_ids(ids)
+        keys = check_ids(ids)
         with self.store.snapshot() as snapshot:
-            return snapshot.get(wanted)
+            numbers = snapshot.numbers_of(keys)
+            found = snapshot.fetch([[Ranked(0, number) for number in numbers.values()]]).documents
+        rows = (found.get(numbers.get(key, 0)) for key in keys)
+        return [None if row is None else Document(row[1], row[0], row[2]) for row in rows]
 
     def documents(self, where: Mapping[str, Any] | None = None) -> list[Document]:
         """Return all documents, or those that meet conditions, in the order in which they were given.
@@ -555,9 +542,15 @@ class SearchIndex:
         Raises:
             InputError: The index does not have such a document.
         """
-        wanted = checked_ids(ids)
+        keys = check_ids(ids)
         with self.store.snapshot() as snapshot:
-            return snapshot.vectors(wanted)
+            numbers = snapshot.numbers_of(keys)
+            for key in keys:
+                if key not in numbers:
+                    raise InputError(f"the index does not contain a document with the id {key!r}")
+            chunks = [chunk_number(numbers[key], 0) for key in keys]
+            unique, places = np.unique(np.array(chunks, dtype=np.int64), return_inverse=True)
+            return snapshot.vectors(unique)[places]
 
     def compact(
         self,
@@ -592,5 +585,5 @@ class SearchIndex:
 
 def _documents_encoder(index: weakref.ref[SearchIndex]) -> TextEncoder:
     alive = index()
-    assert alive is not None  # whose store is being asked
+    assert alive is not None  # whose store is in use
     return for_role(alive.encoder, "document")

@@ -1,102 +1,74 @@
-"""Keyword search: the terms of the documents in SQLite's full-text index (FTS5), and BM25 over them.
+"""Keyword search: the terms of documents in SQLite's full-text index (FTS5), BM25, and snippets.
 
-SQLite cuts the documents and keeps which has which term; a document that goes takes its terms with it. The
-scores are computed here, from lists that are read once for each term and state: they equal SQLite's own
-`bm25()`, which looks at every document that has any term of a query each time.
+SQLite splits the documents and keeps which has which term; a document that goes takes its terms with it. The
+scores are computed from lists that are read once for each term and state: they equal SQLite's own `bm25()`,
+which looks at every document that has any term of a query each time.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sentemb._fusion import Ranking
+from sentemb.data.bm25 import Postings
 from sentemb.data.keywords import (
-    K1,
     STEMMER,
     SUPPORT,
-    B,
-    bm25_idf,
+    document_places,
     document_text,
     query_texts,
     tokenizer,
-    varints,
 )
 from sentemb.data.language import language_of
 from sentemb.errors import InputError
 
-Double = NDArray[np.float64]
-
 AUTO = "auto"
-# Texts whose words tell the language of all.
 SAMPLE = 500
-# The index has no copy of the texts: to forget a document it is told the text again.
+"""Texts whose words tell the language of all."""
+# The index has no copy of the texts: to forget a document it is given the text again.
 _SCHEMA = "CREATE VIRTUAL TABLE keywords USING fts5(text, content='', tokenize=\"{}\")"
-# Lists of numbers are joined by SQLite: a row for each would take ten times as long.
 VOCABULARY = "CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, keywords, instance)"
-_HOLDING = "SELECT group_concat(doc) FROM terms WHERE term = ?"
-LENGTHS = "SELECT group_concat(id), group_concat(hex(sz), '') FROM keywords_docsize"
 # Lists that are kept: 12 bytes for each term of each document, 50 MB.
 _KEPT = 1 << 22
 
-
-def check_language(language: str) -> str:
-    """Refuse what is no code of a language, before any work is done."""
-    if language != AUTO and not re.fullmatch(r"[a-z]{2,3}", language):
-        raise InputError(
-            f"the language {language!r} is not an ISO 639 code of two or three letters",
-            "pass a code such as en, or auto",
-        )
-    return language
+LENGTH = 200
+"""Characters of a snippet, about two lines of a terminal."""
+_SLACK = 20  # characters given up so that a snippet begins and ends between words
+_MARKS = range(0xF0000, 0x10FFFE)  # characters for private use
+_Span = tuple[int, int]
 
 
-def create_keywords(connection: sqlite3.Connection, language: str) -> str:
-    """Index the terms of all documents of a database.
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """The place of a document that has the most words of the query, some 200 characters.
+
+    Where it has none of them it is where the nearest passage begins, or the text.
 
     Args:
-        connection: The database, in a transaction.
-        language: Code of the language, or `auto`.
+        text: The characters of the document from `start` on.
+        start: Where they begin in the document's text.
+        spans: Where words of the query are in `text`: (start, stop) of each, in order.
 
-    Returns:
-        The code of the language.
+    Example:
+        >>> hit = SearchIndex.load("index").search("json dictionary", k=1, mode="keyword")[0]
+        >>> [hit.snippet.text[start:stop] for start, stop in hit.snippet.spans]
+        ['json', 'dictionary', 'JSON']
     """
-    if language == AUTO:
-        language = language_of(_sample(connection))
-    connection.create_function("keyword_text", 1, document_text, deterministic=True)
-    connection.execute("DROP TABLE IF EXISTS keywords")
-    connection.execute(_SCHEMA.format(tokenizer(language)))
-    connection.execute(
-        "INSERT INTO keywords (rowid, text) SELECT number, keyword_text(text) FROM documents ORDER BY number"
-    )
-    connection.execute("INSERT INTO keywords (keywords) VALUES ('optimize')")
-    return language
 
-
-def add_keywords(connection: sqlite3.Connection, number: int, text: str) -> None:
-    """Index the terms of a document."""
-    connection.execute("INSERT INTO keywords (rowid, text) VALUES (?, ?)", (number, document_text(text)))
-
-
-def delete_keywords(connection: sqlite3.Connection, number: int, text: str) -> None:
-    """Forget the terms of a document, whose text the index has to be told again."""
-    forget = "INSERT INTO keywords (keywords, rowid, text) VALUES ('delete', ?, ?)"
-    connection.execute(forget, (number, document_text(text)))
-
-
-def _sample(connection: sqlite3.Connection) -> Iterable[str]:
-    step = max(1, connection.execute("SELECT COUNT(*) FROM documents").fetchone()[0] // SAMPLE)
-    rows = connection.execute("SELECT text FROM documents WHERE number % ? = 0 ORDER BY number", (step,))
-    return (text for (text,) in rows)
+    text: str
+    start: int
+    spans: tuple[tuple[int, int], ...]
 
 
 class QueryTerms(NamedTuple):
@@ -111,47 +83,59 @@ class QueryTerms(NamedTuple):
     support: Counter[str]
 
 
-class Postings(NamedTuple):
-    """Which documents have a term, and what it adds to the score of each."""
+def check_language(language: str) -> str:
+    """Return the code of a language, or raise InputError if it cannot be one, before any work is done."""
+    if language != AUTO and not re.fullmatch(r"[a-z]{2,3}", language):
+        raise InputError(
+            f"the language {language!r} is not an ISO 639 code of two or three letters",
+            "pass a code such as en, or auto",
+        )
+    return language
 
-    documents: NDArray[np.int64]
-    weights: Double
+
+def create_keywords(connection: sqlite3.Connection, language: str) -> str:
+    """Index the terms of all documents of a database, in a transaction; return the code of their language."""
+    if language == AUTO:
+        step = max(1, connection.execute("SELECT COUNT(*) FROM documents").fetchone()[0] // SAMPLE)
+        some = "SELECT text FROM documents WHERE number % ? = 0 ORDER BY number"
+        language = language_of(text for (text,) in connection.execute(some, (step,)))
+    connection.create_function("keyword_text", 1, document_text, deterministic=True)
+    connection.execute("DROP TABLE IF EXISTS keywords")
+    connection.execute(_SCHEMA.format(tokenizer(language)))
+    connection.execute(
+        "INSERT INTO keywords (rowid, text) SELECT number, keyword_text(text) FROM documents ORDER BY number"
+    )
+    connection.execute("INSERT INTO keywords (keywords) VALUES ('optimize')")
+    return language
 
 
 class Keywords:
     """The terms of the documents in one state; lists are read when they are needed, and kept."""
 
     def __init__(self) -> None:
-        self._shares: Double | None = None
-        self._documents = 0
-        self._postings: dict[str, Postings] = {}
+        self._postings: Postings | None = None
+        self._lists: dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = {}
         self._kept = 0
 
-    def read(self, connection: sqlite3.Connection, query: QueryTerms) -> dict[str, Postings]:
-        """Return the postings of a query's terms, from a connection that reads the same state."""
-        shares = self._lengths(connection)
-        return {
-            term: self._postings.get(term) or self._read(connection, term, shares) for term in chain(*query)
-        }
-
     def rank(
-        self,
-        query: QueryTerms,
-        postings: Mapping[str, Postings],
-        k: int,
-        *,
-        among: NDArray[np.bool_] | None,
-    ) -> Ranking:
-        """The best documents for a query; of equal ones the first comes first."""
-        if self._shares is None or not query.content:
-            return Ranking(np.empty(0, dtype=np.int64), np.empty(0))
-        scores = np.zeros(len(self._shares))
+        self, connection: sqlite3.Connection, query: QueryTerms, k: int, among: NDArray[np.bool_] | None
+    ) -> list[tuple[float, int]]:
+        """Return scores and numbers of the best documents of a mask; of equal ones the first is first."""
+        if not query.content:
+            return []
+        try:
+            self._postings = self._postings or Postings(connection, "keywords")
+            # Others may empty the lists meanwhile.
+            lists = {term: self._lists.get(term) or self._read(connection, term) for term in chain(*query)}
+        except (ValueError, IndexError):
+            raise InputError("the keyword index is damaged", "run `sentemb index compact`") from None
+        scores = np.zeros(len(self._postings.shares))
         for term, count in query.content.items():
-            documents, weights = postings[term]
+            documents, weights = lists[term]
             scores[documents] += count * weights
         held = scores > 0
         for term, count in query.support.items():
-            documents, weights = postings[term]
+            documents, weights = lists[term]
             scores[documents] += SUPPORT * count * weights * held[documents]
         if among is not None:
             scores[len(among) :] = 0
@@ -160,93 +144,145 @@ class Keywords:
         if k < len(found):
             least = np.partition(scores[found], len(found) - k)[len(found) - k]
             found = found[scores[found] >= least]
-        order = np.lexsort((found, -scores[found]))[:k]
-        return Ranking(found[order], scores[found[order]])
+        order = found[np.lexsort((found, -scores[found]))[:k]]
+        return list(zip(scores[order].tolist(), order.tolist(), strict=True))
 
-    def _lengths(self, connection: sqlite3.Connection) -> Double:
-        if self._shares is None:
-            numbers, sizes = connection.execute(LENGTHS).fetchone()
-            documents = _integers(numbers)
-            lengths = varints(bytes.fromhex(sizes or ""))
-            if len(lengths) != len(documents):
-                raise InputError("the keyword index is damaged", "run `sentemb index compact`")
-            self._documents = len(documents)
-            self._shares = np.ones(int(documents.max(initial=-1)) + 1)
-            mean = max(float(lengths.mean()), 1e-12) if len(lengths) else 1.0
-            self._shares[documents] = 1 - B + B * lengths / mean
-        return self._shares
-
-    def _read(self, connection: sqlite3.Connection, term: str, shares: Double) -> Postings:
-        instances = _integers(connection.execute(_HOLDING, (term,)).fetchone()[0])
-        starts = np.flatnonzero(np.diff(instances, prepend=-1))
-        documents = instances[starts]
-        counts = np.diff(starts, append=len(instances)).astype(np.float64)
-        if len(documents) and documents[-1] >= len(shares):
-            raise InputError("the keyword index is damaged", "run `sentemb index compact`")
-        holding = len(documents)
-        weights = counts * (K1 + 1) / (counts + K1 * shares[documents]) * bm25_idf(self._documents, holding)
-        if self._kept + holding > _KEPT:
-            self._postings, self._kept = {}, 0
-        self._postings[term] = found = Postings(documents, weights)
-        self._kept += holding
+    def _read(
+        self, connection: sqlite3.Connection, term: str
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        assert self._postings is not None
+        found = self._postings.read(term, connection)
+        if self._kept + len(found[0]) > _KEPT:
+            self._lists, self._kept = {}, 0
+        self._lists[term] = found
+        self._kept += len(found[0])
         return found
-
-
-def _integers(joined: str | None) -> NDArray[np.int64]:
-    return np.fromstring(joined or "", dtype=np.int64, sep=",")
 
 
 def terms_of(documents: Sequence[str], language: str) -> list[Counter[str]]:
     """Count the terms of each document."""
-    return _tokenizer(tokenizer(language)).terms_of(map(document_text, documents), len(documents))
+    return _texts(tokenizer(language)).terms_of(map(document_text, documents), len(documents))
 
 
 def query_terms(queries: Sequence[str], language: str) -> list[QueryTerms]:
     """Count the terms that each query looks for."""
     texts = [query_texts(query, language) for query in queries]
-    tokens = _tokenizer(tokenizer(language))
-    contents = tokens.terms_of((content for content, _ in texts), len(texts))
-    wholes = tokens.terms_of((whole for _, whole in texts), len(texts))
-    pairs = zip(contents, wholes, strict=True)
-    return [QueryTerms(content, whole - content) for content, whole in pairs]
+    count = _texts(tokenizer(language)).terms_of
+    contents, wholes = (count((pair[part] for pair in texts), len(texts)) for part in (0, 1))
+    return [QueryTerms(own, whole - own) for own, whole in zip(contents, wholes, strict=True)]
 
 
-def query_words(query: str, language: str) -> list[str]:
-    """The words that a query looks for, with their endings."""
-    content, _ = query_texts(query, language)
-    return [*_tokenizer(tokenizer(language).removeprefix(STEMMER)).terms_of([content], 1)[0]]
+def snippets_of(
+    query: str, texts: Sequence[str], language: str, passages: Sequence[int] | None = None
+) -> list[Snippet]:
+    """Return the part of each text that shows the most words of a query, or its beginning or passage."""
+    # The words as they are written: SQLite takes their endings off again.
+    plain = _texts(tokenizer(language).removeprefix(STEMMER))
+    words = plain.terms_of([query_texts(query, language)[0]], 1)[0]
+    spans = _texts(tokenizer(language)).spans_of(words, texts)
+    return [_snippet(*each) for each in zip(texts, spans, passages or [0] * len(texts), strict=True)]
+
+
+def beginning(text: str) -> str:
+    """Return the beginning of a text, no longer than a snippet, up to the end of a word."""
+    return _snippet(text, [], 0).text
 
 
 @cache
-def _tokenizer(rules: str) -> _Tokenizer:
-    return _Tokenizer(rules)
+def _texts(rules: str) -> _Texts:
+    return _Texts(rules)
 
 
-class _Tokenizer:
-    """A tokenizer of SQLite's, which works on rows of a table."""
+class _Texts:
+    """Texts that a tokenizer of SQLite splits; nothing of them stays."""
 
     def __init__(self, rules: str) -> None:
         self._lock = threading.Lock()
         self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self._connection.execute(_SCHEMA.format(rules))
         self._connection.execute(VOCABULARY)
+        self._connection.execute(f'CREATE VIRTUAL TABLE hits USING fts5(text, tokenize="{rules}")')
 
     def terms_of(self, texts: Iterable[str], count: int) -> list[Counter[str]]:
+        """Count the terms of each text."""
         found: list[Counter[str]] = [Counter() for _ in range(count)]
-        run = self._connection.execute
-        with self._lock, rolled_back(self._connection):
-            for row in enumerate(texts):
-                run("INSERT INTO keywords (rowid, text) VALUES (?, ?)", row)
-            for term, place in run("SELECT term, doc FROM terms"):
+        with self._inserted("keywords", texts):
+            for term, place in self._connection.execute("SELECT term, doc FROM terms"):
                 found[place][term] += 1
         return found
 
+    def spans_of(self, words: Iterable[str], texts: Sequence[str]) -> list[list[_Span]]:
+        """Return where words are in each text, in order, by SQLite's `highlight()`."""
+        found: list[list[_Span]] = [[] for _ in texts]
+        query = " OR ".join(f'"{word}"' for word in words)
+        if not query:
+            return found
+        unused = (mark for mark in map(chr, _MARKS) if not any(mark in text for text in texts))
+        opening, closing = islice(unused, 2)
+        # A NUL would end what SQLite gives back.
+        with self._inserted("hits", (document_text(text).replace("\0", " ") for text in texts)):
+            rows = self._connection.execute(
+                "SELECT rowid, highlight(hits, 0, ?, ?) FROM hits WHERE hits MATCH ?",
+                (opening, closing, query),
+            ).fetchall()
+        for number, marked in rows:
+            spans = []
+            for count, match in enumerate(re.finditer(f"{opening}([^{closing}]*){closing}", marked)):
+                spans.append((match.start() - 2 * count, match.start() - 2 * count + len(match[1])))
+            found[number] = _original(texts[number], spans)
+        return found
 
-@contextmanager
-def rolled_back(connection: sqlite3.Connection) -> Iterator[None]:
-    """Leave nothing of what is written, however it ends."""
-    connection.execute("BEGIN")
-    try:
-        yield
-    finally:
-        connection.execute("ROLLBACK")
+    @contextlib.contextmanager
+    def _inserted(self, table: str, texts: Iterable[str]) -> Iterator[None]:
+        with self._lock:
+            self._connection.execute("BEGIN")
+            try:
+                rows = enumerate(texts)
+                self._connection.executemany(f"INSERT INTO {table} (rowid, text) VALUES (?, ?)", rows)
+                yield
+            finally:
+                self._connection.execute("ROLLBACK")
+
+
+def _original(text: str, spans: Iterable[_Span]) -> list[_Span]:
+    """Return spans in a text, joined where they overlap, of spans in what the full-text index gets of it."""
+    starts, stops = document_places(text)
+    joined: list[_Span] = []
+    for begin, end in spans:
+        start, stop = int(starts[begin]), int(stops[end - 1])
+        if joined and start < joined[-1][1]:
+            start, last = joined.pop()
+            stop = max(stop, last)
+        joined.append((start, stop))
+    return joined
+
+
+def _snippet(text: str, spans: list[_Span], passage: int) -> Snippet:
+    first, last = _densest(text, spans) if spans else (passage, passage)
+    before = max(0, LENGTH - (last - first)) // 2 if spans else 0
+    start = max(0, min(first - before, len(text) - LENGTH))
+    stop = min(len(text), max(start + LENGTH, last))
+    if start and (gap := re.compile(r"\s+").search(text, start, min(first, start + _SLACK))):
+        start = gap.end()
+    if stop < len(text) and (tail := re.search(r"\s+\S*$", text[max(last, stop - _SLACK) : stop])):
+        stop = max(last, stop - _SLACK) + tail.start()
+    inside = tuple((begin - start, end - start) for begin, end in spans if start <= begin and end <= stop)
+    return Snippet(text[start:stop], start, inside)
+
+
+def _densest(text: str, spans: list[_Span]) -> _Span:
+    """Return the stretch, no longer than a snippet, with the most different words, then the most words."""
+    best, most = spans[0], (0, 0)
+    words: Counter[str] = Counter()
+    first = 0
+    for place, (begin, end) in enumerate(spans):
+        words[text[begin:end].lower()] += 1
+        while first < place and end - spans[first][0] > LENGTH:
+            gone = text[slice(*spans[first])].lower()
+            words[gone] -= 1
+            if not words[gone]:
+                del words[gone]
+            first += 1
+        if (len(words), place - first) > most:
+            best, most = (spans[first][0], end), (len(words), place - first)
+    return best

@@ -3,18 +3,20 @@
 A document has one row, or one for each of its chunks; the first has its text, its metadata as JSON and
 its terms. Every row has the fields of the metadata in columns of their types, by which LanceDB filters. A
 change is one version of the table, which LanceDB writes whole or not at all. A table that is being filled has
-a note beside it, and is not an index until that is gone.
+a note next to it, which names the source, and is not an index until that is gone.
 """
 
 from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import json
-from collections import Counter
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from hashlib import blake2b
+from itertools import groupby
 from typing import Any, Literal
 
 import numpy as np
@@ -24,56 +26,42 @@ import pyarrow.compute as pc
 from sentemb._files import writing
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
-from sentemb.search.chunks import ChunkedDocument
-from sentemb.search.conditions import required
-from sentemb.search.documents import LARGE_ID, Document, as_documents, next_free_id
-from sentemb.search.encoded import Progress
-from sentemb.search.fields import Field
-from sentemb.search.hybrid_weight import HybridWeight
-from sentemb.search.keywords import QueryTerms
-from sentemb.search.lancedb_rows import (
-    FACTS,
-    OVERFLOW,
-    among,
-    chunk_numbers,
-    column_of,
-    id_of,
-    key_of,
-    lance_filter,
-    matrix_of,
-    schema_of,
-    table_of,
+from sentemb.search.documents import (
+    LARGE_ID,
+    Batches,
+    ChunkedDocument,
+    Document,
+    Numbers,
+    Progress,
+    as_documents,
+    chunk_number,
+    documents_of,
+    metadata_json,
+    next_id_after,
+    normalize_for,
 )
-from sentemb.search.manifest import Manifest
+from sentemb.search.fields import Field
+from sentemb.search.keywords import QueryTerms, terms_of
+from sentemb.search.manifest import HybridWeight, Manifest
 from sentemb.search.passages import Span
 from sentemb.search.plan import Kind
-from sentemb.search.store import (
-    Batches,
-    Capability,
-    Changed,
-    Fetched,
-    Prepare,
-    Ranked,
-    StoredDocument,
-    best_documents,
-    chunk_number,
-    sample_of,
-    unknown_id,
-)
-from sentemb.search.vectors import Numbers, exact_scores, normalize_for
-from sentemb.search.where import Where, explain
-from sentemb.search.writer import repeated_id
+from sentemb.search.store import Capability, Changed, Fetched, Prepare, Ranked, known_id, repeated_id
+from sentemb.search.vectors import best_documents, rank, score
+from sentemb.search.where import NotSqlError, Where, number, type_of
 
 SCHEME = "lancedb:"
 APPROXIMATE_FROM = 50_000
 """Rows from which on vectors get an approximate index; fewer are compared one by one."""
-_NAME, _NOTE = "sentemb", "sentemb_unfinished"
+NAME, NOTE, _FACTS = "sentemb", "sentemb_unfinished", b"sentemb.index"
 _PROBES, _REFINED = 300, 5  # lists that are looked into, and candidates compared as a multiple of the limit
 _RABITQ_BITS, _RABITQ_GROUP = 5, 8  # of a number of a vector; numbers that are coded together
 _FEW = 20_000  # rows that meet a filter and are compared one by one
-_BATCH, _AT_ONCE, _WIDER, _SPARE, _EQUAL = 1024, 8192, 4, 8, 2e-6
+_BATCH, _WIDER, _SPARE, _EQUAL = 1024, 4, 8, 2e-6
 _KEPT = datetime.timedelta(hours=1)  # states that others may still read
-_MOST_COLUMNS = 400
+# Columns of a field: its numbers, texts, booleans, and whether it has another value.
+_TYPES = {"n": pa.float64(), "s": pa.string(), "b": pa.bool_(), "o": pa.bool_()}
+_KINDS: dict[str, type | None] = {"n": float, "s": str, "b": bool, "o": None}
+_TEXTS = ["key", "start", "stop", "truncated", "text", "metadata"]
 
 
 class LanceStore:
@@ -94,22 +82,23 @@ class LanceStore:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self._database = _connect(address)
-        there = _tables(self._database)
-        if _NOTE in there:
+        self._database = connect(address)
+        tables = tables_of(self._database)
+        if NOTE in tables:
             raise InputError(
                 f"the index at {address} is not complete", "run the command that was writing it again"
             )
-        if _NAME not in there:
+        if NAME not in tables:
             raise InputError(
                 f"no index at {address}",
                 "copy an index folder to it with `sentemb index move FOLDER --to lancedb:URI`",
             )
-        self._table = self._database.open_table(_NAME)
-        facts = (self._table.schema.metadata or {}).get(FACTS)
+        self._table = self._database.open_table(NAME)
+        facts = (self._table.schema.metadata or {}).get(_FACTS)
         if facts is None:
             raise InputError(
-                f"the table at {address} is not a sentemb index", "check the address, or copy the index again"
+                f"the table at {address} is not an index of this version of sentemb",
+                "check the address, or copy the index again",
             )
         self._facts = Manifest.parse(facts.decode(), address)
         self._latest: LanceSnapshot | None = None
@@ -119,15 +108,15 @@ class LanceStore:
         """Read one version of the table."""
         version, latest = int(self._table.version), self._latest
         if latest is None or latest.version != version:
-            table = self._database.open_table(_NAME)
+            table = self._database.open_table(NAME)
             table.checkout(version)
             self._latest = latest = LanceSnapshot(table, version, self._facts, self.address)
         yield latest
 
     def add(self, items: Iterable[Any], prepare: Prepare, *, replacing: bool) -> Changed:
         """Add documents, all or none."""
-        with self.snapshot() as now:
-            following, next_id = now.next_numbers()
+        with self.snapshot() as before:
+            following, next_id = before.next_numbers()
         places: dict[Any, str | None] = {}
 
         def claimed() -> Iterator[Document]:
@@ -137,42 +126,42 @@ class LanceStore:
                 places[document.id] = document.location
                 yield document
 
-        done: Counter[str] = Counter()
-        tables, blank = [], []
-        for documents, vectors in prepare(claimed()):
-            keys = [key_of(one.document.id) for one in documents]
-            if not replacing:
-                self._refuse_known(documents, keys)
-            blank += [key for key, one in zip(keys, documents, strict=True) if not one.texts]
-            kept = [one for one in documents if one.texts]
-            tables.append(table_of(self._facts, kept, following, normalize_for(self._facts.metric, vectors)))
-            following += len(kept)
-            done["added"] += len(kept)
-            done["chunked"] += sum(one.chunked for one in kept)
-            done["truncated"] += sum(one.truncated for one in kept)
-        new = {key for table in tables for key in table["key"].to_pylist()}
-        known = self._existing({*new, *blank}) if replacing else set()
-        if new:
-            rows = self._fitting(tables)
-            with self._writing():
-                if replacing:
-                    merge = self._table.merge_insert("unit")
-                    merge = merge.when_matched_update_all().when_not_matched_insert_all()
-                    merge.when_not_matched_by_source_delete(among("key", sorted({*new, *blank}))).execute(
-                        rows
-                    )
-                else:
-                    self._table.add(rows)
-        elif known:
-            self._delete(known)
-        replaced = len(new & known)
-        return Changed(done["added"] - replaced, replaced, len(blank), done["chunked"], done["truncated"])
+        documents: list[ChunkedDocument] = []
+        vectors, known = [], set()
+        for some, rows in prepare(claimed()):
+            existing = self._existing(_key(one.document.id) for one in some)
+            for one in some:
+                if not replacing and one.texts and _key(one.document.id) in existing:
+                    raise known_id(one.document)
+            documents += some
+            vectors.append(normalize_for(self._facts.metric, rows))
+            known |= existing
+        kept = [one for one in documents if one.texts]
+        blank = {_key(one.document.id) for one in documents if not one.texts}
+        with self._writing():
+            if kept:
+                self._put(table_of(self._facts, kept, following, np.concatenate(vectors)), blank, replacing)
+            elif replacing and known:
+                self._table.delete(_among("key", known))
+        replaced = len(known - blank) if replacing else 0
+        long = sum(one.chunked for one in kept), sum(one.truncated for one in kept)
+        return Changed(len(kept) - replaced, replaced, len(blank), *long)
+
+    def _put(self, rows: pa.Table, blank: set[str], replacing: bool) -> None:
+        rows = fit_columns(self._table, rows)
+        if not replacing:
+            self._table.add(rows)
+            return
+        merge = self._table.merge_insert("unit").when_matched_update_all().when_not_matched_insert_all()
+        gone = _among("key", {*rows["key"].to_pylist(), *blank})
+        merge.when_not_matched_by_source_delete(gone).execute(rows)
 
     def delete(self, ids: Sequence[str | int]) -> int:
         """Delete documents in one step; return how many of the ids existed."""
-        existing = self._existing({key_of(one) for one in ids})
+        existing = self._existing({_key(one) for one in ids})
         if existing:
-            self._delete(existing)
+            with self._writing():
+                self._table.delete(_among("key", existing))
         return len(existing)
 
     def keep_weight(self, weight: HybridWeight | None) -> None:
@@ -180,15 +169,11 @@ class LanceStore:
         raise InputError(f"{self.address} does not keep the weights of hybrid search")
 
     def compact(
-        self,
-        *,
-        kind: Kind | Literal["auto"] | None = None,
-        memory_budget: int | None = None,
-        progress: Progress | None = None,
+        self, *, kind: Kind | Literal["auto"] | None, memory_budget: int | None, progress: Progress
     ) -> None:
         """Index what is not indexed yet, and drop the states of more than an hour ago."""
         with self._writing():
-            _index(self._table, self._facts)
+            create_indexes(self._table, self._facts)
             self._table.optimize(cleanup_older_than=_KEPT)
 
     def info(self) -> dict[str, Any]:
@@ -203,27 +188,9 @@ class LanceStore:
             ],
         }
 
-    def _refuse_known(self, documents: Sequence[ChunkedDocument], keys: Sequence[str]) -> None:
-        existing = self._existing(keys)
-        for one, key in zip(documents, keys, strict=True):
-            if key in existing and one.texts:
-                raise InputError(
-                    f"{one.document.location}: the id {one.document.id!r} is already in the index",
-                    "use update to replace the document",
-                )
-
     def _existing(self, keys: Iterable[str]) -> set[str]:
-        found = self._table.search().where(f"part = 0 AND {among('key', keys)}").select(["key"]).to_arrow()
-        return set(found["key"].to_pylist())
-
-    def _delete(self, keys: Iterable[str]) -> None:
-        with self._writing():
-            self._table.delete(among("key", sorted(keys)))
-
-    def _fitting(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """Return rows with the columns of the table, which gets those of new fields first."""
-        with self._writing():
-            return _fitted(self._table, tables)
+        condition = f"part = 0 AND {_among('key', keys)}"
+        return set(self._table.search().where(condition).select(["key"]).to_arrow()["key"].to_pylist())
 
     def _writing(self) -> contextlib.AbstractContextManager[None]:
         return writing(self.address.removeprefix(SCHEME))
@@ -236,7 +203,7 @@ class LanceSnapshot:
         self._table, self.version, self._facts, self._address = table, version, facts, address
         self._columns = set(table.schema.names)
 
-    @cached_property
+    @functools.cached_property
     def manifest(self) -> Manifest:
         """The facts of the index, with the counts of this version."""
         count = self._table.count_rows
@@ -244,8 +211,8 @@ class LanceSnapshot:
             self._facts,
             documents=int(count("part = 0")),
             vectors=int(count()),
-            chunked=int(count("part = 0 AND start IS NOT NULL AND NOT cut")),
-            truncated=int(count("part = 0 AND cut")),
+            chunked=int(count("part = 0 AND start IS NOT NULL AND NOT truncated")),
+            truncated=int(count("part = 0 AND truncated")),
         )
 
     def count(self, where: Where | None) -> int:
@@ -256,20 +223,12 @@ class LanceSnapshot:
 
     def explain_no_match(self, where: Where) -> str | None:
         """Explain why no document can meet conditions."""
-        if self.count(where):
-            return None
-        kinds: dict[str, type | None] = {"n": float, "s": str, "b": bool, "o": None}
-        for test in required(where.tree):
-            columns = {kind: column_of(test.field, kind) for kind in kinds}
-            met = {
-                kinds[kind]
-                for kind, name in columns.items()
-                if name in self._columns and self._table.count_rows(f"{name} IS NOT NULL")
-            }
-            needed = test.needs()
-            if needed and (reason := explain(test, met, needed)):
-                return reason
-        return None
+
+        def types_of(field: str) -> set[type | None]:
+            columns = {kind: column for kind in _KINDS if (column := _column(field, kind)) in self._columns}
+            return {_KINDS[k] for k in columns if self._table.count_rows(f"{columns[k]} IS NOT NULL")}
+
+        return None if self.count(where) else where.explain_no_match(types_of)
 
     def candidates(
         self, queries: Vectors, k: int, min_score: float | None, where: Where | None
@@ -285,28 +244,24 @@ class LanceSnapshot:
     ) -> list[Ranked]:
         limit = min(total, (2 * k if self.manifest.chunked else k) + _SPARE)
         while True:
-            found = self._search(query, limit, condition, total)
-            chunks = chunk_numbers(found)
+            search = self._table.search(query, vector_column_name="vector").distance_type(self._facts.metric)
+            search = search if condition is None else search.where(condition, prefilter=True)
+            if total <= _FEW or limit == total:
+                search = search.bypass_vector_index()
+            else:
+                search = search.nprobes(_PROBES).refine_factor(_REFINED)
+            found = search.limit(limit).select(["document", "part", "vector", "_distance"]).to_arrow()
+            vectors = _matrix(found["vector"], len(query))
+            chunks = np.array([[_number(row) for row in found.drop(["vector"]).to_pylist()]], dtype=np.int64)
             # The scores of the vectors themselves, regardless of what LanceDB has rounded.
-            scores = exact_scores(query, matrix_of(found["vector"], len(query)))
-            order = np.lexsort((chunks, -scores))
-            scores, chunks = scores[order], chunks[order]
+            exact = score(query[None], np.arange(len(found))[None], vectors)
+            scores, chunks = (some[0] for some in rank(exact, chunks, limit))
             ranked = best_documents(scores, chunks, k, min_score)
-            below = min_score is not None and bool((scores < min_score).any())
-            told = len(ranked) == k and ranked[-1].score - float(scores[-1]) > _EQUAL
-            if told or below or limit == total:
+            is_below = min_score is not None and bool((scores < min_score).any())
+            is_certain = len(ranked) == k and ranked[-1].score - float(scores[-1]) > _EQUAL
+            if is_certain or is_below or limit == total:
                 return ranked
             limit = min(total, _WIDER * limit)
-
-    def _search(self, query: Vectors, limit: int, condition: str | None, total: int) -> pa.Table:
-        asked = self._table.search(query, vector_column_name="vector").distance_type(self._facts.metric)
-        if condition is not None:
-            asked = asked.where(condition, prefilter=True)
-        if total <= _FEW or limit == total:
-            asked = asked.bypass_vector_index()
-        else:
-            asked = asked.nprobes(_PROBES).refine_factor(_REFINED)
-        return asked.limit(limit).select(["document", "part", "vector", "_distance"]).to_arrow()
 
     def keyword(
         self, queries: Sequence[QueryTerms], k: int, min_score: float | None, where: Where | None
@@ -317,81 +272,76 @@ class LanceSnapshot:
         """
         from lancedb.query import MatchQuery
 
-        self.manifest.keyword_language(self._address)
-        matched: Any = MatchQuery  # its stubs call every option required
+        self.manifest.check_keywords(self._address)
+        match: Any = MatchQuery  # its stubs call every option required
         condition = None if where is None else self._condition(where)
         k, least = min(k, self.count(where)), -np.inf if min_score is None else min_score
         ranked: list[list[Ranked]] = []
         for query in queries:
-            if not query.content or not k:
-                ranked.append([])
-                continue
-            asked = self._table.search(matched(" ".join(query.content), "terms"), query_type="fts")
-            if condition is not None:
-                asked = asked.where(condition, prefilter=True)
-            found = asked.limit(k).select(["document", "_score"]).to_arrow()
-            documents, scores = found["document"].to_numpy(), found["_score"].to_numpy()
-            order = np.lexsort((documents, -scores))[:k]
-            pairs = zip(scores[order].tolist(), documents[order].tolist(), strict=True)
-            ranked.append([Ranked(score, number) for score, number in pairs if score >= least])
+            ranked.append([])
+            if query.content and k:
+                search = self._table.search(match(" ".join(query.content), "terms"), query_type="fts")
+                if condition is not None:
+                    search = search.where(condition, prefilter=True)
+                found = search.limit(k).select(["document", "_score"]).to_arrow()
+                pairs = zip(found["_score"].to_pylist(), found["document"].to_pylist(), strict=True)
+                best = sorted(pairs, key=lambda pair: (-pair[0], pair[1]))
+                ranked[-1] = [Ranked(*pair) for pair in best[:k] if pair[0] >= least]
         return ranked
 
     def fetch(self, ranked: Iterable[Sequence[Ranked]]) -> Fetched:
         """Return the documents that were ranked, and where their chunks are."""
         numbers = {hit.document for row in ranked for hit in row}
-        if not numbers:
-            return Fetched({}, {})
-        columns = ["document", "part", "key", "start", "stop", "text", "metadata"]
-        rows = self._read(columns, among("document", numbers)).to_pylist()
-        whole = {
-            row["document"]: StoredDocument(id_of(row["key"]), row["text"], self._metadata(row))
-            for row in rows
-            if row["part"] == 0
-        }
-        parts = [row for row in rows if row["start"] is not None]
-        spans = {chunk_number(row["document"], row["part"]): Span(row["start"], row["stop"]) for row in parts}
-        return Fetched(whole, spans)
-
-    def get(self, ids: Sequence[str | int]) -> list[Document | None]:
-        """Return the documents with some ids."""
-        condition = f"part = 0 AND {among('key', map(key_of, ids))}"
-        rows = self._read(["key", "text", "metadata"], condition).to_pylist() if ids else []
-        found = {row["key"]: Document(row["text"], id_of(row["key"]), self._metadata(row)) for row in rows}
-        return [found.get(key_of(one)) for one in ids]
+        rows = self._read(_TEXTS, _among("document", numbers)).to_pylist()
+        return Fetched(
+            {
+                row["document"]: (_id(row["key"]), row["text"], self._metadata(row))
+                for row in rows
+                if not row["part"]
+            },
+            {_number(row): Span(row["start"], row["stop"]) for row in rows if row["start"] is not None},
+        )
 
     def numbers_of(self, ids: Iterable[str | int]) -> dict[str | int, int]:
         """Return the numbers of the documents with some ids, of those that exist."""
-        keys = {key_of(one): one for one in ids}
-        found = self._read(["key", "document"], f"part = 0 AND {among('key', keys)}")
-        pairs = zip(found["key"].to_pylist(), found["document"].to_pylist(), strict=True)
-        return {keys[key]: number for key, number in pairs}
+        keys = {_key(one): one for one in ids}
+        rows = self._read(["key"], f"part = 0 AND {_among('key', keys)}").to_pylist()
+        return {keys[row["key"]]: row["document"] for row in rows}
 
-    def vectors(self, ids: Sequence[str | int]) -> Vectors:
-        """Return the vector of the first chunk of some documents, (n, dim)."""
-        keys = [key_of(one) for one in ids]
-        found = self._read(["key", "vector"], f"part = 0 AND {among('key', keys)}")
-        places = {key: place for place, key in enumerate(found["key"].to_pylist())}
-        for identifier, key in zip(ids, keys, strict=True):
-            if key not in places:
-                raise unknown_id(identifier)
-        rows = matrix_of(found["vector"], self._facts.dimension)
-        return rows[[places[key] for key in keys]]
+    def chunks(self) -> Numbers:
+        """Return the numbers of all chunks, rising."""
+        return np.array([_number(row) for row in self._read([], None).to_pylist()], dtype=np.int64)
 
-    def sample(self, count: int) -> tuple[list[str], Vectors]:
-        """Return some of the documents' first texts, always the same, and their vectors."""
-        chosen = sample_of(self._ordered("part = 0"), count)
-        rows = self._take(chosen, ["text", "start", "stop", "vector"])
-        texts = [row["text"][row["start"] : row["stop"]] for row in rows.drop(["vector"]).to_pylist()]
-        return texts, matrix_of(rows["vector"], self._facts.dimension)
+    def texts(self, chunks: Numbers) -> list[str]:
+        """Return the texts of chunks, whose numbers rise."""
+        documents, spans = self.fetch([[Ranked(0, one) for one in documents_of(chunks).tolist()]])
+        pairs = zip(chunks.tolist(), documents_of(chunks).tolist(), strict=True)
+        return [documents[document][1][slice(*spans.get(chunk, (None, None)))] for chunk, document in pairs]
+
+    def vectors(self, chunks: Numbers) -> Vectors:
+        """Return the vectors (n, dim) of chunks, whose numbers rise."""
+        table = self._read(["vector"], _among("document", documents_of(chunks).tolist()))
+        is_chosen = np.isin([_number(row) for row in table.drop(["vector"]).to_pylist()], chunks)
+        return _matrix(table["vector"], self._facts.dimension)[is_chosen]
 
     def rows(self, where: Where | None = None) -> Iterator[ChunkedDocument]:
         """Yield all documents, or those that meet conditions, in their order."""
-        for documents, _ in self._batches(None if where is None else self._condition(where)):
+        for documents, _ in self.batches(where):
             yield from documents
 
-    def batches(self) -> Batches:
-        """Yield all documents in their order with their vectors."""
-        return self._batches(None)
+    def batches(self, where: Where | None = None) -> Batches:
+        """Yield all documents, or those that meet conditions, in their order with their vectors."""
+        condition = "true" if where is None else self._condition(where)
+        numbers = self._read([], f"part = 0 AND {condition}")["document"].to_pylist()
+        for start in range(0, len(numbers), _BATCH):
+            some = numbers[start : start + _BATCH]
+            within = f"document >= {some[0]} AND document <= {some[-1]} AND {condition}"
+            table = self._read([*_TEXTS, "vector"], within)
+            rows = groupby(table.drop(["vector"]).to_pylist(), key=lambda row: row["document"])
+            yield (
+                [self._chunked([*parts]) for _, parts in rows],
+                _matrix(table["vector"], self._facts.dimension),
+            )
 
     def fields(self) -> tuple[Field, ...]:
         """Raise InputError: the fields cannot be listed."""
@@ -399,182 +349,154 @@ class LanceSnapshot:
 
     def next_numbers(self) -> tuple[int, int]:
         """Return the next number of a document, and the next integer as an id."""
-        rows = self._read(["document", "key"], "part = 0")
-        last = pc.max(rows["document"]).as_py()
+        rows = self._read(["key"], "part = 0")
         keys = pc.filter(rows["key"], pc.starts_with(rows["key"], "i:"))
         ids = np.sort(pc.cast(pc.utf8_slice_codeunits(keys, 2), pa.int64()).to_numpy())
-        largest = ids[max(0, np.searchsorted(ids, LARGE_ID) - 1) :]
-        return (1 if last is None else last + 1), next_free_id(largest.tolist(), 0)
+        next_id = 0
+        for identifier in ids[max(0, np.searchsorted(ids, LARGE_ID) - 1) :].tolist():
+            next_id = next_id_after(identifier, next_id)
+        return max(rows["document"].to_pylist(), default=0) + 1, next_id
 
-    def _batches(self, condition: str | None) -> Batches:
-        columns = ["document", "key", "part", "start", "stop", "cut", "text", "metadata", "vector"]
-        ids = self._ordered(condition)
-        pending: list[dict[str, Any]] = []
-        for first in range(0, len(ids), _BATCH):
-            table = self._take(ids[first : first + _BATCH], columns)
-            rows = table.drop(["vector"]).to_pylist()
-            for row, vector in zip(rows, matrix_of(table["vector"], self._facts.dimension), strict=True):
-                pending.append(row | {"vector": vector})
-            last = first + _BATCH >= len(ids)
-            # The chunks of the last document may go on in the next batch.
-            whole = [row for row in pending if last or row["document"] != pending[-1]["document"]]
-            pending = pending[len(whole) :]
-            if whole:
-                yield self._documents(whole), np.stack([row["vector"] for row in whole])
+    def _chunked(self, parts: Sequence[Mapping[str, Any]]) -> ChunkedDocument:
+        """Return the document of some rows."""
+        first, key = parts[0], _id(parts[0]["key"])
+        spans = tuple(Span(row["start"], row["stop"]) for row in parts if row["start"] is not None)
+        document = Document(first["text"], key, self._metadata(first), f"document {key!r}")
+        return ChunkedDocument(document, spans, first["truncated"])
 
-    def _documents(self, rows: Sequence[Mapping[str, Any]]) -> list[ChunkedDocument]:
-        spans: dict[int, list[Span]] = {}
-        for row in rows:
-            own = spans.setdefault(row["document"], [])
-            own += [Span(row["start"], row["stop"])] if row["start"] is not None else []
-        documents = []
-        for row in rows:
-            if row["part"] == 0:
-                key = id_of(row["key"])
-                document = Document(row["text"], key, self._metadata(row), f"document {key!r}")
-                documents.append(ChunkedDocument(document, tuple(spans[row["document"]]), row["cut"]))
-        return documents
-
-    def _ordered(self, condition: str | None) -> Numbers:
-        """Return LanceDB's ids of rows, in the order of the documents and their chunks."""
-        table = self._read(["document", "part"], condition, numbered=True)
-        order = pc.sort_indices(table, sort_keys=[("document", "ascending"), ("part", "ascending")])
-        numbers: Numbers = table["_rowid"].take(order).to_numpy().astype(np.int64)
-        return numbers
-
-    def _take(self, ids: Numbers, columns: Sequence[str]) -> pa.Table:
-        """Return rows by LanceDB's ids, in their order."""
-        found = self._table.take_row_ids(ids.tolist()).select(list(columns)).with_row_id().to_arrow()
-        # They come in the order of their ids.
-        order = np.argsort(found["_rowid"].to_numpy())
-        return found.take(order[np.argsort(np.argsort(ids))]).drop(["_rowid"])
-
-    def _read(
-        self, columns: Sequence[str], condition: str | None = None, *, numbered: bool = False
-    ) -> pa.Table:
-        asked = self._table.search().select(list(columns)).with_row_id(numbered)
-        return (asked if condition is None else asked.where(condition)).to_arrow()
+    def _read(self, columns: Sequence[str], condition: str | None) -> pa.Table:
+        """Return columns of rows with document and part, in the order of these."""
+        search = self._table.search().select(["document", "part", *columns])
+        found = (search if condition is None else search.where(condition)).to_arrow()
+        return found.sort_by([("document", "ascending"), ("part", "ascending")])
 
     def _condition(self, where: Where) -> str:
         """Return a filter as an expression of LanceDB."""
-        try:
-            return lance_filter(where.tree, self._columns)
-        except NotImplementedError:  # such as dates: Python looks at the metadata of each document
-            met: list[int] = []
-            asked = self._table.search().select(["document", "metadata"]).where("part = 0")
-            for batch in asked.to_batches(_AT_ONCE):
-                pairs = zip(batch["document"].to_pylist(), batch["metadata"].to_pylist(), strict=True)
-                met += [number for number, metadata in pairs if where.matches(metadata)]
-            return among("document", met)
+        with contextlib.suppress(NotSqlError):
+            return where.as_sql(self._exists, self._compared)
+        met: list[int] = []  # such as dates: Python looks at the metadata of each document
+        for batch in (
+            self._table.search().select(["document", "metadata"]).where("part = 0").to_batches(_BATCH)
+        ):
+            met += [row["document"] for row in batch.to_pylist() if where.matches(row["metadata"])]
+        return _among("document", met)
+
+    def _exists(self, field: str) -> str:
+        known = [column for kind in _TYPES if (column := _column(field, kind)) in self._columns]
+        return f"({' OR '.join(f'{column} IS NOT NULL' for column in known) or 'false'})"
+
+    def _compared(self, field: str, name: str, value: Any) -> str:
+        if isinstance(value, datetime.datetime):
+            raise NotSqlError
+        kind = "b" if isinstance(value, bool) else "s" if isinstance(value, str) else "n"
+        column = _column(field, kind)
+        if column not in self._columns:
+            return "false"
+        written = _quoted(value) if kind == "s" else str(value).lower() if kind == "b" else repr(float(value))
+        return f"COALESCE({column} {name} {written}, false)"
 
     def _metadata(self, row: Mapping[str, Any]) -> dict[str, Any]:
         try:
             return dict(json.loads(row["metadata"]))
         except (ValueError, TypeError, RecursionError):
             raise InputError(
-                f"{self._address}: the metadata of document {id_of(row['key'])!r} are damaged",
+                f"{self._address}: the metadata of document {_id(row['key'])!r} are damaged",
                 "update the document, or build the index again",
             ) from None
 
 
-def create(address: str, facts: Manifest, batches: Batches) -> None:
-    """Make an index of documents; a failure leaves none, and after a kill it is not an index.
-
-    Args:
-        address: As of `LanceStore`.
-        facts: What is known of the index.
-        batches: Its documents with their vectors, which have the length that they are to have.
-
-    Raises:
-        InputError: There is an index already.
-    """
-    with writing(address.removeprefix(SCHEME)):
-        database = _connect(address)
-        there = _tables(database)
-        if _NAME in there and _NOTE not in there:
-            raise InputError(
-                f"{address} already contains an index", "choose another place, or remove it first"
-            )
-        for name in (_NAME, _NOTE):
-            database.drop_table(name, ignore_missing=True)
-        database.create_table(_NOTE, schema=pa.schema([pa.field("note", pa.string())]))
-        try:
-            table = database.create_table(_NAME, schema=schema_of(facts))
-            first = 1
-            for documents, vectors in _joined(batches):
-                table.add(_fitted(table, [table_of(facts, documents, first, vectors)]))
-                first += len(documents)
-            _index(table, facts)
-            database.drop_table(_NOTE)
-        except BaseException:
-            for name in (_NAME, _NOTE):
-                database.drop_table(name, ignore_missing=True)
-            raise
+def schema_of(facts: Manifest) -> pa.Schema:
+    """Return the columns of every index, with everything else that is known of it."""
+    text, integer = pa.string(), pa.int64()
+    columns = {
+        **{
+            "unit": text,
+            "key": text,
+            "document": integer,
+            "part": pa.int32(),
+        },  # the unit is the key of a row
+        **{"start": integer, "stop": integer, "truncated": pa.bool_()},
+        **{"text": text, "metadata": text, "terms": text},
+        "vector": pa.list_(pa.float32(), facts.dimension),
+    }
+    return pa.schema(columns, metadata={_FACTS: facts.dump().encode()})
 
 
-def _joined(batches: Batches) -> Batches:
-    """Yield larger batches: each is one version of the table."""
-    documents: list[ChunkedDocument] = []
-    vectors: list[Vectors] = []
-    for some, rows in batches:
-        documents += some
-        vectors.append(rows)
-        if len(documents) >= 16 * _BATCH:
-            yield documents, np.concatenate(vectors)
-            documents, vectors = [], []
-    if documents:
-        yield documents, np.concatenate(vectors)
-
-
-def _fitted(table: Any, parts: Sequence[pa.Table]) -> pa.Table:
-    """Return rows with the columns of a table, which gets those of new fields first."""
-    rows = pa.concat_tables(parts, promote_options="default")
-    there = set(table.schema.names)
-    new = [name for name in rows.schema.names if name not in there]
-    if len(there) + len(new) > _MOST_COLUMNS:
-        rows, new = rows.drop(new), [] if OVERFLOW in there else [OVERFLOW]
-    if new:
-        types = {
-            name: rows.schema.field(name).type if name in rows.schema.names else pa.bool_() for name in new
-        }
-        table.add_columns(pa.schema([pa.field(name, kind) for name, kind in types.items()]))
-    schema = table.schema
-    columns = [
-        rows[name] if name in rows.schema.names else pa.nulls(len(rows), schema.field(name).type)
-        for name in schema.names
-    ]
+def table_of(facts: Manifest, documents: Sequence[ChunkedDocument], first: int, vectors: Vectors) -> pa.Table:
+    """Return the rows of documents, counted from `first`, with a vector for each of their texts."""
+    rows: list[dict[str, Any]] = []
+    terms = terms_of([one.document.text for one in documents], facts.language)
+    for number_of, (one, counts) in enumerate(zip(documents, terms, strict=True), start=first):
+        key, text = _key(one.document.id), one.document.text
+        same = {"key": key, "document": number_of, "truncated": one.truncated}
+        same |= _typed_fields(one.document.metadata)
+        metadata = metadata_json(one.document) or "{}"
+        whole = {"text": text, "metadata": metadata, "terms": " ".join(counts.elements())}
+        for part, (start, stop) in enumerate(one.spans or ((None, None),)):
+            own = {"unit": f"{key}#{part}", "part": part, "start": start, "stop": stop}
+            rows.append(same | own | (whole if part == 0 else {}))
+    schema = schema_of(facts)
+    for name in dict.fromkeys(name for row in rows for name in row if name.startswith("meta_")):
+        schema = schema.append(pa.field(name, _TYPES[name.split("_")[1]]))
+    flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).ravel())
+    columns = {one.name: pa.array([row.get(one.name) for row in rows], one.type) for one in schema}
+    columns["vector"] = pa.FixedSizeListArray.from_arrays(flat, facts.dimension)
     return pa.table(columns, schema=schema)
 
 
-def _index(table: Any, facts: Manifest) -> None:
+def _typed_fields(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a document's fields by the names of their columns."""
+    found: dict[str, Any] = {}
+    stack: list[tuple[str, Any]] = [(name, value) for name, value in metadata.items() if "." not in name]
+    while stack:
+        path, value = stack.pop()
+        found[path] = value
+        if isinstance(value, Mapping) and path.count(".") < 20:
+            stack += [(f"{path}.{name}", one) for name, one in value.items() if "." not in name]
+    found |= {name: value for name, value in metadata.items() if "." in name}
+    typed: dict[str, Any] = {}
+    for path, value in found.items():
+        kind = next((kind for kind, one in _KINDS.items() if one is type_of(value)), "o")
+        if value is not None:
+            typed[_column(path, kind)] = True if kind == "o" else float(value) if kind == "n" else value
+        if kind == "s" and (spelled := number(value)) is not None:  # compared with numbers too
+            typed[_column(path, "n")] = spelled
+    return typed
+
+
+def fit_columns(table: Any, rows: pa.Table) -> pa.Table:
+    """Return rows with the columns of a table, which gets those of new fields first."""
+    if new := [one for one in rows.schema if one.name not in table.schema.names]:
+        table.add_columns(pa.schema(new))
+    names = set(rows.schema.names)
+    columns = [rows[one.name] if one.name in names else pa.nulls(len(rows), one.type) for one in table.schema]
+    return pa.table(columns, schema=table.schema)
+
+
+def create_indexes(table: Any, facts: Manifest) -> None:
     """Make the indexes that do not exist: of terms, keys and fields, and of vectors where they are many."""
     from lancedb.index import FTS, BTree, IvfRq, IvfSq
 
     existing = {column for one in table.list_indices() for column in one.columns}
     rows = table.count_rows()
-    wanted: dict[str, Any] = {}
+    indexes: dict[str, Any] = {}
     if rows:
-        plain: dict[str, Any] = dict.fromkeys(
-            ("stem", "lower_case", "remove_stop_words", "ascii_folding"), False
-        )
-        wanted["terms"] = FTS(base_tokenizer="whitespace", max_token_length=None, **plain)
         fields = [name for name in table.schema.names if name.startswith(("meta_n_", "meta_s_"))]
-        wanted |= {name: BTree() for name in ("key", "document", *fields)}
+        indexes |= {name: BTree() for name in ("key", "document", *fields)}
+        no: Any = dict.fromkeys(("stem", "lower_case", "remove_stop_words", "ascii_folding"), False)
+        indexes["terms"] = FTS(base_tokenizer="whitespace", max_token_length=None, **no)
     if rows >= APPROXIMATE_FROM:
         # Codes of a few bits a number find what a graph finds, and are built in seconds. RaBitQ cannot code
         # every length.
-        odd = facts.dimension % _RABITQ_GROUP
-        metric = facts.metric
-        codes: Any = (
-            IvfSq(distance_type=metric) if odd else IvfRq(distance_type=metric, num_bits=_RABITQ_BITS)
-        )
-        wanted["vector"] = codes
-    for column, config in wanted.items():
-        if column not in existing:
-            table.create_index(column, config=config)
+        is_odd = facts.dimension % _RABITQ_GROUP
+        codes: Any = IvfSq if is_odd else functools.partial(IvfRq, num_bits=_RABITQ_BITS)
+        indexes["vector"] = codes(distance_type=facts.metric)
+    for column in indexes.keys() - existing:
+        table.create_index(column, config=indexes[column])
 
 
-def _connect(address: str) -> Any:
+def connect(address: str) -> Any:
+    """Return the database at an address."""
     place = address.removeprefix(SCHEME)
     if not address.startswith(SCHEME) or not place:
         raise InputError(
@@ -589,10 +511,47 @@ def _connect(address: str) -> Any:
         raise InputError(f"LanceDB cannot open {place}: {error}") from error
 
 
-def _tables(database: Any) -> set[str]:
+def tables_of(database: Any) -> set[str]:
+    """Return the names of its tables."""
     page = database.list_tables()
     found = set(page.tables)
     while page.page_token:
         page = database.list_tables(page_token=page.page_token)
         found.update(page.tables)
     return found
+
+
+def _column(field: str, kind: str) -> str:
+    """Return the column of a field's values of a type: `n`umbers, `s`trings, `b`ooleans or `o`thers."""
+    is_plain = re.fullmatch(r"[a-z][a-z0-9_]{0,40}", field)
+    return f"meta_{kind}_{field if is_plain else '_' + blake2b(field.encode(), digest_size=8).hexdigest()}"
+
+
+def _key(identifier: Any) -> str:
+    """Return an id as a text: 1 and "1" are different ids."""
+    return f"{'i' if isinstance(identifier, int) else 's'}:{identifier}"
+
+
+def _id(key: str) -> str | int:
+    return int(key[2:]) if key.startswith("i:") else key[2:]
+
+
+def _number(row: Mapping[str, Any]) -> int:
+    return chunk_number(row["document"], row["part"])
+
+
+def _among(column: str, values: Iterable[Any]) -> str:
+    """Return the condition that a column has one of some values."""
+    listed = ",".join(str(value) if isinstance(value, int) else _quoted(value) for value in values)
+    return f"{column} IN ({listed})" if listed else "false"
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _matrix(column: Any, dimension: int) -> Vectors:
+    """Return a column of vectors as an array (n, dim)."""
+    chunk = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    rows: Vectors = chunk.flatten().to_numpy(zero_copy_only=False).reshape(-1, dimension)
+    return rows

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import logging
 import os
 import shutil
 import sqlite3
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -20,38 +20,28 @@ import numpy as np
 from sentemb._files import settle, sha256_of
 from sentemb.encoding.encoder import TextEncoder
 from sentemb.errors import InputError
-from sentemb.search.encoded import Progress
+from sentemb.search.documents import Progress, documents_of, normalize_for
 from sentemb.search.folder import (
+    DATABASE_ERRORS,
     REBUILD,
+    Writer,
     changing,
-    disk_errors,
+    database_error,
+    database_errors,
+    is_sealed,
     new_database,
     read_pointer,
-    readable,
     saving,
+    transaction,
+    write_facts,
     write_pointer,
 )
-from sentemb.search.hybrid_weight import HybridWeight
 from sentemb.search.keywords import VOCABULARY
-from sentemb.search.manifest import Manifest
-from sentemb.search.passages import Span
+from sentemb.search.manifest import HybridWeight, Manifest
 from sentemb.search.plan import Kind
-from sentemb.search.snapshot import LocalSnapshot, Part, State, owners_of
-from sentemb.search.store import (
-    Capability,
-    Changed,
-    Prepare,
-    documents_of,
-)
-from sentemb.search.vectors import VectorIndex
-from sentemb.search.writer import (
-    Writer,
-    checksum_of,
-    is_sealed,
-    transaction,
-    unseal,
-    write_facts,
-)
+from sentemb.search.snapshot import LocalSnapshot, Part, State, read_chunks, read_vectors
+from sentemb.search.store import Capability, Changed, Prepare
+from sentemb.search.vectors import Alive, VectorIndex
 
 logger = logging.getLogger(__name__)
 
@@ -89,25 +79,24 @@ class LocalStore:
         self.folder = folder
         self.encoder: Callable[[], TextEncoder] | None = None
         """Loads the encoder of documents, where the index does not keep their vectors."""
-        self._condition = threading.Condition()
-        self._idle: list[sqlite3.Connection] = []
-        self._state: State | None = None
         self._loading = threading.Lock()
         self._verifying = verify
         while True:  # until the folder is not replaced meanwhile
             self.database = read_pointer(folder)
-            self._idle, self._state = [], None
+            self._idle: list[sqlite3.Connection] = []
+            self._state: State | None = None
+            self._facts: tuple[str, Manifest] | None = None
             try:
-                self._open()
-                if verify:
-                    self._verify()
+                with self.snapshot() as snapshot:
+                    if verify:
+                        self._verify(snapshot)
                 self._verifying = False
                 return
             except BaseException as error:
                 for connection in self._idle:
                     connection.close()
-                damaged = isinstance(error, (InputError, FileNotFoundError))
-                if not damaged or read_pointer(folder) == self.database:
+                is_damaged = isinstance(error, (InputError, FileNotFoundError))
+                if not is_damaged or read_pointer(folder) == self.database:
                     raise
 
     @property
@@ -115,43 +104,51 @@ class LocalStore:
         """The folder."""
         return str(self.folder)
 
-    def documents_encoder(self) -> TextEncoder:
-        """Return the encoder of documents."""
-        if self.encoder is None:
-            raise InputError(
-                f"{self.folder} does not keep vectors, and its encoder is not known", "pass the encoder"
-            )
-        return self.encoder()
-
-    def _open(self) -> None:
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[LocalSnapshot]:
+        """Read one state, regardless of what others write meanwhile."""
         connection = self._connect()
-        self._idle.append(connection)
-        with readable(self.database):
-            strange = connection.execute(_STRANGE).fetchone()
-            if strange is not None:
-                raise InputError(
-                    f"{self.database} contains the {strange[0]} {strange[1]}, which does not belong to an "
-                    "index",
-                    REBUILD,
-                )
-        with self.snapshot():
-            pass
+        try:
+            attempt = 0
+            while True:
+                connection.execute("BEGIN")
+                try:
+                    state = self._current(connection, is_patient=attempt < _PATIENCE)
+                    break
+                except _OutdatedError:
+                    connection.execute("ROLLBACK")
+                    attempt += 1
+            yield LocalSnapshot(self.database, connection, state, self.encoder)
+        except DATABASE_ERRORS as error:
+            raise database_error(error, self.database) from error
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            if len(self._idle) < _IDLE:
+                self._idle.append(connection)
+            else:
+                connection.close()
 
     def _connect(self) -> sqlite3.Connection:
         path = self.database
-        # SQLite keeps a log beside what changes, and wants to write there to read it.
-        has_log = path.with_name(f"{path.name}-wal").exists()
-        if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+        while True:
+            with contextlib.suppress(IndexError):
+                return self._idle.pop()
+            # SQLite keeps a log beside what changes, and needs to write there to read it.
+            has_log = path.with_name(f"{path.name}-wal").exists()
             try:
-                return self._connected("rw")
-            except OSError:  # the disk is full, so that nobody else can write either
-                if has_log:
+                if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+                    with contextlib.suppress(OSError):  # the disk is full, so that nobody else can write
+                        return self._connected("rw")
+                return self._connected("ro" if has_log else "ro&immutable=1")
+            except InputError:
+                if path.exists() or self._state is None:
                     raise
-        return self._connected("ro" if has_log else "ro&immutable=1")
+            time.sleep(0.001)  # the file is gone: share the connections that have it open
 
     def _connected(self, mode: str) -> sqlite3.Connection:
         path = self.database
-        with readable(path):
+        with database_errors(path):
             uri = f"{path.absolute().as_uri()}?mode={mode}"
             connection = sqlite3.connect(
                 uri, uri=True, check_same_thread=False, timeout=60, isolation_level=None
@@ -160,70 +157,29 @@ class LocalStore:
                 connection.execute(VOCABULARY)
                 connection.execute("PRAGMA query_only=1")
                 connection.execute(_STATE).fetchone()
+                strange = connection.execute(_STRANGE).fetchone()
+                if strange is not None:
+                    kind, name = strange
+                    raise InputError(
+                        f"{path} contains the {kind} {name}, which does not belong to an index", REBUILD
+                    )
             except BaseException:
                 connection.close()
                 raise
         return connection
 
-    @contextlib.contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        with self._condition:
-            connection = self._idle.pop() if self._idle else None
-        if connection is None:
-            try:
-                connection = self._connect()
-            except InputError:
-                if self.database.exists():
-                    raise
-                with self._condition:  # the file is gone: share the connections that have it open
-                    self._condition.wait_for(lambda: self._idle)
-                    connection = self._idle.pop()
-        try:
-            yield connection
-        finally:
-            with self._condition:
-                if len(self._idle) < _IDLE:
-                    self._idle.append(connection)
-                    self._condition.notify()
-                else:
-                    connection.close()
-
-    @contextlib.contextmanager
-    def snapshot(self) -> Iterator[LocalSnapshot]:
-        """Read one state, regardless of what others write meanwhile."""
-        with self._connection() as connection:
-            for attempt in itertools.count():
-                with readable(self.database):
-                    connection.execute("BEGIN")
-                try:
-                    state = self._current(connection, patient=attempt < _PATIENCE)
-                    break
-                except _OutdatedError:
-                    connection.execute("ROLLBACK")
-                except BaseException:
-                    connection.execute("ROLLBACK")
-                    raise
-            try:
-                with readable(self.database):
-                    yield LocalSnapshot(self, connection, state)
-            finally:
-                connection.execute("ROLLBACK")
-
-    def _current(self, connection: sqlite3.Connection, *, patient: bool) -> State:
-        with readable(self.database):
-            (version, *counts) = connection.execute(_STATE).fetchone()
+    def _current(self, connection: sqlite3.Connection, *, is_patient: bool) -> State:
+        version, *counts = connection.execute(_STATE).fetchone()
         state = self._state
         if state is not None and state.version == version:
             return state
         with self._loading:
             state = self._state
-            if state is not None and state.version == version:
-                return state
-            if state is not None and state.version > version:
+            if state is None or state.version < version:
+                state = self._state = self._next(state, connection, version, counts, is_patient=is_patient)
+            if state.version > version:
                 raise _OutdatedError
-            with readable(self.database):
-                self._state = self._next(state, connection, version, counts, patient=patient)
-            return self._state
+            return state
 
     def _next(
         self,
@@ -232,56 +188,48 @@ class LocalStore:
         version: int,
         counts: Sequence[int],
         *,
-        patient: bool,
+        is_patient: bool,
     ) -> State:
-        (text,) = connection.execute("SELECT facts FROM settings").fetchone()
-        documents, vectors, chunked, truncated, skipped = counts
-        facts = replace(
-            Manifest.parse(text, self.database, self.folder),
-            documents=documents,
-            vectors=vectors,
-            chunked=chunked,
-            truncated=truncated,
-            skipped=skipped,
-        )
+        names = ("documents", "vectors", "chunked", "truncated", "skipped")
+        facts = replace(self.read_facts(connection), **dict(zip(names, counts, strict=True)))  # type: ignore[arg-type]
         if before is None or facts.cache != before.manifest.cache or (facts.cache and before.cache is None):
-            cache = self._read_cache(facts, patient=patient)
-            last = int(cache.numbers.max(initial=-1)) if cache is not None else -1
-            place, alive, living = 0, None, 0 if cache is None else len(cache)
-            owners = owners_of(cache)
-            recent, rows = np.empty(0, dtype=np.int64), np.empty((0, facts.dimension), dtype=np.float32)
+            cache = self._read_cache(facts, is_patient=is_patient)
+            place, last, alive = 0, -1 if cache is None else cache.last, None
+            recent, held = np.empty(0, dtype=np.int64), None
         else:
-            cache, last, place, owners = before.cache, before.last, before.place, before.owners
-            _, _, alive, living, recent, rows, _ = before.whole
-        new, stored = [], []
-        for number, vector in connection.execute(
-            "SELECT id, vector FROM vectors WHERE id > ? ORDER BY id", (last,)
-        ):
-            new.append(number)
-            stored.append(vector)
-        if new:
-            last = new[-1]
-            read = unseal(stored, facts.dimension)
-            if read is None:
-                raise InputError(f"the vectors in {self.database} are damaged", REBUILD)
-            recent, rows = np.concatenate([recent, new]), np.concatenate([rows, read])
+            cache, place, last, alive = before.cache, before.place, before.last, before.whole.alive
+            recent, held = before.whole.recent, before.vectors
+        new = np.array(
+            connection.execute("SELECT id FROM vectors WHERE id > ? ORDER BY id", (last,)).fetchall(),
+            dtype=np.int64,
+        ).ravel()
+        if len(new):
+            last = int(new[-1])
+            if held is not None:
+                held = np.concatenate([held, read_vectors(connection, new, facts, self.database)])
+            recent = np.concatenate([recent, new])
         gone = connection.execute("SELECT place, number FROM deleted WHERE place > ?", (place,)).fetchall()
         if gone:
             place = max(one[0] for one in gone)
             numbers = np.array([number for _, number in gone], dtype=np.int64)
-            dead = np.isin(owners, numbers)
-            if dead.any():
-                alive = ~dead if alive is None else alive & ~dead
-                living = int(alive.sum())
+            if cache is not None and (dead := np.isin(cache.owners, numbers)).any():
+                alive = Alive(~dead if alive is None else alive.mask & ~dead)
             kept = ~np.isin(documents_of(recent), numbers)
-            recent, rows = recent[kept], rows[kept]
-        if living + len(recent) != vectors:
+            recent, held = recent[kept], None if held is None else held[kept]
+        living = len(alive.places) if alive is not None else 0 if cache is None else len(cache)
+        if living + len(recent) != facts.vectors:
             raise InputError(f"{self.database} does not have exactly one vector per text", REBUILD)
-        state = State(version, facts, cache, place, last, Part(documents, None, alive, living, recent, rows))
-        state.__dict__["owners"] = owners
-        return state
+        whole = Part(facts.documents, None, alive, living, recent)
+        return State(version, facts, cache, place, last, whole, held)
 
-    def _read_cache(self, facts: Manifest, *, patient: bool) -> VectorIndex | None:
+    def read_facts(self, connection: sqlite3.Connection) -> Manifest:
+        """Return the facts of the index, without the counts of documents."""
+        (text,) = connection.execute("SELECT facts FROM settings").fetchone()
+        if self._facts is None or self._facts[0] != text:
+            self._facts = text, Manifest.parse(text, self.database, self.folder)
+        return self._facts[1]
+
+    def _read_cache(self, facts: Manifest, *, is_patient: bool) -> VectorIndex | None:
         """Map the vector index into memory; None where it has to be done without."""
         if not facts.cache:
             return None
@@ -295,15 +243,11 @@ class LocalStore:
             if self._verifying and sha256_of(path) != facts.cache_sha256:  # faiss may crash on it
                 raise InputError(f"{path} does not match its checksum", REBUILD)
             cache = VectorIndex.read(path, facts.kind, facts.effort)
-            if (
-                cache.dimension != facts.dimension
-                or len(cache) != facts.cached
-                or len(cache.numbers) != len(cache)
-            ):
+            if cache.dimension != facts.dimension or len(cache) != facts.cached:
                 raise InputError(f"{path} does not belong to {self.database}", REBUILD)
             return cache
         except InputError as error:
-            if patient and not path.is_file():  # another process has just built a new one
+            if is_patient and not path.is_file():  # another process has just built a new one
                 raise _OutdatedError from None
             if not facts.keeps_vectors:
                 raise
@@ -314,51 +258,45 @@ class LocalStore:
             )
             return None
 
-    def _verify(self) -> None:
+    def _verify(self, snapshot: LocalSnapshot) -> None:
         """Compare every byte of the database with its checksum, and the tables with each other."""
-        with self.snapshot() as snapshot:
-            facts, connection = snapshot.manifest, snapshot.connection
-            sound = connection.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",)
-            text, checksum = connection.execute("SELECT facts, checksum FROM settings").fetchone()
-            sound = sound and zlib.crc32(text.encode()) == checksum
-            stored = connection.execute("SELECT number, id, text, metadata, form, checksum FROM documents")
-            sound = sound and all(_fits(row, snapshot.spans(row[0]) if row[4] else ()) for row in stored)
-            rows = connection.execute("SELECT vector FROM vectors")
-            sound = sound and all(is_sealed(row, facts.dimension) for (row,) in rows)
-            chunks = snapshot.all_chunks()
-            sound = sound and len(chunks) == facts.vectors and snapshot.chunks_are_known(chunks)
-            (count,) = connection.execute("SELECT COUNT(*) FROM documents").fetchone()
-            if not sound or count != facts.documents:
-                raise InputError(f"{self.database} is damaged", REBUILD)
+        facts, run = snapshot.manifest, snapshot.connection.execute
+        text, checksum = run("SELECT facts, checksum FROM settings").fetchone()
+        chunks = read_chunks(snapshot.connection)
+        is_sound = (
+            run("PRAGMA integrity_check(1)").fetchone() == ("ok",)
+            and zlib.crc32(text.encode()) == checksum
+            and len(chunks) == facts.vectors
+            and snapshot.has_vectors_of(chunks)
+            and run("SELECT COUNT(*) FROM documents").fetchone()[0] == facts.documents
+            and all(map(snapshot.is_sound, run("SELECT * FROM documents")))
+            and all(is_sealed(row, facts.dimension) for (row,) in run("SELECT vector FROM vectors"))
+        )
+        if not is_sound:
+            raise InputError(f"{self.database} is damaged", REBUILD)
 
     def add(self, items: Iterable[Any], prepare: Prepare, *, replacing: bool) -> Changed:
         """Add documents, all or none; see `Store.add`."""
-        with self._writing() as writer:
+        with self.alone(), transaction(self.database) as connection:
+            facts = self.read_facts(connection)
+            writer = Writer(connection, facts)
             for documents, vectors in prepare(writer.documents(items, replacing=replacing)):
-                writer.put(documents, vectors)
-            return writer.changed
+                writer.put(documents, normalize_for(facts.metric, vectors))
+            writer.finish()
+        return writer.changed
 
     def delete(self, ids: Sequence[str | int]) -> int:
         """Delete documents in one step; see `Store.delete`."""
-        with self._writing() as writer:
-            return writer.delete(ids)
+        with self.alone(), transaction(self.database) as connection:
+            writer = Writer(connection, self.read_facts(connection))
+            deleted = writer.delete(ids)
+            writer.finish()
+        return deleted
 
     def keep_weight(self, weight: HybridWeight | None) -> None:
         """Keep the fitted weights of hybrid search."""
-        with self._changing() as connection:
-            self._write_facts(connection, replace(self._facts(connection), hybrid=weight))
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[Writer]:
-        with self._changing() as connection:
-            writer = Writer(connection, self._facts(connection))
-            yield writer
-            writer.finish()
-
-    @contextlib.contextmanager
-    def _changing(self) -> Iterator[sqlite3.Connection]:
         with self.alone(), transaction(self.database) as connection:
-            yield connection
+            write_facts(connection, replace(self.read_facts(connection), hybrid=weight), self.folder)
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
@@ -371,35 +309,27 @@ class LocalStore:
                 )
             yield
 
-    def _facts(self, connection: sqlite3.Connection) -> Manifest:
-        (text,) = connection.execute("SELECT facts FROM settings").fetchone()
-        return Manifest.parse(text, self.database, self.folder)
-
-    def _write_facts(self, connection: sqlite3.Connection, facts: Manifest) -> None:
-        write_facts(connection, facts.dump(self.folder))
-        connection.execute("UPDATE state SET version = version + 1")
-
     def info(self) -> dict[str, Any]:
         """Return how many vectors are not in the cache or deleted from it, and whether to compact."""
         with self.snapshot() as snapshot:
             whole, cache = snapshot.state.whole, snapshot.state.cache
-            deleted = 0 if cache is None else len(cache) - whole.living
+            cached = 0 if cache is None else len(cache)
             floats = len(whole.recent) * snapshot.manifest.dimension
-            pays = floats > _WRITTEN or deleted > _DELETED * max(1, 0 if cache is None else len(cache))
-            return {"written": len(whole.recent), "deleted": deleted, "compaction_pays": pays}
+            pays = floats > _WRITTEN or cached - whole.living > _DELETED * max(1, cached)
+            return {"written": len(whole.recent), "deleted": cached - whole.living, "compaction_pays": pays}
 
     def compact(
         self,
         *,
         kind: Kind | Literal["auto"] | None = None,
         memory_budget: int | None = None,
-        progress: Progress | None = None,
+        progress: Progress,
     ) -> None:
         """Build the vector index of all documents, and give the space of deleted ones back."""
-        from sentemb.search.compaction import compact
+        from sentemb.search.building import compact
 
         with self.alone():
-            compact(self, kind, memory_budget, progress or (lambda stage, done, total: None))
+            compact(self, kind, memory_budget, progress)
 
     def save(self, path: Path, *, overwrite: bool) -> None:
         """Copy the index to another folder; see `SearchIndex.save`."""
@@ -409,36 +339,24 @@ class LocalStore:
     def copy_to(self, path: Path) -> None:
         """Make a copy the index of another folder; the caller is its only writer."""
         with self.snapshot() as snapshot:
-            facts = snapshot.manifest
-            if snapshot.state.cache is None:  # the copy has none either, and does not miss it
+            facts, cache = snapshot.manifest, snapshot.state.cache
+            if cache is None:  # the copy has none either, and does not miss it
                 facts = replace(facts, cache="", cache_bytes=0, cached=0)
             else:
                 partial = path / ".vectors.partial"
-                _copy(self.folder / facts.cache, partial, snapshot.state.cache)
+                try:
+                    shutil.copyfile(self.folder / facts.cache, partial)
+                except FileNotFoundError:
+                    cache.write(partial)
                 settle(partial, path / facts.cache)
             partial = path / ".index.partial"
             for left in path.glob(f"{partial.name}*"):  # by a kill; SQLite would add its log to the copy
                 left.unlink()
-            with contextlib.closing(sqlite3.connect(partial)) as copy, disk_errors(partial):
+            with contextlib.closing(sqlite3.connect(partial)) as copy, database_errors(partial, writes=True):
                 copy.execute("PRAGMA journal_mode=OFF")  # a journal beside the copy would be left by a kill
                 snapshot.connection.backup(copy)
-                write_facts(copy, facts.dump(path))
+                write_facts(copy, facts, path)
                 copy.commit()
             target = new_database(path)
             settle(partial, target)
             write_pointer(path, target)
-
-
-def _fits(row: Sequence[Any], spans: Sequence[Span]) -> bool:
-    _, identifier, text, metadata, form, checksum = row
-    if not isinstance(text, str) or not isinstance(metadata, str | None) or bool(form) is not bool(spans):
-        return False
-    return bool(checksum_of(identifier, text, metadata, spans) == checksum)
-
-
-def _copy(source: Path, target: Path, index: VectorIndex) -> None:
-    """Copy a vector index, from memory where its file is gone."""
-    try:
-        shutil.copyfile(source, target)
-    except FileNotFoundError:
-        index.write(target)

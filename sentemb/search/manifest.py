@@ -11,17 +11,16 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from sentemb._fusion import Fit
 from sentemb.data.keywords import RULES
-from sentemb.encoding.encoder import EncoderSpec
-from sentemb.encoding.encoder import Role as TextRole
+from sentemb.encoding.encoder import EncoderSpec, Role, TextEncoder, for_role
 from sentemb.errors import InputError
 from sentemb.search.calibration import Calibration
-from sentemb.search.chunks import OVERLAP, Truncate
-from sentemb.search.hybrid_weight import HybridWeight
+from sentemb.search.documents import OVERLAP, Truncate
 from sentemb.search.plan import Kind, Metric
 
-NAME = "manifest.json"
-"""The file that makes a folder an index: it names the database."""
+# Fields by their names in the file.
+_FIELDS = {"asked": "kind_requested", "asked_factory": "factory_requested"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +46,33 @@ class Recall:
 
 
 @dataclass(frozen=True, slots=True)
+class HybridWeight(Fit):
+    """The share of vectors in hybrid search, and how well both sides find on their own.
+
+    Args:
+        weight: The encoder's share: 1 is its vectors alone, 0 keyword search alone, 0.5 both alike.
+        dense: Mean NDCG@10 of the encoder alone, from 0 to 1.
+        keyword: That of keyword search alone.
+        fused: That of both with this weight.
+        queries: Number of queries.
+        judged: Whether the queries are a user's, with relevant documents; otherwise they were generated from
+            documents, and each should retrieve the document that it comes from.
+
+    Example:
+        >>> weight = SearchIndex.load("index").fit(["order a dictionary"], [["py-1"]])
+        >>> weight.weight
+        0.5
+    """
+
+    judged: bool
+
+    def reason(self, queries: str | None = None) -> str:
+        """Return a sentence on which way hybrid search leans, and why."""
+        some = queries or ("queries with qrels" if self.judged else "generated queries")
+        return f"hybrid search {Fit.reason(self, some)}"
+
+
+@dataclass(frozen=True, slots=True)
 class EncoderFacts:
     """The encoder of an index.
 
@@ -62,11 +88,61 @@ class EncoderFacts:
     fingerprint: str
     source: EncoderSpec | None
     details: dict[str, Any]
-    role: TextRole | None = None
+    role: Role | None = None
 
-    def moved(self, change: Callable[[EncoderSpec], EncoderSpec]) -> EncoderFacts:
-        """Return the same with another place, where it has one."""
-        return self if self.source is None else dataclasses.replace(self, source=change(self.source))
+    @classmethod
+    def of(cls, encoder: TextEncoder, given: Any, source: EncoderSpec | None) -> EncoderFacts:
+        """Return what an index notes of an encoder that was given in some form, so that it finds it again."""
+        if source is None and isinstance(given, (str, Path)):
+            source = EncoderSpec(str(given))
+        place = source.located() if source else None
+        documents = for_role(encoder, "document")
+        return cls(encoder.name, documents.fingerprint, place, documents.describe(), "document")
+
+    def load(self, given: Any | None, place: Path | str) -> TextEncoder:
+        """Return the encoder that an index was built with.
+
+        Args:
+            given: The encoder, or the new place of its model; by default the one that the index names.
+            place: The index, for messages.
+
+        Raises:
+            InputError: It cannot be loaded, or it is another one.
+        """
+        if self.source is not None and (given is None or isinstance(given, (str, Path))):
+            # The model may have moved; pooling and the other options of the build still apply.
+            try:
+                loaded = dataclasses.replace(self.source, model=str(given or self.source.model)).load()
+            except InputError as error:
+                if given is not None:
+                    raise
+                message = f"the encoder of {place}, {self.name}: {error.message}"
+                raise InputError(message, error.hint) from error
+        elif given is not None:
+            loaded = resolve(given)
+        else:
+            raise InputError(
+                f"the location of the encoder {self.name} of {place} is not known", "pass the encoder"
+            )
+        if for_role(loaded, "document").fingerprint != self.fingerprint:
+            raise InputError(
+                f"{place} was built with {self.name} ({self.fingerprint[:12]}), "
+                f"not with {loaded.name} ({loaded.fingerprint[:12]})",
+                "pass the encoder of the build, or change the encoder with `sentemb index upgrade`",
+            )
+        return loaded
+
+
+def resolve(encoder: Any) -> TextEncoder:
+    """Return the encoder that is given, or that is loaded from what is."""
+    # On the class: an object's fingerprint may take a while. What is an encoder already needs no torch.
+    if hasattr(type(encoder), "fingerprint"):
+        ready: TextEncoder = encoder
+        return ready
+
+    from sentemb.encoding import load_encoder
+
+    return load_encoder(encoder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +171,8 @@ class Manifest:
         cache_bytes: Its size.
         cache_sha256: Its checksum.
         cached: Number of vectors in the faiss file, of deleted documents too.
-        asked: Whether the kind was requested, so that compaction keeps it.
-        asked_factory: The factory that was requested in place of a kind; empty if none was.
+        kind_requested: Whether the kind was requested, so that compaction keeps it.
+        factory_requested: The factory that was requested in place of a kind; empty if none was.
         truncate: What becomes of texts that are longer than the model reads.
         overlap: How much of a chunk may be repeated in the next one, as a share of the model's length.
         chunked: Number of documents that are indexed in chunks.
@@ -129,8 +205,8 @@ class Manifest:
     cache_bytes: int = 0
     cache_sha256: str = ""
     cached: int = 0
-    asked: bool = False
-    asked_factory: str = ""
+    kind_requested: bool = False
+    factory_requested: str = ""
     truncate: Truncate = "warn"
     overlap: float = OVERLAP
     chunked: int = 0
@@ -147,24 +223,13 @@ class Manifest:
         """Whether texts are turned into terms as queries are."""
         return self.keyword_rules == RULES
 
-    def keyword_language(self, place: Path | str) -> str:
-        """Return the language of keyword search.
-
-        Args:
-            place: The folder or address of the index.
-
-        Returns:
-            The code of the language whose rules turn texts into words.
-
-        Raises:
-            InputError: The terms of the index follow other rules.
-        """
-        if self.has_keywords:
-            return self.language
-        raise InputError(
-            f"{place} has keywords of an older version",
-            f"run `sentemb index compact {place}`, or build it again",
-        )
+    def check_keywords(self, place: Path | str) -> None:
+        """Raise InputError if the terms of an index, in a folder or at an address, follow other rules."""
+        if not self.has_keywords:
+            raise InputError(
+                f"{place} has keywords of an older version",
+                f"run `sentemb index compact {place}`, or build it again",
+            )
 
     @property
     def bytes_per_vector(self) -> float:
@@ -173,35 +238,31 @@ class Manifest:
 
     def dump(self, folder: Path | None = None) -> str:
         """Return the manifest as JSON; the place of the model is relative to the folder of the index."""
-        facts = self
-        if folder is not None:
-            facts = dataclasses.replace(self, encoder=self.encoder.moved(lambda at: at.seen_from(folder)))
-        return json.dumps(dataclasses.asdict(facts), ensure_ascii=True, allow_nan=False)
+        facts = self if folder is None else self._moved(lambda spec: spec.seen_from(folder))
+        names = {field: name for name, field in _FIELDS.items()}
+        values = {names.get(field, field): value for field, value in dataclasses.asdict(facts).items()}
+        return json.dumps(values, ensure_ascii=True, allow_nan=False)
 
     @classmethod
     def parse(cls, text: str, place: Path | str, folder: Path | None = None) -> Manifest:
-        """Read what `dump` wrote.
-
-        Args:
-            text: The JSON.
-            place: Where it was read, for messages.
-            folder: The folder of the index.
-
-        Returns:
-            The manifest.
-
-        Raises:
-            InputError: It is damaged.
-        """
+        """Read what `dump` wrote into a place and a folder, or raise InputError if it is damaged."""
         try:
-            facts = _CHECK.validate_json(text)
+            values = json.loads(text)
+            facts = _CHECK.validate_python({_FIELDS.get(name, name): values[name] for name in values})
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"]))
             raise InputError(f"{place}, {where}: {first['msg']}", "build the index again") from None
-        if folder is None:
-            return facts
-        return dataclasses.replace(facts, encoder=facts.encoder.moved(lambda at: at.located(folder)))
+        except (ValueError, TypeError) as error:
+            raise InputError(f"{place}: {error}", "build the index again") from None
+        return facts if folder is None else facts._moved(lambda spec: spec.located(folder))
+
+    def _moved(self, change: Callable[[EncoderSpec], EncoderSpec]) -> Manifest:
+        encoder = self.encoder
+        if encoder.source is None:
+            return self
+        moved = dataclasses.replace(encoder, source=change(encoder.source))
+        return dataclasses.replace(self, encoder=moved)
 
 
 _CHECK = TypeAdapter(Manifest)

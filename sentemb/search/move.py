@@ -9,41 +9,57 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from sentemb._files import writing
 from sentemb._uris import is_remote
 from sentemb.data.keywords import RULES
 from sentemb.data.language import language_of
 from sentemb.encoding.encoder import Vectors
 from sentemb.encoding.shards import ShardFolder, refuse_repeated_ids
 from sentemb.errors import InputError
-from sentemb.search.building import Building, BuildOptions, new_manifest, options_of
-from sentemb.search.cache import calibration_of
-from sentemb.search.chunks import ChunkedDocument
-from sentemb.search.documents import Document, as_documents
-from sentemb.search.encoded import EncodedTexts, Progress
-from sentemb.search.encoders import facts_of
+from sentemb.search.building import (
+    BuildOptions,
+    build,
+    checked_source,
+    new_manifest,
+    options_of,
+    shard_documents,
+    stored_rows,
+)
+from sentemb.search.calibration import calibrate
+from sentemb.search.documents import Batches, ChunkedDocument, Document, Progress, as_documents, normalize_for
 from sentemb.search.folder import check_output
 from sentemb.search.index import LANCEDB, SearchIndex
 from sentemb.search.keywords import AUTO, SAMPLE
-from sentemb.search.lancedb import LanceStore, create
+from sentemb.search.lancedb import (
+    NAME,
+    NOTE,
+    SCHEME,
+    LanceStore,
+    connect,
+    create_indexes,
+    fit_columns,
+    schema_of,
+    table_of,
+    tables_of,
+)
 from sentemb.search.local import LocalStore
-from sentemb.search.manifest import Manifest
+from sentemb.search.manifest import EncoderFacts, Manifest
 from sentemb.search.plan import Metric
-from sentemb.search.source import checked_source, documents_of_batch, shard_documents
-from sentemb.search.store import Batches
-from sentemb.search.vectors import Numbers, normalize_for
+from sentemb.search.vectors import Rows
 
-_BATCH = 1024
+_BATCH, _COMMITTED = 1024, 16_384
 
 
 def move(source: str, target: str, *, progress: Progress | None = None) -> Manifest:
     """Write the documents of an index to another place, without encoding them again.
 
-    The index at `source` stays. A move that fails or is killed leaves nothing that could be taken for an
-    index at `target`.
+    The index at `source` stays. Nobody can open the index at `target` until it is complete. After an
+    interruption the same call resumes what was committed to LanceDB, if the source has not changed.
 
     Args:
         source: An index folder, or `lancedb:URI`.
@@ -57,16 +73,22 @@ def move(source: str, target: str, *, progress: Progress | None = None) -> Manif
         InputError: There is no index at the source, or one at the target.
     """
     report = progress or (lambda stage, done, total: None)
-    remote = [place.startswith(LANCEDB) for place in (source, target)]
-    if remote[0] == remote[1]:
+    is_remote = [place.startswith(LANCEDB) for place in (source, target)]
+    if is_remote[0] == is_remote[1]:
         raise InputError(
-            f"{source} and {target} are both {'in LanceDB' if remote[0] else 'folders'}",
+            f"{source} and {target} are both {'in LanceDB' if is_remote[0] else 'folders'}",
             "use a folder and lancedb:URI, or copy the files",
         )
     index = SearchIndex.open(source)
-    if remote[1]:
-        return _to_lancedb(index, target, report)
-    return _to_folder(index, Path(target), report)
+    if is_remote[0]:
+        return _to_folder(index, Path(target), report)
+    assert isinstance(index.store, LocalStore)
+    with index.store.snapshot() as snapshot:
+        facts = replace(
+            snapshot.manifest, rescored=0, keeps_vectors=True, cache="", cached=0, keyword_rules=RULES
+        )
+        state = f"{index.store.database.name} {snapshot.state.version}"
+        return create(target, facts, snapshot.batches(), state, report)
 
 
 def fill_lancedb(
@@ -80,7 +102,7 @@ def fill_lancedb(
 ) -> Manifest:
     """Write the documents and vectors that `sentemb encode` wrote to LanceDB.
 
-    Nobody can open the index until it is complete; after an interruption the same call starts it again.
+    Nobody can open the index until it is complete; after an interruption the same call resumes it.
 
     Args:
         shards: The folder.
@@ -100,61 +122,27 @@ def fill_lancedb(
     report = progress or (lambda stage, done, total: None)
     source, loaded = checked_source(shards, encoder)
     options = options_of(loaded, metric=metric, language=language)
-    count, encoded = len(shards), EncodedTexts.of_folder(shards)
-    step = max(1, count // SAMPLE)
+    count, rows = len(shards), stored_rows(shards.files, shards.rows, shards.dimension, options.metric)
     some: list[str] = []
     for place, document in enumerate(refuse_repeated_ids(as_documents(shard_documents(shards)))):
-        if place % step == 0:
+        if place % max(1, count // SAMPLE) == 0:
             some.append(document.text)
         if place % _BATCH == 0:
             report("read", place, count)
     facts = replace(
-        new_manifest(facts_of(loaded, source.model, source), loaded.dimension, options),
+        new_manifest(EncoderFacts.of(loaded, source.model, source), loaded.dimension, options),
         reason="LanceDB chooses the kind of its index itself",
         language=language_of(some) if language == AUTO else language,
-        calibration=calibration_of(count, lambda places: normalize_for(options.metric, encoded.rows(places))),
+        documents=count,
+        calibration=calibrate(count, rows),
     )
 
     def batches() -> Batches:
+        documents = map(ChunkedDocument, shard_documents(shards))
         for batch in shards.batches(_BATCH):
-            documents = documents_of_batch(batch, shards)
-            yield list(map(ChunkedDocument, documents)), normalize_for(options.metric, batch.vectors)
+            yield [next(documents) for _ in batch.ids], normalize_for(options.metric, batch.vectors)
 
-    with _leaving_nothing(address):
-        create(address, facts, _reported(batches(), count, report))
-    with LanceStore(address).snapshot() as made:
-        return made.manifest
-
-
-def _to_lancedb(index: SearchIndex, target: str, report: Progress) -> Manifest:
-    with index.store.snapshot() as snapshot, _leaving_nothing(target):
-        facts = replace(snapshot.manifest, rescored=0, keeps_vectors=True, cache="", cached=0)
-        if not facts.has_keywords:
-            facts = replace(facts, keyword_rules=RULES)
-        create(target, facts, _reported(snapshot.batches(), facts.documents, report))
-    with LanceStore(target).snapshot() as made:
-        return made.manifest
-
-
-def _reported(batches: Batches, count: int, report: Progress) -> Batches:
-    done = 0
-    for documents, vectors in batches:
-        yield documents, vectors
-        done += len(documents)
-        report("index", done, count)
-
-
-@contextlib.contextmanager
-def _leaving_nothing(target: str) -> Iterator[None]:
-    """Remove a new folder after a failure."""
-    place = Path(target.removeprefix(LANCEDB))
-    made = not is_remote(target.removeprefix(LANCEDB)) and not place.exists()
-    try:
-        yield
-    except BaseException:
-        if made:
-            shutil.rmtree(place, ignore_errors=True)
-        raise
+    return create(address, facts, batches(), f"{shards.content} {options.metric} {facts.language}", report)
 
 
 def _to_folder(index: SearchIndex, target: Path, report: Progress) -> Manifest:
@@ -163,52 +151,99 @@ def _to_folder(index: SearchIndex, target: Path, report: Progress) -> Manifest:
     folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.moving-", dir=parent))
     facts = index.manifest
     options = BuildOptions(
-        kind=facts.kind if facts.asked else "auto",
-        metric=facts.metric,
-        language=facts.language,
-        truncate=facts.truncate,
-        overlap=facts.overlap,
-        allow_empty=True,
-        normalized=True,
-        hybrid=facts.hybrid,
+        kind=facts.kind if facts.kind_requested else "auto", language=facts.language, allow_empty=True
     )
-    try:
-        with index.store.snapshot() as snapshot, (folder / "vectors").open("w+b") as file:
-            rows = _Rows(snapshot.batches(), file, facts.dimension)
-            building = Building(folder, facts.encoder, facts.dimension, options, report)
-            building.take(rows.documents(), rows, rows.chunked).save(target, overwrite=False)
-        with LocalStore(target).snapshot() as made:
-            return made.manifest
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    pending: deque[ChunkedDocument] = deque()  # whose chunks are known
+    vectors = folder / "vectors"
+    with contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        snapshot = stack.enter_context(index.store.snapshot())
+
+        def documents() -> Iterator[Document]:
+            with vectors.open("wb") as file:
+                for some, rows in snapshot.batches():
+                    file.write(np.ascontiguousarray(rows, dtype=np.float32).tobytes())
+                    for one in some:
+                        pending.append(one)
+                        yield one.document
+
+        def chunk(some: Iterator[Document]) -> Iterator[ChunkedDocument]:
+            return (pending.popleft()._replace(document=document) for document in some)
+
+        def read(_: Iterator[list[str]], count: int) -> Rows:
+            shape = (count, facts.dimension)
+            every = np.memmap(vectors, np.float32, "r", shape=shape) if count else np.empty(shape, np.float32)
+            return lambda places: np.asarray(every[places])
+
+        new = replace(facts, cache="", calibration=None, documents=0, vectors=0)
+        build(folder, documents(), chunk, read, new, options, report).save(target, overwrite=False)
+    with LocalStore(target).snapshot() as made:
+        return made.manifest
 
 
-class _Rows:
-    """Documents in their order with the chunks that they have, whose vectors go to a file meanwhile."""
+def create(address: str, facts: Manifest, batches: Batches, source: str, progress: Progress) -> Manifest:
+    """Make an index in LanceDB, or finish an interrupted one: a committed batch is not written again.
 
-    def __init__(self, batches: Batches, file: BinaryIO, dimension: int) -> None:
-        self._batches, self._file, self._dimension = batches, file, dimension
-        self._pending: deque[ChunkedDocument] = deque()
-        self._count = 0
+    Args:
+        address: As of `LanceStore`.
+        facts: What is known of the index.
+        batches: Its documents with their vectors, as they are compared, always in the same order.
+        source: What they come from, and in what state that is; of another source nothing is kept.
+        progress: Called with `index`, what is done, and the number of documents in `facts`.
 
-    def documents(self) -> Iterator[Document]:
-        for documents, vectors in self._batches:
-            self._file.write(np.ascontiguousarray(vectors, dtype=np.float32).tobytes())
-            self._count += len(vectors)
-            for one in documents:
-                self._pending.append(one)
-                yield one.document
+    Raises:
+        InputError: There is an index already.
+    """
+    place = address.removeprefix(SCHEME)
+    is_new = not is_remote(place) and not Path(place).exists()
+    done = 0
+    with writing(place):
+        database = connect(address)
+        tables = tables_of(database)
+        if NAME in tables and NOTE not in tables:
+            raise InputError(
+                f"{address} already contains an index", "choose another place, or remove it first"
+            )
+        if {NAME, NOTE} <= tables and database.open_table(NOTE).to_arrow()["note"].to_pylist() == [source]:
+            done = int(database.open_table(NAME).count_rows("part = 0"))
+        try:
+            if not done:
+                _drop(database)
+                database.create_table(NOTE, pa.table({"note": [source]}))
+                database.create_table(NAME, schema=schema_of(facts))
+            table = database.open_table(NAME)
+            for documents, vectors in _rest(batches, done):
+                table.add(fit_columns(table, table_of(facts, documents, done + 1, vectors)))
+                done += len(documents)
+                progress("index", done, facts.documents)
+            create_indexes(table, facts)
+            database.drop_table(NOTE)
+        except BaseException:
+            if not done:  # nothing that the same command could resume
+                _drop(database)
+                if is_new:
+                    shutil.rmtree(place, ignore_errors=True)
+            raise
+    with LanceStore(address).snapshot() as snapshot:
+        return snapshot.manifest
 
-    def chunked(self, documents: Iterator[Document]) -> Iterator[ChunkedDocument]:
-        for document in documents:
-            yield self._pending.popleft()._replace(document=document)
 
-    def __len__(self) -> int:
-        return self._count
+def _drop(database: Any) -> None:
+    for name in (NAME, NOTE):
+        database.drop_table(name, ignore_missing=True)
 
-    def rows(self, places: Numbers) -> Vectors:
-        self._file.flush()
-        if not self._count:
-            return np.empty((0, self._dimension), dtype=np.float32)
-        every = np.memmap(self._file.name, np.float32, "r", shape=(self._count, self._dimension))
-        return np.asarray(every[places])
+
+def _rest(batches: Batches, skipped: int) -> Batches:
+    """Yield larger batches, each of which is one version of the table, without the first documents."""
+    documents: list[ChunkedDocument] = []
+    vectors: list[Vectors] = []
+    for some, rows in batches:
+        passed = min(skipped, len(some))
+        skipped -= passed
+        documents += some[passed:]
+        vectors.append(rows[sum(len(one.texts) for one in some[:passed]) :])
+        if len(documents) >= _COMMITTED:
+            yield documents, np.concatenate(vectors)
+            documents, vectors = [], []
+    if documents:
+        yield documents, np.concatenate(vectors)

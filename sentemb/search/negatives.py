@@ -1,24 +1,40 @@
-"""Hard negatives for pairs that have none, among any number of candidates."""
+"""Hard negatives for pairs that have none, among any number of candidates, and where these come from."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sentemb._uris import local_path
 from sentemb.data.labelled import LabelledTexts, text_key
 from sentemb.data.paraphrases import NAMES, Triple, paraphrase_components
 from sentemb.data.stored_texts import first_places, spill_to_disk
 from sentemb.encoding.encoder import TextEncoder, Vectors, for_role, normalised
 from sentemb.encoding.nearest import NOTHING, merged, rows_of_block
+from sentemb.encoding.shards import ShardFolder, is_shard_folder
 from sentemb.errors import InputError
 from sentemb.limits import refuse_above
-from sentemb.search.pool import Pool, Rows, TextPool
+from sentemb.search.building import shard_documents
+from sentemb.search.documents import Document, Numbers
+from sentemb.search.folder import is_index
+from sentemb.search.local import LocalStore
 
-_AT_ONCE = 16_384  # positives
+_AT_ONCE = 16_384  # texts
 _SPARE = 100  # further candidates per anchor at most, for those that turn out to be known positives
+
+
+class Pool(NamedTuple):
+    """Any number of texts, and a vector for each."""
+
+    texts: Callable[[], Iterator[str]]
+    """Yields the texts in their order."""
+    vectors: Callable[[TextEncoder], Iterator[Vectors]]
+    """Yields their vectors as documents, (n, dim), some at a time, if an encoder makes the same."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +56,7 @@ class MinedCounts:
     def __str__(self) -> str:
         return (
             f"{self.triples:,} triples from {self.pairs:,} pairs; {self.without:,} pairs without a hard "
-            "negative, "
-            f"{self.known:,} candidates skipped as known positives"
+            f"negative, {self.known:,} candidates skipped as known positives"
         )
 
 
@@ -66,7 +81,7 @@ def mine_negatives(
         pairs: Anchors and positives; texts of the same anchor are all its positives.
         encoder: Ranks the candidates; of `load_encoder`. Anchors are encoded as queries, all other texts as
             documents.
-        corpus: Further candidates beside all positives: texts, or what `sentemb.search.pool.pool_at` opens.
+        corpus: Further candidates in addition to all positives: texts, or what `pool_at` opens.
         count: Negatives for each pair, each in a triple of its own; 1 as in SimCSE's triples.
         margin: Share of the positive's cosine by which a negative's is lower at least.
         skip: The nearest so many candidates of each anchor that are not taken.
@@ -84,102 +99,159 @@ def mine_negatives(
         3
     """
     _check(pairs, count=count, margin=margin, skip=skip)
-    pool = TextPool(corpus) if isinstance(corpus, Sequence) else corpus
     positives_of: dict[str, list[str]] = {}
     for anchor, positive in dict.fromkeys(pairs):
         positives_of.setdefault(anchor, []).append(positive)
     positives = list(dict.fromkeys(positive for own in positives_of.values() for positive in own))
-    texts = spill_to_disk(pool.texts())
-    wanted = _candidates(texts, {*positives})
-    total = len(positives) + int(wanted.sum())
+    unique = [(anchor, positive) for anchor, own in positives_of.items() for positive in own]
+    components, largest = _components(unique)
+    texts = spill_to_disk(corpus.texts() if isinstance(corpus, Pool) else iter(corpus))
+    # Neither positives nor texts that were there before.
+    known = {*positives}
+    is_new = first_places(texts) == np.arange(len(texts))
+    is_new &= np.fromiter((text not in known for text in texts), dtype=np.bool_, count=len(texts))
+    total = len(positives) + int(is_new.sum())
     if skip >= total:
         raise InputError(f"skip is {skip:,}, but there are only {total:,} candidates", "lower skip")
-    component = _Components([(anchor, one) for anchor, own in positives_of.items() for one in own])
     # An anchor and its own positive are no candidates.
-    spare = min(max(0, component.largest - 2), _SPARE)
-    search = _Search(positives_of, positives, encoder, margin=margin, depth=skip + count + spare)
-    for numbers, vectors in pool.blocks(encoder, wanted):
+    search = _Search(positives_of, encoder, margin, skip + count + min(max(0, largest - 2), _SPARE))
+    for numbers, vectors in _new_vectors(corpus, texts, encoder, is_new):
         search.compare(len(positives) + numbers, normalised(vectors))
     triples: list[Triple] = []
-    without = known = 0
+    without = skipped = 0
     for (anchor, own), hits in zip(positives_of.items(), search.found, strict=True):
+        component = components.get(text_key(anchor))
         numbers = hits.documents[skip:].tolist()
         nearest = (positives[one] if one < len(positives) else texts[one - len(positives)] for one in numbers)
-        taken: list[str] = []
+        negatives: list[str] = []
         for text in nearest:
-            if len(taken) == count:
+            if len(negatives) == count:
                 break
-            if component.joins(anchor, text):
-                known += len(own)
+            if components.get(text_key(text)) == component:
+                skipped += len(own)
             else:
-                taken.append(text)
-        triples += [Triple(anchor, positive, negative) for positive in own for negative in taken]
-        without += 0 if taken else len(own)
-    unique = sum(map(len, positives_of.values()))
-    return triples, MinedCounts(pairs=unique, triples=len(triples), without=without, known=known)
-
-
-def _candidates(texts: Sequence[str], positives: Container[str]) -> NDArray[np.bool_]:
-    """Which texts are neither positives nor were there before."""
-    new: NDArray[np.bool_] = first_places(texts) == np.arange(len(texts))
-    new &= np.fromiter((text not in positives for text in texts), dtype=np.bool_, count=len(texts))
-    return new
+                negatives.append(text)
+        triples += [Triple(anchor, positive, text) for positive in own for text in negatives]
+        without += 0 if negatives else len(own)
+    return triples, MinedCounts(len(unique), len(triples), without, skipped)
 
 
 class _Search:
-    """The nearest candidates of each anchor that are no nearer than its margin allows."""
+    """The nearest candidates of each anchor that are no nearer than its margin allows; positives first."""
 
     def __init__(
-        self,
-        positives_of: Mapping[str, Sequence[str]],
-        positives: Sequence[str],
-        encoder: TextEncoder,
-        *,
-        margin: float,
-        depth: int,
+        self, positives_of: Mapping[str, Sequence[str]], encoder: TextEncoder, margin: float, depth: int
     ) -> None:
-        self._depth = depth
-        self._anchors = normalised(for_role(encoder, "query").encode(list(positives_of)))
-        vectors = normalised(for_role(encoder, "document").encode(positives))
-        rows = {positive: row for row, positive in enumerate(positives)}
-        self._own = [np.array([rows[one] for one in own]) for own in positives_of.values()]
-        cosines = [
-            (vectors[own] @ anchor).min() for own, anchor in zip(self._own, self._anchors, strict=True)
+        rows: dict[str, int] = {}
+        self._own = [
+            np.array([rows.setdefault(one, len(rows)) for one in own]) for own in positives_of.values()
         ]
+        self._anchors = normalised(for_role(encoder, "query").encode(list(positives_of)))
+        vectors = normalised(for_role(encoder, "document").encode(list(rows)))
+        pairs = zip(self._own, self._anchors, strict=True)
+        cosines = [(vectors[own] @ anchor).min() for own, anchor in pairs]
         self._most = np.array([least - abs(least) * margin for least in cosines], dtype=np.float32)
+        self._depth = depth
         self.found = [NOTHING for _ in self._own]
-        for start in range(0, len(positives), _AT_ONCE):
-            numbers = np.arange(start, min(start + _AT_ONCE, len(positives)))
+        for start in range(0, len(vectors), _AT_ONCE):
+            numbers = np.arange(start, min(start + _AT_ONCE, len(vectors)))
             self.compare(numbers, vectors[numbers])
 
-    def compare(self, numbers: Rows, vectors: Vectors) -> None:
+    def compare(self, numbers: Numbers, vectors: Vectors) -> None:
         """Look at some more candidates, whose vectors (n, dim) have the length 1."""
         size = rows_of_block(len(numbers))
-        first, last = int(numbers[0]), int(numbers[-1])
         for start in range(0, len(self._own), size):
             scores = self._anchors[start : start + size] @ vectors.T  # (anchors, n)
             scores[scores > self._most[start : start + size, None]] = -np.inf
             for anchor, row in enumerate(scores, start):
                 own = self._own[anchor]
-                if first <= own.max() and own.min() <= last:
+                if numbers[0] <= own.max() and own.min() <= numbers[-1]:
                     row[np.isin(numbers, own)] = -np.inf
                 self.found[anchor] = merged(self.found[anchor], numbers, row, None, self._depth)
 
 
-class _Components:
-    """Which texts the pairs join, directly or by way of others."""
+def pool_at(path: str | Path) -> Pool | None:
+    """Open the texts and vectors in a folder of `sentemb encode`, or in an index folder.
 
-    def __init__(self, pairs: list[tuple[str, str]]) -> None:
-        first, second = (list(column) for column in zip(*pairs, strict=True))
-        joined = np.ones(len(pairs), dtype=np.int64)
-        data = LabelledTexts("pairs", "train", first, second, joined, NAMES)
-        keys = [key for row in data.text_keys() for key in row]
-        self._of = dict(zip(keys, paraphrase_components(data).ravel().tolist(), strict=True))
-        self.largest = int(np.bincount(list(self._of.values())).max())
+    Args:
+        path: The folder.
 
-    def joins(self, one: str, other: str) -> bool:
-        first, second = (self._of.get(text_key(text)) for text in (one, other))
-        return first is not None and first == second
+    Returns:
+        The pool, whose bytes agree with their checksums; of documents in chunks it has the chunks. None of
+        anything else.
+
+    Raises:
+        InputError: The folder is damaged or not finished, or its encoder is another one.
+    """
+    if is_shard_folder(path):
+        shards = ShardFolder(path)
+        shards.verify()
+
+        def vectors_of(encoder: TextEncoder) -> Iterator[Vectors]:
+            shards.check_encoder(encoder)
+            return (batch.vectors for batch in shards.batches(_AT_ONCE))
+
+        return Pool(lambda: (text for batch in shards.batches() for text in batch.texts), vectors_of)
+    if not is_index(local_path(path)):
+        return None
+    store = LocalStore(local_path(path), verify=True)
+
+    def texts() -> Iterator[str]:
+        with store.snapshot() as snapshot:
+            for chunked in snapshot.rows():
+                yield from chunked.texts
+
+    def vectors(encoder: TextEncoder) -> Iterator[Vectors]:
+        with store.snapshot() as snapshot:
+            loaded = snapshot.manifest.encoder.load(encoder, store.folder)
+        store.encoder = lambda: for_role(loaded, "document")
+        with store.snapshot() as snapshot:
+            yield from (vectors for _, vectors in snapshot.batches())
+
+    return Pool(texts, vectors)
+
+
+def documents_at(path: str | Path) -> Iterator[Document] | None:
+    """Yield the documents in a folder of `sentemb encode` or in an index folder; None of anything else."""
+    if is_shard_folder(path):
+        shards = ShardFolder(path)
+        shards.verify()
+        return shard_documents(shards)
+    folder = local_path(path)
+    return _documents(LocalStore(folder, verify=True)) if is_index(folder) else None
+
+
+def _documents(store: LocalStore) -> Iterator[Document]:
+    with store.snapshot() as snapshot:
+        for chunked in snapshot.rows():
+            yield chunked.document
+
+
+def _new_vectors(
+    corpus: Sequence[str] | Pool, texts: Sequence[str], encoder: TextEncoder, is_new: NDArray[np.bool_]
+) -> Iterator[tuple[Numbers, Vectors]]:
+    """Yield the places of the new texts and their vectors, some at a time."""
+    if isinstance(corpus, Pool):
+        start = 0
+        for vectors in corpus.vectors(encoder):
+            rows = np.flatnonzero(is_new[start : start + len(vectors)])
+            if len(rows):
+                yield start + rows, vectors[rows]
+            start += len(vectors)
+        return
+    places = np.flatnonzero(is_new)
+    for start in range(0, len(places), _AT_ONCE):
+        some = places[start : start + _AT_ONCE]
+        yield some, for_role(encoder, "document").encode([texts[place] for place in some.tolist()])
+
+
+def _components(pairs: list[tuple[str, str]]) -> tuple[dict[str, int], int]:
+    """Return which texts the pairs join, directly or by way of others, and how many at most."""
+    first, second = (list(column) for column in zip(*pairs, strict=True))
+    data = LabelledTexts("pairs", "train", first, second, np.ones(len(pairs), dtype=np.int64), NAMES)
+    keys = [key for row in data.text_keys() for key in row]
+    components = dict(zip(keys, paraphrase_components(data).ravel().tolist(), strict=True))
+    return components, int(np.bincount(list(components.values())).max())
 
 
 def _check(pairs: Sequence[tuple[str, str]], *, count: int, margin: float, skip: int) -> None:

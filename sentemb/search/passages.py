@@ -1,4 +1,4 @@
-"""Cutting a long text into passages that a model reads whole."""
+"""Splitting a long text into passages that a model reads whole."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 # Where a small letter follows, it may have been the end all the same.
 _CLAUSE = r"""(?<![.!?;:…])[.!?;:…]++ [\p{Pe}\p{Pf}"'»]*+ \s++"""
-# What belongs to the character before it is not cut off.
+# What belongs to the character before it stays with it.
 _NO_MARK = r"(?![\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}])"
-# The ends of ever smaller pieces. What is too long for the model is cut into the next smaller ones; a
+# The ends of ever smaller pieces. What is too long for the model is split into the next smaller ones; a
 # character that is written with several code points falls apart last.
 _ENDS = [
     regex.compile(end, regex.VERBOSE | regex.VERSION1)
@@ -45,16 +45,16 @@ class _Piece(NamedTuple):
 
 
 def split(text: str, tokens: Tokens, overlap: float) -> list[Span]:
-    """Cut a text into passages of no more tokens than the model reads.
+    """Split a text into passages of no more tokens than the model reads.
 
     Sentences are packed into as few passages as they need, which are then made as even as can be. A sentence
-    that is too long for one passage is cut between clauses, lines or words, a word between characters.
+    that is too long for one passage is split between clauses, lines or words, a word between characters.
 
     Args:
         text: The text, not blank.
         tokens: Counts the tokens.
         overlap: How many tokens of a passage may be repeated in the next one, as a share of the model's
-            length, in whole sentences; of a sentence that was cut in whole clauses, lines or words.
+            length, in whole sentences; of a sentence that was split in whole clauses, lines or words.
 
     Returns:
         The passages in their order, without blanks around them; together they hold all that is not blank.
@@ -66,8 +66,12 @@ def split(text: str, tokens: Tokens, overlap: float) -> list[Span]:
     room = tokens.room
     while room >= 1:
         pieces = list(_pieces(text, starts, 0, len(text), room, 0))
-        trimmed = (_trimmed(text, span) for span in _packed(pieces, room, int(overlap * room)))
-        spans = [span for span in trimmed if span.stop > span.start]
+        spans = []
+        for start, stop in _pack(pieces, room, int(overlap * room)):
+            part = text[start:stop]
+            start += len(part) - len(part.lstrip())
+            if part := part.strip():
+                spans.append(Span(start, start + len(part)))
         # By itself a passage may have a token more than in its place.
         longest = int(tokens.lengths([text[start:stop] for start, stop in spans]).max())
         if longest <= tokens.room:
@@ -82,7 +86,7 @@ def split(text: str, tokens: Tokens, overlap: float) -> list[Span]:
 def _pieces(
     text: str, starts: NDArray[np.int64], start: int, stop: int, room: int, level: int
 ) -> Iterator[_Piece]:
-    """Pieces of the text that have room, each as large as a sentence at most."""
+    """Yield pieces of the text that have room, each as large as a sentence at most."""
     ends = [match.end() for match in _ENDS[level].finditer(text, start, stop)]
     bounds = np.array([start, *(end for end in ends if end < stop), stop], dtype=np.int64)
     counts = np.diff(np.searchsorted(starts, bounds))
@@ -93,8 +97,8 @@ def _pieces(
             yield from _pieces(text, starts, first, last, room, level + 1)
 
 
-def _packed(pieces: Sequence[_Piece], room: int, overlap: int) -> list[Span]:
-    """Passages of pieces: as few as the room allows, and then as even as can be."""
+def _pack(pieces: Sequence[_Piece], room: int, overlap: int) -> list[Span]:
+    """Join pieces to passages: as few as the room allows, and then as even as can be."""
     least, most = 1, room
     fewest = len(_fill(pieces, room, overlap))
     while least < most:
@@ -107,7 +111,7 @@ def _packed(pieces: Sequence[_Piece], room: int, overlap: int) -> list[Span]:
 
 
 def _fill(pieces: Sequence[_Piece], room: int, overlap: int) -> list[Span]:
-    """Passages that each take the pieces that fit, beginning with the last ones of the passage before."""
+    """Fill passages with the pieces that fit, beginning with the last ones of the passage before."""
     spans: list[Span] = []
     first, taken = 0, 0  # of the passage that is being filled: its first piece, and its tokens
     for place, piece in enumerate(pieces):
@@ -120,9 +124,3 @@ def _fill(pieces: Sequence[_Piece], room: int, overlap: int) -> list[Span]:
                 taken += pieces[first].tokens
         taken += piece.tokens
     return [*spans, Span(pieces[first].start, pieces[-1].stop)]
-
-
-def _trimmed(text: str, span: Span) -> Span:
-    part = text[span.start : span.stop]
-    start = span.start + len(part) - len(part.lstrip())
-    return Span(start, start + len(part.strip()))

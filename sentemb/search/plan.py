@@ -11,7 +11,6 @@ from sentemb.errors import InputError
 
 Kind = Literal["flat", "hnsw", "ivfpq"]
 Metric = Literal["cosine", "dot"]
-KINDS: tuple[Kind, ...] = ("flat", "hnsw", "ivfpq")
 
 # Below this an exact search over 384 dimensions takes about 5 ms on two cores: nothing to gain from a graph.
 FLAT_LIMIT = 50_000
@@ -21,11 +20,9 @@ HNSW_NEIGHBOURS = 32
 POINTS_PER_LIST = 39
 IVFPQ_MINIMUM = 16 * POINTS_PER_LIST * 10 // 9 + 1
 IVFPQ_DIMENSIONS = 8
-# Dimensions for each 4-bit code, finest first. The exact vectors of the best candidates rank them.
-_CODED = (1, 2, 4, 8)
-_USUAL = 1
-# The same where vectors are not kept, and texts are encoded again to rank the candidates.
-_FEW = (2, 3, 4)
+# Dimensions for each 4-bit code, finest first, where the database has the exact vectors that rank candidates,
+# and where texts are encoded again. The finest are taken only if a budget is given.
+_CODED, _RESCORED = (1, 2, 4, 8), (2, 3, 4)
 _ID_BYTES = 8
 _UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1024, "mi": 1024**2, "gi": 1024**3}
 
@@ -88,40 +85,47 @@ def plan_index(
         >>> plan_index(1_000_000, 256).kind
         'hnsw'
     """
-    if kind != "auto" and kind not in KINDS:
-        raise InputError(f"unknown index kind {kind!r}", f"choose one of auto, {', '.join(KINDS)}")
+    if kind not in ("auto", "flat", "hnsw", "ivfpq"):
+        raise InputError(f"unknown index kind {kind!r}", "choose one of auto, flat, hnsw, ivfpq")
     if memory_budget is not None and memory_budget <= 0:
         raise InputError(f"the memory budget is {memory_budget} bytes", "pass a positive size")
     if factory is not None:
-        # The candidates of codes are ranked by their exact vectors anyway.
-        factory = factory.removesuffix(",RFlat")
-        chosen = kind_of(factory)
-        if kind not in ("auto", chosen):
-            raise InputError(f"the factory {factory} is not of the kind {kind}", "remove one of them")
-        return IndexPlan(chosen, factory, 0, f"{factory}, as requested")
+        return _requested(factory, kind)
     budget = DEFAULT_MEMORY_BUDGET if kind == "auto" and memory_budget is None else memory_budget
-    if kind == "auto":
-        candidates = _automatic(count, dimension, rescored)
-    else:
-        candidates = _variants(kind, count, dimension, rescored)
+    factories = _factories(kind, count, dimension, rescored=rescored)
     if kind == "ivfpq" and budget is None and not rescored:
-        candidates = candidates[_USUAL:]
-    for number, candidate in enumerate(candidates):
-        chosen = kind_of(candidate)
-        size = estimate_bytes(candidate, count, dimension)
+        factories = factories[1:]
+    sizes = [estimate_bytes(one, count, dimension) for one in factories]
+    for one, size in zip(factories, sizes, strict=True):
         if budget is None or size <= budget:
-            reason = _reason(chosen, count, size, budget, asked=kind != "auto", first=number == 0)
-            return IndexPlan(chosen, candidate, size, reason)
-    smallest = min(estimate_bytes(candidate, count, dimension) for candidate in candidates)
+            chosen = kind_of(one)
+            why = f" because larger indexes exceed the memory budget of {format_bytes(budget or 0)}"
+            if kind != "auto":
+                why = ", as requested"
+            elif chosen == "flat":
+                why = f" because exact search is fast up to {FLAT_LIMIT:,} vectors"
+            elif one is factories[0]:
+                why = f" because exact search is slow above {FLAT_LIMIT:,} vectors"
+            estimate = f"{count:,} vectors take about {format_bytes(size)}"
+            return IndexPlan(chosen, one, size, f"{chosen}{why}; {estimate}")
     raise InputError(
         f"{count:,} vectors of {dimension} dimensions do not fit a memory budget of "
         f"{format_bytes(budget or 0)}",
-        f"the smallest index needs {format_bytes(smallest)}; raise the memory budget (--memory-budget)",
+        f"the smallest index needs {format_bytes(min(sizes))}; raise the memory budget (--memory-budget)",
     )
 
 
+def _requested(factory: str, kind: str) -> IndexPlan:
+    # The candidates of codes are ranked by their exact vectors anyway.
+    factory = factory.removesuffix(",RFlat")
+    chosen = kind_of(factory)
+    if kind not in ("auto", chosen):
+        raise InputError(f"the factory {factory} is not of the kind {kind}", "remove one of them")
+    return IndexPlan(chosen, factory, 0, f"{factory}, as requested")
+
+
 def estimate_bytes(factory: str, count: int, dimension: int) -> int:
-    """Bytes that an index takes in memory and on disk, without its documents.
+    """Estimate the bytes that an index takes in memory and on disk, without its documents.
 
     Args:
         factory: faiss's description, as in `IndexPlan.factory`.
@@ -136,12 +140,9 @@ def estimate_bytes(factory: str, count: int, dimension: int) -> int:
         1032000
     """
     full = 4 * dimension
-    if factory == "Flat":
-        return count * (full + _ID_BYTES)
     if factory.startswith("HNSW"):
         # Twice the neighbours on the ground level; one vector in 32 is on the next level, and so on.
-        links = 4 * (2 * HNSW_NEIGHBOURS + 2) + 4 + 8
-        return count * (full + links + _ID_BYTES)
+        return count * (full + 4 * (2 * HNSW_NEIGHBOURS + 2) + 4 + 8 + _ID_BYTES)
     match = re.search(r"IVF(\d+),PQ(\d+)x4fs", factory)
     if match is None:
         return count * (full + _ID_BYTES)
@@ -155,8 +156,7 @@ def budget_of(plan: IndexPlan, count: int, dimension: int) -> int | None:
     """Return the memory budget for which `plan_index` gives another number of vectors the codes of a plan."""
     if plan.kind != "ivfpq":
         return None
-    factory = re.sub(r"IVF\d+", f"IVF{ideal_lists(count)}", plan.factory)
-    return estimate_bytes(factory, count, dimension)
+    return estimate_bytes(re.sub(r"IVF\d+", f"IVF{_lists(count)}", plan.factory), count, dimension)
 
 
 def kind_of(factory: str) -> Kind:
@@ -164,6 +164,11 @@ def kind_of(factory: str) -> Kind:
     if factory == "Flat":
         return "flat"
     return "hnsw" if re.fullmatch(r"HNSW\d+(,Flat)?", factory) else "ivfpq"
+
+
+def suits_ivfpq(count: int, dimension: int) -> bool:
+    """Return whether IVF-PQ can be trained on so many vectors of this length."""
+    return count >= IVFPQ_MINIMUM and dimension >= IVFPQ_DIMENSIONS
 
 
 def parse_bytes(text: str) -> int:
@@ -183,55 +188,30 @@ def format_bytes(size: float) -> str:
     return f"{size:.3g} GiB"
 
 
-def _automatic(count: int, dimension: int, rescored: bool) -> list[str]:
-    codes = _variants("ivfpq", count, dimension, rescored) if suits_ivfpq(count, dimension) else []
-    if count <= FLAT_LIMIT:
-        return ["Flat", *codes]
-    return [*_variants("hnsw", count, dimension, rescored), *(codes or ["Flat"])]
-
-
-def suits_ivfpq(count: int, dimension: int) -> bool:
-    """Whether IVF-PQ can be trained on so many vectors of this length."""
-    return count >= IVFPQ_MINIMUM and dimension >= IVFPQ_DIMENSIONS
-
-
-def ideal_lists(count: int) -> int:
-    """The number of lists for so many vectors."""
-    # Scanning 4-bit codes is so cheap that few long lists beat the 4 sqrt(n) that faiss advises for plain
-    # codes: on 50,871 MiniLM vectors, recall .98 took a third of the training and 10 % less time per query.
-    # Never so many lists that k-means lacks points, a tenth of which are held out.
-    return max(16, min(round(math.sqrt(count)), count * 9 // 10 // POINTS_PER_LIST))
-
-
-def _variants(kind: Kind, count: int, dimension: int, rescored: bool) -> list[str]:
-    """Descriptions of one kind, the best first."""
-    if kind == "flat":
-        return ["Flat"]
-    if kind == "hnsw":
-        return [f"HNSW{HNSW_NEIGHBOURS}"]
-    if not suits_ivfpq(count, dimension):
+def _factories(kind: Kind | Literal["auto"], count: int, dimension: int, *, rescored: bool) -> list[str]:
+    """Return the descriptions of a kind, the best first."""
+    codes: list[str] = []
+    if suits_ivfpq(count, dimension):
+        # The parts of a product code have equal lengths.
+        parts = (
+            next(number for number in range(dimension // each, 0, -1) if dimension % number == 0)
+            for each in (_RESCORED if rescored else _CODED)
+        )
+        codes = list(dict.fromkeys(f"IVF{_lists(count)},PQ{number}x4fs" for number in parts))
+    elif kind == "ivfpq":
         raise InputError(
             f"ivfpq needs at least {IVFPQ_MINIMUM} vectors of {IVFPQ_DIMENSIONS} dimensions; "
             f"got {count:,} of {dimension}",
             "choose flat or hnsw",
         )
-    lists = ideal_lists(count)
-    parts = (_parts(dimension, each) for each in (_FEW if rescored else _CODED))
-    return list(dict.fromkeys(f"IVF{lists},PQ{each}x4fs" for each in parts))
+    if kind == "auto":
+        graph = f"HNSW{HNSW_NEIGHBOURS}"
+        return ["Flat", *codes] if count <= FLAT_LIMIT else [graph, *(codes or ["Flat"])]
+    return {"flat": ["Flat"], "hnsw": [f"HNSW{HNSW_NEIGHBOURS}"], "ivfpq": codes}[kind]
 
 
-def _parts(dimension: int, each: int) -> int:
-    """Return how many codes a vector gets: the parts of a product code have equal lengths."""
-    return next(parts for parts in range(dimension // each, 0, -1) if dimension % parts == 0)
-
-
-def _reason(kind: Kind, count: int, size: int, budget: int | None, *, asked: bool, first: bool) -> str:
-    estimate = f"{count:,} vectors take about {format_bytes(size)}"
-    if asked:
-        return f"{kind}, as requested; {estimate}"
-    limit = format_bytes(budget or 0)
-    if kind == "flat":
-        return f"flat because exact search is fast up to {FLAT_LIMIT:,} vectors; {estimate}"
-    if first:
-        return f"{kind} because exact search is slow above {FLAT_LIMIT:,} vectors; {estimate} of {limit}"
-    return f"{kind} because larger indexes exceed the memory budget of {limit}; {estimate}"
+def _lists(count: int) -> int:
+    # Scanning 4-bit codes is so cheap that few long lists beat the 4 sqrt(n) that faiss advises for plain
+    # codes: on 50,871 MiniLM vectors, recall .98 took a third of the training and 10 % less time per query.
+    # Never so many lists that k-means lacks points, a tenth of which are held out.
+    return max(16, min(round(math.sqrt(count)), count * 9 // 10 // POINTS_PER_LIST))

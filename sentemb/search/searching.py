@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from itertools import repeat
-from typing import Any, Literal, NamedTuple, TypedDict, get_args
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -13,17 +13,46 @@ from sentemb._fusion import EVEN, FUSED, Ranking, fuse
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.calibration import lowest_score
-from sentemb.search.documents import check_letters
-from sentemb.search.hit import Hit
-from sentemb.search.keywords import query_terms
-from sentemb.search.snippets import snippets_of
+from sentemb.search.documents import check_letters, normalize_for
+from sentemb.search.keywords import Snippet, query_terms, snippets_of
+from sentemb.search.passages import Span
 from sentemb.search.store import Fetched, Ranked, Snapshot
-from sentemb.search.vectors import normalize_for
 from sentemb.search.where import Where
 
 logger = logging.getLogger(__name__)
 
 Mode = Literal["dense", "keyword", "hybrid"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A document that was found.
+
+    Args:
+        id: The document's id as the user gave it.
+        score: Cosine or inner product with the query, BM25 of keyword search, or the sum of both
+            in standard units; larger is better.
+        text: The document's text.
+        metadata: The document's metadata.
+        percentile: How many percent of random pairs of the index's texts have a lower score, up to the
+            calibration's `most`; None of keywords and where the index has no calibration.
+        snippet: What shows the words of the query; None of `dense` search.
+        passage: The part of the text that has the score, `text[passage.start : passage.stop]`, where the text
+            is longer than the model reads; None of keywords and where it is the whole text.
+
+    Example:
+        >>> hit = SearchIndex.load("index").search("order a dictionary", k=1)[0]
+        >>> hit.id, round(hit.score, 2)
+        ('py-1', 0.5)
+    """
+
+    id: str | int
+    score: float
+    text: str
+    metadata: Mapping[str, Any]
+    percentile: float | None = None
+    snippet: Snippet | None = None
+    passage: Span | None = None
 
 
 class SearchArguments(TypedDict, total=False):
@@ -48,8 +77,8 @@ class SearchOptions(NamedTuple):
         """Return the options, or raise InputError if they are not valid."""
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
             raise InputError(f"k must be a positive integer, not {k!r}", "choose 1 or more")
-        if mode not in get_args(Mode):
-            raise InputError(f"unknown mode {mode!r}", f"choose one of {', '.join(get_args(Mode))}")
+        if mode not in ("dense", "keyword", "hybrid"):
+            raise InputError(f"unknown mode {mode!r}", "choose one of dense, keyword, hybrid")
         if mode != "dense" and isinstance(min_score, str) and "%" in min_score:
             raise InputError(
                 f"min_score {min_score} is a percentile, which works only in dense search",
@@ -58,8 +87,8 @@ class SearchOptions(NamedTuple):
         return cls(int(k), mode, min_score, None if where is None else Where(where))
 
 
-def check_queries(queries: Any, *, blank: bool) -> list[str]:
-    """Return one or several queries as a list; blank texts are fine where vectors are given for them."""
+def check_queries(queries: Any, *, allow_blank: bool) -> list[str]:
+    """Return one or several queries as a list; blank texts are fine where vectors are passed for them."""
     if isinstance(queries, (Mapping, Set, bytes)) or not isinstance(queries, Iterable):
         raise InputError(
             f"queries must be a string or a list of strings, not a {type(queries).__name__}",
@@ -69,7 +98,7 @@ def check_queries(queries: Any, *, blank: bool) -> list[str]:
     for position, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(f"query {position} is not a string")
-        if not (blank or text.strip()):
+        if not (allow_blank or text.strip()):
             raise InputError(f"query {position} is blank")
         check_letters("text", text, f"query {position}")
     return texts
@@ -82,17 +111,9 @@ def find(
     options: SearchOptions,
     weight: float = EVEN,
 ) -> list[list[Hit]]:
-    """Return the hits of each query in one state.
-
-    Args:
-        snapshot: The state.
-        queries: The queries.
-        encoded: Their vectors (n, dim); keyword search needs none.
-        options: What is requested.
-        weight: The share of the vectors in hybrid search.
-    """
+    """Return the hits of each query in one state; keyword search takes no vectors (n, dim)."""
     where = options.where
-    if options.mode == "keyword":
+    if encoded is None or options.mode == "keyword":
         ranked = rank_keyword(snapshot, queries, options)
     elif options.mode == "dense":
         ranked = rank_dense(snapshot, encoded, options)
@@ -100,23 +121,20 @@ def find(
         longer = options._replace(k=max(options.k, FUSED), min_score=None)
         least = lowest_score(options.min_score, None, 0)
         total = snapshot.count(where)
-        pairs = zip(
-            rank_dense(snapshot, encoded, longer), rank_keyword(snapshot, queries, longer), strict=True
-        )
-        ranked = [_fused(dense, keyword, total, weight, options.k, least) for dense, keyword in pairs]
+        dense, keyword = rank_dense(snapshot, encoded, longer), rank_keyword(snapshot, queries, longer)
+        ranked = [_fuse(*pair, total, weight, options.k, least) for pair in zip(dense, keyword, strict=True)]
     if where is not None and (reason := snapshot.explain_no_match(where)):
         logger.warning("the conditions cannot match any document: %s", reason)
     found = snapshot.fetch(ranked)
     if options.mode == "dense":
-        return _dense_hits(snapshot, ranked, found)
+        return [_dense_hits(snapshot, row, found) for row in ranked]
     language = snapshot.manifest.language
     return [_keyword_hits(query, row, found, language) for query, row in zip(queries, ranked, strict=True)]
 
 
-def rank_dense(snapshot: Snapshot, encoded: Vectors | None, options: SearchOptions) -> list[list[Ranked]]:
+def rank_dense(snapshot: Snapshot, encoded: Vectors, options: SearchOptions) -> list[list[Ranked]]:
     """Rank documents by the vectors of queries."""
     facts = snapshot.manifest
-    assert encoded is not None
     least = lowest_score(options.min_score, facts.calibration, facts.vectors)
     return snapshot.candidates(normalize_for(facts.metric, encoded), options.k, least, options.where)
 
@@ -133,7 +151,7 @@ def ranking(ranked: Sequence[Ranked]) -> Ranking:
     return Ranking(documents, np.array([one.score for one in ranked]))
 
 
-def _fused(
+def _fuse(
     dense: list[Ranked], keyword: list[Ranked], total: int, weight: float, k: int, least: float | None
 ) -> list[Ranked]:
     fused = fuse(ranking(dense), ranking(keyword), total, weight, depth=k)
@@ -145,29 +163,27 @@ def _fused(
     ]
 
 
+def _dense_hits(snapshot: Snapshot, row: list[Ranked], found: Fetched) -> list[Hit]:
+    """Return the hits of a query, each with its percentile."""
+    calibration = snapshot.manifest.calibration
+    percentiles: list[Any] = [None] * len(row)
+    if calibration is not None:
+        percentiles = calibration.percentiles([score for score, _, _ in row])
+    hits = []
+    for (score, document, chunk), percentile in zip(row, percentiles, strict=True):
+        key, text, metadata = found.documents[document]
+        span = found.spans.get(chunk) if chunk is not None else None
+        hits.append(Hit(key, score, text, metadata, percentile, None, span))
+    return hits
+
+
 def _keyword_hits(query: str, row: list[Ranked], found: Fetched, language: str) -> list[Hit]:
     """Return the hits of a query, each with what shows its words."""
     documents = [found.documents[one.document] for one in row]
     spans = [None if one.chunk is None else found.spans.get(one.chunk) for one in row]
     starts = [span.start if span else 0 for span in spans]
-    snippets = snippets_of(query, [at.text for at in documents], language, starts)
+    snippets = snippets_of(query, [text for _, text, _ in documents], language, starts)
     return [
-        Hit(at.id, one.score, at.text, at.metadata, None, snippet, span)
-        for one, at, snippet, span in zip(row, documents, snippets, spans, strict=True)
+        Hit(key, one.score, text, metadata, None, snippet, span)
+        for one, (key, text, metadata), snippet, span in zip(row, documents, snippets, spans, strict=True)
     ]
-
-
-def _dense_hits(snapshot: Snapshot, ranked: list[list[Ranked]], found: Fetched) -> list[list[Hit]]:
-    """Return the hits of dense search, each with its percentile."""
-    known = snapshot.manifest.calibration
-    scores = [one.score for row in ranked for one in row]
-    percentiles: Iterator[float | None] = iter(known.percentiles(scores) if known else repeat(None))
-    hits = []
-    for row in ranked:
-        of_query = []
-        for score, document, chunk in row:
-            at = found.documents[document]
-            span = found.spans.get(chunk) if chunk is not None else None
-            of_query.append(Hit(at.id, score, at.text, at.metadata, next(percentiles), None, span))
-        hits.append(of_query)
-    return hits

@@ -10,31 +10,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, NamedTuple, Protocol
 
-import numpy as np
-
+from sentemb.data.documents import IDS_HINT
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
-from sentemb.search.chunks import ChunkedDocument
-from sentemb.search.documents import Document
-from sentemb.search.encoded import Progress
+from sentemb.search.documents import Batches, ChunkedDocument, Document, Numbers, Progress
 from sentemb.search.fields import Field
-from sentemb.search.hybrid_weight import HybridWeight
 from sentemb.search.keywords import QueryTerms
-from sentemb.search.manifest import Manifest
+from sentemb.search.manifest import HybridWeight, Manifest
 from sentemb.search.passages import Span
 from sentemb.search.plan import Kind
-from sentemb.search.vectors import Numbers
 from sentemb.search.where import Where
 
 Capability = Literal["compact_kind", "fields", "fit", "save", "unique_ids"]
 """What not every store can do: choose the kind of its vector index, list the fields of the metadata, keep
 fitted weights, be saved to another folder, refuse an id that two processes add at once."""
 
-_PARTS = 20  # bits of a chunk's number that count the chunks of its document
-MOST_CHUNKS = 1 << _PARTS
-
-Batches = Iterator[tuple[Sequence[ChunkedDocument], Vectors]]
-"""Documents as they are indexed, some at a time, with a vector (n, dim) for each of their texts."""
 Prepare = Callable[[Iterator[Document]], Batches]
 """Chunks documents and encodes them."""
 
@@ -75,18 +65,10 @@ class Ranked(NamedTuple):
     chunk: int | None = None
 
 
-class StoredDocument(NamedTuple):
-    """A document as it was given."""
-
-    id: str | int
-    text: str
-    metadata: dict[str, Any]
-
-
 class Fetched(NamedTuple):
-    """Documents by number, and the parts of their texts that chunks are, where those are not the whole."""
+    """Id, text and metadata of documents by number, and the spans of chunks that are not the whole text."""
 
-    documents: dict[int, StoredDocument]
+    documents: dict[int, tuple[str | int, str, dict[str, Any]]]
     spans: dict[int, Span]
 
 
@@ -96,59 +78,46 @@ class Snapshot(Protocol):
     @property
     def manifest(self) -> Manifest:
         """The facts of the index, with the counts of this state."""
-        ...
 
     def count(self, where: Where | None) -> int:
         """Return how many documents meet conditions."""
-        ...
 
     def explain_no_match(self, where: Where) -> str | None:
         """Explain why no document can meet conditions; return None if one can."""
-        ...
 
     def candidates(
         self, queries: Vectors, k: int, min_score: float | None, where: Where | None
     ) -> list[list[Ranked]]:
         """Return the documents nearest to each query, best first."""
-        ...
 
     def keyword(
         self, queries: Sequence[QueryTerms], k: int, min_score: float | None, where: Where | None
     ) -> list[list[Ranked]]:
         """Return the documents that have terms of each query, best first."""
-        ...
 
     def fetch(self, ranked: Iterable[Sequence[Ranked]]) -> Fetched:
-        """Return the documents that were ranked."""
-        ...
-
-    def get(self, ids: Sequence[str | int]) -> list[Document | None]:
-        """Return the documents with some ids; None for an id that does not exist."""
-        ...
+        """Return the documents that were ranked, and where their chunks are."""
 
     def numbers_of(self, ids: Iterable[str | int]) -> dict[str | int, int]:
         """Return the numbers of the documents with some ids, of those that exist."""
-        ...
 
-    def vectors(self, ids: Sequence[str | int]) -> Vectors:
-        """Return the vector of the first chunk of some documents, (n, dim)."""
-        ...
+    def chunks(self) -> Numbers:
+        """Return the numbers of all chunks, rising."""
 
-    def sample(self, count: int) -> tuple[list[str], Vectors]:
-        """Return some of the encoded texts, always the same, and their vectors."""
-        ...
+    def texts(self, chunks: Numbers) -> list[str]:
+        """Return the texts of chunks, whose numbers rise."""
+
+    def vectors(self, chunks: Numbers) -> Vectors:
+        """Return the vectors (n, dim) of chunks, whose numbers rise."""
 
     def rows(self, where: Where | None = None) -> Iterator[ChunkedDocument]:
         """Yield all documents, or those that meet conditions, in their order."""
-        ...
 
     def batches(self) -> Batches:
         """Yield all documents in their order with their vectors."""
-        ...
 
     def fields(self) -> tuple[Field, ...]:
         """Return the fields of the metadata."""
-        ...
 
 
 class Store(Protocol):
@@ -157,77 +126,40 @@ class Store(Protocol):
     @property
     def address(self) -> str:
         """Where it is."""
-        ...
 
     @property
     def capabilities(self) -> frozenset[Capability]:
         """What it can do."""
-        ...
 
     def snapshot(self) -> AbstractContextManager[Snapshot]:
         """Read one state, regardless of what others write meanwhile."""
-        ...
 
     def add(self, items: Iterable[Any], prepare: Prepare, *, replacing: bool) -> Changed:
         """Add documents, all or none; `replacing` puts them in the place of those with their ids."""
-        ...
 
     def delete(self, ids: Sequence[str | int]) -> int:
         """Delete documents in one step; return how many of the ids existed."""
-        ...
 
     def keep_weight(self, weight: HybridWeight | None) -> None:
         """Keep the fitted weights of hybrid search."""
-        ...
 
     def compact(
         self, *, kind: Kind | Literal["auto"] | None, memory_budget: int | None, progress: Progress
     ) -> None:
         """Index what was written, and give the space of deleted documents back."""
-        ...
 
     def info(self) -> dict[str, Any]:
         """Return what is known of the store itself, as JSON."""
-        ...
 
 
-def chunk_number(document: int, part: int) -> int:
-    """Return the number of a chunk, by that of its document and its place in it."""
-    return document << _PARTS | part
+def repeated_id(document: Document, before: str) -> InputError:
+    """Return the error of an id that two documents have."""
+    return InputError(f"the id {document.id!r} occurs twice: in {before} and {document.location}", IDS_HINT)
 
 
-def documents_of(chunks: Numbers) -> Numbers:
-    """Return the numbers of the documents of chunks."""
-    documents: Numbers = chunks >> _PARTS
-    return documents
-
-
-def best_documents(scores: Vectors, chunks: Numbers, k: int, min_score: float | None) -> list[Ranked]:
-    """Return the documents of ranked chunks, best first, each with the best of its chunks.
-
-    Args:
-        scores: (n,), falling.
-        chunks: Their numbers, (n,); -1 for none.
-        k: How many documents.
-        min_score: The least score.
-    """
-    found: dict[int, Ranked] = {}
-    for score, chunk in zip(scores.tolist(), chunks.tolist(), strict=True):
-        if chunk < 0 or (min_score is not None and score < min_score):
-            break
-        document = chunk >> _PARTS
-        if document not in found:
-            found[document] = Ranked(score, document, chunk)
-            if len(found) == k:
-                break
-    return list(found.values())
-
-
-def sample_of(numbers: Numbers, count: int) -> Numbers:
-    """Choose some of the numbers, always the same, in their order."""
-    return np.sort(np.random.default_rng(0).permutation(numbers)[:count])
-
-
-def unknown_id(identifier: str | int) -> InputError:
-    """Return the error of an id that the index does not have."""
-    return InputError(f"the index does not contain a document with the id {identifier!r}")
+def known_id(document: Document) -> InputError:
+    """Return the error of an id that is in the index already."""
+    return InputError(
+        f"{document.location}: the id {document.id!r} is already in the index",
+        "use update to replace the document",
+    )

@@ -1,27 +1,50 @@
-"""The faiss side of an index: vectors by number, and how hard a search looks."""
+"""The faiss side of an index: vectors by number, how hard a search looks, and exact scores."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sentemb.encoding.encoder import Vectors, normalised
+from sentemb.encoding.encoder import BAGS, Vectors
 from sentemb.errors import InputError
-from sentemb.search.plan import Kind, Metric
-
-Numbers = NDArray[np.int64]
+from sentemb.search.documents import Numbers, Progress, documents_of
+from sentemb.search.manifest import Recall
+from sentemb.search.plan import IndexPlan, Kind
+from sentemb.search.store import Ranked
 
 # faiss's type stubs lack half of what is used here.
 faiss: Any = import_module("faiss")
 
+Rescore = Literal["auto", "texts", "never"]
+"""Whether an index of codes keeps no vectors and encodes the texts of candidates again; `auto` does so where
+the encoder looks its tokens up, some ten thousand texts a second."""
+Rows = Callable[[Numbers], Vectors]
+"""Returns the exact vectors (n, dim) at rising places or numbers, as they are compared."""
+
+K = 10
+TARGET = 0.98
+"""The recall that an approximate index is tuned to, of the K nearest."""
+STEPS = (25, 50, 100, 200, 400)
+"""Candidates of codes that are ranked for 10 hits; the fewest that reach the recall are taken."""
+BLOCK = 8_192
+"""Vectors that are read at a time."""
+# What the candidates leave to the lists that a search looks into; and what an effort may lose to the largest.
+_CANDIDATES_TARGET, _LOST = 0.99, 0.002
+# Hits by the thousand, as hybrid search takes, are worth no more candidates than hits.
+_MOST_CANDIDATES = 1_000
+_ROWS = 4_096  # candidates that are ranked at a time
+_QUERIES, _FEWEST_QUERIES = 2_000, 20
+# Each is compared with every vector, several times over. 200 tell recall to half a hundredth.
+_COMPARISONS, _ENOUGH = 2_000_000_000, 200
 # Points for k-means: faiss draws no more than 256 for each list by itself; 64 give the same recall sooner.
-_TRAINING_POINTS = 64
-_FEWEST_TRAINING_POINTS = 20_000
+_TRAINING_POINTS, _FEWEST_TRAINING_POINTS = 64, 20_000
 # Among few vectors a graph loses many and takes longer than comparing with each. Of 60,000 vectors of 384
 # dimensions on one core, comparing with 18,000 took 7 ms; a graph took 12 to find .6 among 6,000.
 _EXACT = 8_000_000  # vectors times dimensions
@@ -29,9 +52,18 @@ _GATHERED = 2_048  # vectors that are copied to compare with them; among more, t
 _HINT = "run `sentemb index compact`"
 
 
-def training_points(count: int, lists: int) -> int:
-    """Return how many of `count` vectors the training of so many lists wants to see."""
-    return min(count, max(_TRAINING_POINTS * lists, _FEWEST_TRAINING_POINTS))
+class Alive:
+    """Which vectors of an index a search may find.
+
+    Args:
+        mask: By their places, (n,).
+    """
+
+    def __init__(self, mask: NDArray[np.bool_]) -> None:
+        self.mask = mask
+        self.places = np.flatnonzero(mask)
+        self._bits = np.packbits(mask, bitorder="little")
+        self.selector = faiss.IDSelectorBitmap(self._bits)
 
 
 class VectorIndex:
@@ -48,6 +80,12 @@ class VectorIndex:
         self._index = faiss.downcast_index(mapped.index)
         self.kind = kind
         self.effort = effort
+        ivf = faiss.try_extract_index_ivf(self._index)
+        self._lists = 0 if ivf is None else int(ivf.nlist)
+        self.dimension = int(mapped.d)
+        self._of_effort: dict[int, Any] = {}  # parameters of searches among all vectors
+        self.keeps_vectors = kind != "ivfpq"
+        """Whether it has the vectors themselves, and not codes."""
 
     @classmethod
     def empty(cls, factory: str, kind: Kind, dimension: int) -> VectorIndex:
@@ -60,33 +98,42 @@ class VectorIndex:
                 f"faiss cannot make the factory {factory} for {dimension} dimensions: {reason}",
                 "see faiss's description of its index factory",
             ) from None
-        codes = faiss.try_extract_index_ivf(index) is not None and not isinstance(index, faiss.IndexRefine)
-        if kind == "ivfpq" and not codes:
+        has_codes = faiss.try_extract_index_ivf(index) is not None and not isinstance(
+            index, faiss.IndexRefine
+        )
+        if kind == "ivfpq" and not has_codes:
             raise InputError(
                 f"the factory {factory} is not supported",
                 "use Flat, HNSW32 or an IVF index, such as IVF4096,SQ8",
             )
         return cls(faiss.IndexIDMap(index), kind)
 
+    @classmethod
+    def read(cls, path: Path, kind: Kind, effort: int) -> VectorIndex:
+        """Map a file that `write` made into memory; pages are read when a search needs them."""
+        try:
+            mapped = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+        except RuntimeError as error:
+            raise InputError(f"{path} cannot be read as a faiss index", _HINT) from error
+        if not isinstance(mapped, faiss.IndexIDMap):
+            raise InputError(f"{path} is not the vector index of a folder", _HINT)
+        read = cls(mapped, kind, effort)
+        fits = {"flat": faiss.IndexFlat, "hnsw": faiss.IndexHNSW}.get(kind)
+        if (fits is not None and not isinstance(read._index, fits)) or len(read.numbers) != len(read):
+            raise InputError(f"{path} is not a {kind} index", _HINT)
+        return read
+
+    def write(self, path: Path) -> None:
+        """Write the index to a new file."""
+        with path.open("wb") as file:
+            faiss.write_index(self._mapped, faiss.PyCallbackIOWriter(file.write))
+
     def __len__(self) -> int:
         return int(self._index.ntotal)
 
-    @property
-    def dimension(self) -> int:
-        """Length of a vector."""
-        return int(self._index.d)
-
-    @property
-    def keeps_vectors(self) -> bool:
-        """Whether it has the vectors themselves, and not codes."""
-        return self.kind != "ivfpq"
-
     def training_size(self, count: int) -> int:
-        """Return how many of `count` vectors `train` wants to see."""
-        if self._index.is_trained:
-            return 0
-        ivf = faiss.try_extract_index_ivf(self._index)
-        return training_points(count, int(ivf.nlist) if ivf is not None else 0)
+        """Return how many of `count` vectors `train` needs."""
+        return 0 if self._index.is_trained else training_points(count, self._lists)
 
     def train(self, sample: Vectors) -> None:
         """Learn the centroids and codes from a sample, (n, dim)."""
@@ -106,44 +153,31 @@ class VectorIndex:
         """Return the efforts worth trying, rising."""
         if self.kind == "hnsw":
             return [32, 64, 128, 256, 512]
-        lists = self._lists
-        return [*(2**power for power in range(2, (lists - 1).bit_length())), lists] if lists else [0]
+        if not self._lists:
+            return [0]
+        return [*(2**power for power in range(2, (self._lists - 1).bit_length())), self._lists]
 
-    def search(
-        self, queries: Vectors, k: int, alive: NDArray[np.bool_] | None = None, living: int | None = None
-    ) -> tuple[Vectors, Numbers]:
-        """Find the nearest vectors of each query.
-
-        Args:
-            queries: (q, dim).
-            k: How many; at most so many as are alive.
-            alive: Which vectors may be found, by their places, (n,); None for all.
-            living: How many these are.
-
-        Returns:
-            Scores and places, (q, k) each, best first.
-        """
-        if alive is None or living is None or living == len(self):
-            alive, living = None, len(self)
+    def search(self, queries: Vectors, k: int, alive: Alive | None = None) -> Numbers:
+        """Return the places (q, k) of the nearest vectors of queries (q, dim), best first, of those alive."""
+        total = len(self)
+        living = total if alive is None else len(alive.places)
+        if living == total:
+            alive = None
         elif self.keeps_vectors and living * self.dimension <= _EXACT:
-            return self._scan(queries, k, np.flatnonzero(alive))
-        packed = None if alive is None else np.packbits(alive, bitorder="little")
-        chosen = None if packed is None else faiss.IDSelectorBitmap(packed)
+            return self._scan(queries, k, alive)
         # What is alive lies farther apart, so that a search must look farther for it.
-        effort = -(-self.effort * len(self) // max(1, living))
-        most = self._lists or len(self)
+        effort = -(-self.effort * total // max(1, living))
+        most = self._lists or total
         while True:
-            parameters = self._parameters(
-                min(most, max(effort, k)) if self.kind == "hnsw" else effort, chosen
-            )
-            scores, places = self._index.search(queries, k, params=parameters)
-            if (places >= 0).all() or effort >= most:
+            effort = max(effort, k) if self.kind == "hnsw" else effort
+            parameters = self._parameters(min(most, effort), alive)
+            places: Numbers = self._index.search(queries, k, params=parameters)[1]
+            missing = bool((places < 0).any())
+            if not missing or effort >= most:
                 break
-            effort = min(most, 4 * max(1, effort))
-        if self.keeps_vectors and (places < 0).any():  # parts of a graph can be out of reach
-            every = np.arange(len(self)) if alive is None else np.flatnonzero(alive)
-            return self._scan(queries, k, every)
-        return scores, places
+            effort = 4 * max(1, effort)
+        # Parts of a graph can be out of reach.
+        return self._scan(queries, k, alive) if missing and self.keeps_vectors else places
 
     @cached_property
     def numbers(self) -> Numbers:
@@ -156,6 +190,11 @@ class VectorIndex:
         """The largest number; -1 without any."""
         return int(self.numbers.max(initial=-1))
 
+    @cached_property
+    def owners(self) -> Numbers:
+        """The documents of the vectors, (n,)."""
+        return documents_of(self.numbers)
+
     def places(self, numbers: Numbers) -> Numbers:
         """Return the places of vectors by their numbers, which are here."""
         found: Numbers = self._order[np.searchsorted(self.numbers, numbers, sorter=self._order)]
@@ -165,69 +204,230 @@ class VectorIndex:
     def _order(self) -> Numbers:
         return np.argsort(self.numbers, kind="stable")
 
-    def rows(self, places: Numbers) -> Vectors:
-        """Return the vectors (n, dim) at some places; those of codes are rounded."""
-        if not len(places):
-            return np.empty((0, self.dimension), dtype=np.float32)
-        rows: Vectors = self._index.reconstruct_batch(places)
-        return rows
+    @cached_property
+    def vectors(self) -> Vectors:
+        """All vectors, (n, dim), where it keeps them; a view of faiss's memory."""
+        flat = self._flat
+        return faiss.rev_swig_ptr(flat.get_xb(), flat.ntotal * self.dimension).reshape(-1, self.dimension)  # type: ignore[no-any-return]
 
-    def _scan(self, queries: Vectors, k: int, places: Numbers) -> tuple[Vectors, Numbers]:
-        """Find the exact nearest among the vectors at some places."""
-        if len(places) > _GATHERED:
-            alive = np.zeros(len(self), dtype=np.bool_)
-            alive[places] = True
-            chosen = faiss.IDSelectorBitmap(np.packbits(alive, bitorder="little"))
-            flat = faiss.downcast_index(self._index.storage) if self.kind == "hnsw" else self._index
-            scores, found = flat.search(queries, k, params=faiss.SearchParameters(sel=chosen))
-            return scores, found
-        scores, found = faiss.knn(queries, self.rows(places), k, metric=faiss.METRIC_INNER_PRODUCT)
-        return scores, places[found]
+    @cached_property
+    def _flat(self) -> Any:
+        return faiss.downcast_index(self._index.storage) if self.kind == "hnsw" else self._index
 
-    @property
-    def _lists(self) -> int:
-        ivf = faiss.try_extract_index_ivf(self._index)
-        return 0 if ivf is None else int(ivf.nlist)
+    def _scan(self, queries: Vectors, k: int, alive: Alive | None) -> Numbers:
+        """Find the exact nearest."""
+        places: Numbers
+        if alive is None or len(alive.places) > _GATHERED:
+            parameters = None if alive is None else faiss.SearchParameters(sel=alive.selector)
+            places = self._flat.search(queries, k, params=parameters)[1]
+            return places
+        some = self.vectors[alive.places]
+        places = alive.places[faiss.knn(queries, some, k, metric=faiss.METRIC_INNER_PRODUCT)[1]]
+        return places
 
-    def _parameters(self, effort: int, chosen: Any) -> Any:
+    def _parameters(self, effort: int, alive: Alive | None) -> Any:
         # Parameters go with the call rather than into the index, which other threads are searching.
+        if alive is None:
+            if effort not in self._of_effort:
+                self._of_effort[effort] = self._new_parameters(effort, None)
+            return self._of_effort[effort]
+        return self._new_parameters(effort, alive.selector)
+
+    def _new_parameters(self, effort: int, selector: Any) -> Any:
         if self.kind == "hnsw":
-            return faiss.SearchParametersHNSW(efSearch=effort, sel=chosen)
+            return faiss.SearchParametersHNSW(efSearch=effort, sel=selector)
         if self._lists:
-            parameters = faiss.SearchParametersIVF(nprobe=effort, sel=chosen)
-            if isinstance(faiss.downcast_index(self._index), faiss.IndexPreTransform):
+            parameters = faiss.SearchParametersIVF(nprobe=effort, sel=selector)
+            if isinstance(self._index, faiss.IndexPreTransform):
                 return faiss.SearchParametersPreTransform(index_params=parameters)
             return parameters
-        return None if chosen is None else faiss.SearchParameters(sel=chosen)
-
-    def write(self, path: Path) -> None:
-        """Write the index to a new file."""
-        with path.open("wb") as file:
-            faiss.write_index(self._mapped, faiss.PyCallbackIOWriter(file.write))
-
-    @classmethod
-    def read(cls, path: Path, kind: Kind, effort: int) -> VectorIndex:
-        """Map a file that `write` made into memory; pages are read when a search needs them."""
-        try:
-            mapped = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
-        except RuntimeError as error:
-            raise InputError(f"{path} cannot be read as a faiss index", _HINT) from error
-        if not isinstance(mapped, faiss.IndexIDMap):
-            raise InputError(f"{path} is not the vector index of a folder", _HINT)
-        read = cls(mapped, kind, effort)
-        fits = {"flat": faiss.IndexFlat, "hnsw": faiss.IndexHNSW}.get(kind)
-        if fits is not None and not isinstance(read._index, fits):
-            raise InputError(f"{path} is not a {kind} index", _HINT)
-        return read
+        return None if selector is None else faiss.SearchParameters(sel=selector)
 
 
-def normalize_for(metric: Metric, vectors: Vectors) -> Vectors:
-    """Return vectors (n, dim) whose inner products are the metric's scores."""
-    return normalised(vectors) if metric == "cosine" else np.ascontiguousarray(vectors, dtype=np.float32)
+class ExactNeighbours:
+    """The exact k nearest of some queries among vectors that come in pieces."""
+
+    def __init__(self, queries: Vectors, k: int = K) -> None:
+        self._queries = queries
+        self._k = k
+        self._heap = faiss.ResultHeap(len(queries), k, keep_max=True)
+
+    def add(self, vectors: Vectors, numbers: Numbers) -> None:
+        """Compare the queries with more vectors (n, dim) under their numbers (n,)."""
+        if len(vectors):
+            k = min(self._k, len(vectors))
+            scores, rows = faiss.knn(self._queries, vectors, k, metric=faiss.METRIC_INNER_PRODUCT)
+            self._heap.add_result(scores, numbers[rows])
+
+    def numbers(self) -> Numbers:
+        """Return the neighbours' numbers, (q, k), best first; call once, at the end."""
+        self._heap.finalize()
+        found: Numbers = self._heap.I
+        return found
 
 
-def exact_scores(query: Vectors, rows: Vectors) -> Vectors:
-    """Return the inner products of a query (dim,) with rows (n, dim): equal rows have equal scores."""
-    # Not `@`: its sums, and so their last bits, depend on the place of a row.
-    scores: Vectors = np.einsum("ij,j->i", rows, query)
+class Built(NamedTuple):
+    """A vector index, and what was measured of it."""
+
+    vectors: VectorIndex
+    recall: Recall
+    rescored: int
+
+
+def build_vectors(plan: IndexPlan, dimension: int, chunks: Numbers, rows: Rows, progress: Progress) -> Built:
+    """Build the vector index of some chunks.
+
+    Args:
+        plan: Its description.
+        dimension: Length of a vector.
+        chunks: The numbers of the chunks, rising, (n,).
+        rows: Returns the vectors of the chunks by their places among these.
+        progress: Called with `train`, `index` and `tune`.
+
+    Returns:
+        The index, with the recall measured on vectors that were not in it.
+    """
+    count = len(chunks)
+    index = VectorIndex.empty(plan.factory, plan.kind, dimension)
+    held = np.empty(0, dtype=np.int64) if plan.factory == "Flat" else hold_out(count)
+    others = np.setdiff1d(np.arange(count), held, assume_unique=True)
+    if size := index.training_size(len(others)):
+        progress("train", 0, 1)
+        index.train(rows(np.sort(np.random.default_rng(1).choice(others, size, replace=False))))
+    queries = rows(held)
+    exact = ExactNeighbours(queries)
+    progress("index", 0, count)
+    for start in range(0, len(others), BLOCK):
+        places = others[start : start + BLOCK]
+        vectors = rows(places)
+        exact.add(vectors, start + np.arange(len(places)))
+        index.add(vectors, chunks[places])
+        progress("index", int(places[-1]) + 1, count)
+    if plan.factory == "Flat":
+        return Built(index, Recall(1.0, 0, 0, None), 0)
+    recall, rescored = Recall(None, 0, 0, None), 0 if index.keeps_vectors else STEPS[1]
+    index.effort = index.efforts()[-1]
+    if len(held):
+        progress("tune", 0, 1)
+        recall, rescored = tune(index, queries, exact.numbers(), lambda places: rows(others[places]))
+        index.add(queries, chunks[held])
+    return Built(index, recall, rescored)
+
+
+def training_points(count: int, lists: int) -> int:
+    """Return how many of `count` vectors the training of so many lists takes."""
+    return min(count, max(_TRAINING_POINTS * lists, _FEWEST_TRAINING_POINTS))
+
+
+def held_out_count(count: int) -> int:
+    """Return how many vectors are kept out of the index until its recall is measured."""
+    size = min(_QUERIES, count // 10, max(_ENOUGH, _COMPARISONS // max(1, count)))
+    return size if size >= _FEWEST_QUERIES else 0
+
+
+def hold_out(count: int, *, seed: int = 0) -> Numbers:
+    """Choose these vectors. Querying with vectors of the index itself would flatter it: each finds itself."""
+    chosen = np.random.default_rng(seed).choice(count, held_out_count(count), replace=False)
+    return np.sort(chosen).astype(np.int64)
+
+
+def tune(index: VectorIndex, queries: Vectors, exact: Numbers, rows: Rows) -> tuple[Recall, int]:
+    """Set the least effort that reaches the target recall on half of the queries; measure on the rest.
+
+    Candidates that codes find are ranked by their exact vectors: the fewest that are enough.
+
+    Args:
+        index: The index, without the vectors of the queries.
+        queries: (q, dim).
+        exact: The places of the exact neighbors of each, (q, K).
+        rows: Returns the exact vectors at some places.
+
+    Returns:
+        The recall, and how many candidates are ranked for 10 hits; 0 where faiss has the vectors.
+    """
+    efforts = index.efforts()
+    index.effort = efforts[-1]
+    candidates = 0
+    if not index.keeps_vectors:
+        found = index.search(queries[::2], min(STEPS[-1], len(index)))
+        enough = (n for n in STEPS if recall_at_k(found[:, :n], exact[::2]) >= _CANDIDATES_TARGET)
+        candidates = next(enough, STEPS[-1])
+    count = min(max(K, candidates), len(index))
+    shares: dict[int, float] = {}
+    for effort in (efforts[-1], *efforts):
+        index.effort = effort
+        # Those of the nearest that are among the candidates are the first by their exact scores.
+        shares[effort] = recall_at_k(index.search(queries[::2], count), exact[::2])
+        if len(shares) > 1 and shares[effort] >= min(TARGET, shares[efforts[-1]] - _LOST):
+            break
+    started = time.perf_counter()
+    found = index.search(queries[1::2], count)
+    if candidates:
+        found = rank(score_unique(queries[1::2], found, rows), found, K)[1]
+    seconds = time.perf_counter() - started
+    share = recall_at_k(found, exact[1::2])
+    return Recall(share, len(found), len(queries) - len(found), len(found) / seconds), candidates
+
+
+def recall_at_k(found: Numbers, exact: Numbers) -> float:
+    """Return the share of the exact neighbors that was found, whatever their order."""
+    hits = sum(len(np.intersect1d(row, true)) for row, true in zip(found, exact, strict=True))
+    return hits / exact.size
+
+
+def encodes_again(rescore: Rescore, details: Mapping[str, Any]) -> bool:
+    """Return whether texts are encoded again, by what an encoder says of itself."""
+    return rescore == "texts" or (rescore == "auto" and details.get("backend") == BAGS)
+
+
+def candidates_for(rescored: int, k: int) -> int:
+    """Return how many candidates are ranked for so many hits, where 10 take `rescored`."""
+    return max(k, rescored, min(rescored * k // K, _MOST_CANDIDATES))
+
+
+def score(queries: Vectors, places: Numbers, vectors: Vectors) -> Vectors:
+    """Return the inner products of queries (q, dim) with the vectors at some places, (q, c).
+
+    Equal vectors have equal scores: in a product of matrices the last bits depend on the place of a row.
+    """
+    scores = np.empty(places.shape, dtype=np.float32)
+    step = max(1, _ROWS // max(1, places.shape[1]))
+    for start in range(0, len(queries), step):
+        some = slice(start, start + step)
+        np.einsum("qcd,qd->qc", vectors[places[some]], queries[some], out=scores[some])
     return scores
+
+
+def score_unique(queries: Vectors, numbers: Numbers, rows: Rows) -> Vectors:
+    """Return the inner products of queries with the vectors of numbers, (q, c), that are read once each."""
+    scores = np.full(numbers.shape, -np.inf, dtype=np.float32)
+    step = max(1, _ROWS // max(1, numbers.shape[1]))
+    for start in range(0, len(queries), step):
+        some = slice(start, start + step)
+        unique, places = np.unique(numbers[some], return_inverse=True)
+        known = unique[unique >= 0]
+        if len(known):
+            places = places.reshape(numbers[some].shape) - (len(unique) - len(known))
+            exact = score(queries[some], np.maximum(places, 0), rows(known))
+            scores[some] = np.where(places < 0, -np.inf, exact)
+    return scores
+
+
+def rank(scores: Vectors, numbers: Numbers, k: int) -> tuple[Vectors, Numbers]:
+    """Return the best k of each row, best first; of equal scores the smallest number comes first."""
+    rows, best = np.arange(len(scores))[:, None], np.lexsort((numbers, -scores), axis=-1)[:, :k]
+    return scores[rows, best], numbers[rows, best]
+
+
+def best_documents(scores: Vectors, chunks: Numbers, k: int, min_score: float | None) -> list[Ranked]:
+    """Return the k best documents of ranked chunks (n,), -1 for none, each with the best of its chunks."""
+    found: dict[int, Ranked] = {}
+    documents = documents_of(chunks).tolist()
+    for value, document, chunk in zip(scores.tolist(), documents, chunks.tolist(), strict=True):
+        if chunk < 0 or (min_score is not None and value < min_score):
+            break
+        if document not in found:
+            found[document] = Ranked(value, document, chunk)
+            if len(found) == k:
+                break
+    return list(found.values())

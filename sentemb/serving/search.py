@@ -20,7 +20,7 @@ from sentemb.encoding import for_role
 from sentemb.encoding.tokens import tokens_of
 from sentemb.errors import InputError
 from sentemb.search import Changed, Document, Field, Hit, SearchIndex
-from sentemb.search.snippets import snippets_of
+from sentemb.search.keywords import snippets_of
 from sentemb.serving import schemas
 from sentemb.serving.http import JsonRoute, Problem, find
 from sentemb.serving.models import QueuedEncoder, ServedEncoder

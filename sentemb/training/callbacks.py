@@ -19,7 +19,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from sentemb.errors import InputError, unknown
 from sentemb.training.folder import RunFolder
-from sentemb.training.ranks import ranks
+from sentemb.training.ranks import process_state
 
 logger = logging.getLogger(__name__)
 
@@ -98,8 +98,8 @@ class InterruptCallback(TrainerCallback):
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Save and stop where the user asked for it, on any rank: signals reach them in different steps."""
-        if ranks().num_processes > 1:
-            flag = torch.tensor(float(self.interrupted), device=ranks().device)
+        if process_state().num_processes > 1:
+            flag = torch.tensor(float(self.interrupted), device=process_state().device)
             distributed.all_reduce(flag)
             self.interrupted = bool(flag)
         if self.interrupted:

@@ -21,7 +21,7 @@ from sentemb.errors import InputError
 from sentemb.modules import load
 from sentemb.modules.lengths import longest_input, shortest_input
 from sentemb.training.config import EncoderConfig
-from sentemb.training.ranks import ranks
+from sentemb.training.ranks import process_state
 from sentemb.training.recipes import RECIPES
 
 logger = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ _ROWS_MEASURED = 5000
 
 def load_trainable(config: Any) -> SentenceTransformer:
     """Load the base in float32, whatever it is stored in: fewer bits would round small steps away."""
-    if (processes := ranks().num_processes) > config.batch_size:
+    if (processes := process_state().num_processes) > config.batch_size:
         raise InputError(
             f"batch_size {config.batch_size} is too small for {processes} processes",
             "raise --batch-size or start fewer processes",
@@ -139,7 +139,7 @@ def training_arguments(
     warm = "constant_with_warmup" if config.warmup else "constant"
     arguments = SentenceTransformerTrainingArguments(
         output_dir=str(checkpoints),
-        per_device_train_batch_size=-(-config.batch_size // ranks().num_processes),
+        per_device_train_batch_size=-(-config.batch_size // process_state().num_processes),
         num_train_epochs=config.epochs,
         max_steps=config.max_steps or -1,
         learning_rate=config.learning_rate,

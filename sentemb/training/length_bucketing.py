@@ -8,7 +8,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
-from sentemb.training.ranks import ranks
+from sentemb.training.ranks import process_state
 
 _PART = 50
 """What one more part costs, in tokens; measured with a BERT of 6 layers and 256 dimensions on a CPU."""
@@ -64,7 +64,7 @@ class LengthBucketedEncoder(nn.Module):
 
 def bucketed_by_length(encoder: SentenceTransformer) -> nn.Module:
     """Return what a loss is to run in training, so that a step takes as little time as it can."""
-    alone = ranks().num_processes == 1
+    alone = process_state().num_processes == 1
     return LengthBucketedEncoder(encoder) if alone and encoder.device.type == "cpu" else encoder
 
 

@@ -124,20 +124,13 @@ def _own_loss(name: str) -> type[nn.Module]:
     """Import a class from a file, which runs as any module that is imported."""
     path, wanted = _file_of(name), name.rpartition(":")[2]
     module = _imported(path)
-    found = getattr(module, wanted, None)
-    if found is None:
-        own = [key for key, value in vars(module).items() if _is_loss(value, module.__name__)]
-        if own:
-            raise unknown(f"loss in {path}", wanted, own)
-        raise InputError(f"{path} does not define {wanted}", "define it as a subclass of torch.nn.Module")
-    if not _is_loss(found):
-        raise InputError(f"{wanted} in {path} is not a loss", "make it a subclass of torch.nn.Module")
-    return found  # type: ignore[no-any-return]
-
-
-def _is_loss(value: object, module: str | None = None) -> bool:
-    own = module is None or getattr(value, "__module__", None) == module
-    return own and isinstance(value, type) and issubclass(value, nn.Module)
+    losses = {
+        key: one for key, one in vars(module).items() if isinstance(one, type) and issubclass(one, nn.Module)
+    }
+    if wanted in losses:
+        return losses[wanted]
+    own = [key for key, one in losses.items() if one.__module__ == module.__name__]
+    raise unknown(f"loss in {path}", wanted, own or ["a subclass of torch.nn.Module"])
 
 
 def _file_of(name: str) -> Path:

@@ -23,7 +23,7 @@ _WINDOW = 64 * _ROWS
 _IDLE_BATCHES = 8
 
 
-class OwnedByLoss:
+class LossWeights:
     """A view of all weights that a loss, or a dict of losses, owns."""
 
     def __init__(self, loss: nn.Module | Mapping[str, nn.Module], model: nn.Module) -> None:

@@ -19,7 +19,7 @@ from sentemb.errors import InputError, ReportedError
 Result = TypeVar("Result")
 
 
-def ranks() -> PartialState:
+def process_state() -> PartialState:
     """Return which process this is, and how many there are."""
     # Without the flag, processes on a machine without an accelerator do not find each other.
     state = PartialState(cpu=not torch.accelerator.is_available())
@@ -40,7 +40,7 @@ def _part_at_exit() -> None:
 
 def refuse_several(what: str) -> None:
     """Raise InputError if several processes were started for what one does."""
-    if (count := ranks().num_processes) > 1:
+    if (count := process_state().num_processes) > 1:
         raise InputError(
             f"{what} runs in a single process, but {count} were started", "start it without torchrun"
         )
@@ -49,19 +49,19 @@ def refuse_several(what: str) -> None:
 def on_main(action: Callable[[], None]) -> None:
     """Run an action on the first process only; an error there ends all of them."""
     problem: list[Exception | None] = [None]
-    if ranks().is_main_process:
+    if process_state().is_main_process:
         try:
             action()
         except (InputError, OSError) as error:
             problem[0] = error
     broadcast_object_list(problem)
     if problem[0] is not None:
-        raise problem[0] if ranks().is_main_process else ReportedError(str(problem[0]))
+        raise problem[0] if process_state().is_main_process else ReportedError(str(problem[0]))
 
 
 def on_all(action: Callable[[], Result]) -> Result:
     """Run an action on every process; an error on any of them ends all, and the first reports it."""
-    state = ranks()
+    state = process_state()
     if state.num_processes == 1:
         return action()
     problem: Exception | None = None

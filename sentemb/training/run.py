@@ -139,12 +139,11 @@ def train_seeds(
 
 
 def _check_folders(output: Path, own: dict[int, Any], *, resume: bool) -> None:
+    if output.exists() and not output.is_dir():
+        raise InputError(f"{output} is a file, not a folder", "choose another --output")
     expected = {f"seed-{seed}" for seed in own} | {"summary.json"}
-    if output.exists():
-        if not output.is_dir():
-            raise InputError(f"{output} is a file, not a folder", "choose another --output")
-        if foreign := sorted({entry.name for entry in output.iterdir()} - expected):
-            raise InputError(f"{output} already contains {', '.join(foreign[:3])}", "choose another --output")
+    if foreign := sorted({entry.name for entry in output.glob("*")} - expected):
+        raise InputError(f"{output} already contains {', '.join(foreign[:3])}", "choose another --output")
     for config in own.values():
         folder = RunFolder(Path(config.output))
         if not (resume and folder.status() == "finished" and not folder.differing(config)):

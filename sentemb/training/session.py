@@ -49,7 +49,7 @@ from sentemb.training.folder import RunFolder, describe_environment
 from sentemb.training.objective import describe_loss
 from sentemb.training.outcome import Interrupted, Run
 from sentemb.training.progress import ConsoleProgress
-from sentemb.training.ranks import on_all, on_main, ranks
+from sentemb.training.ranks import on_all, on_main, process_state
 from sentemb.training.trainer import SentembTrainer
 
 logger = logging.getLogger(__name__)
@@ -72,6 +72,7 @@ class Session(ABC):
     eval_on_start: ClassVar[bool] = False  # whether the untrained state is a candidate for the kept weights
     eval_steps: int  # optimizer steps between two evaluations, and between two checkpoints
     uses_prompts: ClassVar[bool] = True  # whether the model is judged with its prompts, and so trained
+    is_resumable: bool = True  # whether checkpoints have the optimizer's state
     use_last: bool = False  # keep the last weights, not those of the best score
     remarks: tuple[str, ...] = ()  # lines for the user before the run
     scores: list[float]  # dev scores in order, once training is over
@@ -145,6 +146,7 @@ class Session(ABC):
             rows_of_step=self.config.batch_size,
             card=False,
         )
+        trainer.args.save_only_model = not self.is_resumable
         trainer.data_collator.max_length = self.max_length
         notice = truncation_notice(self.config, self.model, self.rows, prompts, self.max_length)
         if fresh and notice:
@@ -175,7 +177,7 @@ class Session(ABC):
 
     def announce(self, text: str) -> None:
         """Tell the user something, once however many processes there are."""
-        if ranks().is_main_process:
+        if process_state().is_main_process:
             tell = logger.info if self.progress is None else self.progress.announce
             tell(text)
 
@@ -218,7 +220,7 @@ class Session(ABC):
         callbacks: list[TrainerCallback] = [self.speed, MetricsCallback(self.folder, speed=self.speed)]
         if self.evaluator is not None:
             callbacks.append(StoppingCallback(self.evaluator.best_metric_key, rule=self.rule))
-        if self.progress is not None and ranks().is_main_process:
+        if self.progress is not None and process_state().is_main_process:
             self.progress.speed = self.speed
             callbacks.append(self.progress)
         trainer = self.make_trainer(callbacks, fresh=fresh)
@@ -264,7 +266,7 @@ class Session(ABC):
             recipe=config.recipe,
             preset=config.preset,
             seed=self.seed,
-            processes=ranks().num_processes,
+            processes=process_state().num_processes,
             sessions=[*before.get("sessions", []), {"began": _now(), "from_step": max(step, 0)}],
             inputs=folder.inputs(config),
             **described,

@@ -18,7 +18,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 from sentemb.errors import InputError
 from sentemb.training.checkpoints import check_checkpoint, load_random_state, save_checkpoint
 from sentemb.training.length_bucketing import LengthBucketedEncoder
-from sentemb.training.owned import OwnedByLoss, fill_view_caches
+from sentemb.training.owned import LossWeights, fill_view_caches
 from sentemb.training.ranks import shared_loader
 
 logger = logging.getLogger(__name__)
@@ -69,9 +69,9 @@ class SentembTrainer(SentenceTransformerTrainer):
         self.args.logging_nan_inf_filter = False
 
     @property
-    def owned(self) -> OwnedByLoss:
+    def owned(self) -> LossWeights:
         """The weights that the loss owns."""
-        return OwnedByLoss(self.loss, self.model)
+        return LossWeights(self.loss, self.model)
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """Return this rank's part of the batches of one process."""

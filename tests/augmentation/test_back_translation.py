@@ -1,8 +1,8 @@
+"""Back-translation with its cache, which interrupts and kills do not harm, and noisy copies."""
+
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -10,25 +10,33 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from sentemb.augmentation import Decoding, Seq2SeqTranslator, back_translate, count_back_translations
+from sentemb.augmentation import (
+    Decoding,
+    Seq2SeqTranslator,
+    back_translate,
+    count_back_translations,
+    noisy_copies,
+)
 from sentemb.augmentation.back_translation import open_store, store_path
+from sentemb.data import LabelledTexts, add_copies, read_copies
+from sentemb.data.columns import write_table
 from sentemb.errors import InputError
 from tests.waiting import wait_for
 
 SAMPLED = Decoding(temperature=0.9, max_new_tokens=6)
+CATS = [f"cat {number}" for number in range(400)]
 
 
 class Words:
     """Translates word by word, keeps what it was asked, and may stop on the way."""
 
     def __init__(self, name: str, words: dict[str, str] | None = None, *, stop_after: int = 10**9) -> None:
-        self.name = name
-        self.fingerprint = f"words {name}"
+        self.name, self.fingerprint = name, f"words {name}"
         self.asked: list[list[str]] = []
-        self._words = words or {}
-        self._left = stop_after
+        self._words, self._left = words or {}, stop_after
 
     def __call__(self, texts, *, draw=0):
         if self._left < 1:
@@ -41,15 +49,26 @@ class Words:
         return {"name": self.name}
 
 
+class Emptying(Words):
+    """Forgets what begins with "dog" in its second draw."""
+
+    def __call__(self, texts, *, draw=0):
+        return ["" if draw == 1 and text.startswith("dog") else f"{text} {draw}" for text in texts]
+
+
+def rows_of(path: Path) -> list[tuple[int, str, str]]:
+    with closing(sqlite3.connect(path)) as database:
+        return database.execute("SELECT * FROM translations").fetchall()
+
+
 def test_every_unique_text_is_translated_once() -> None:
     there, back = Words("there", {"cat": "katze", "dog": "katze"}), Words("back", {"katze": "cat"})
     texts = ["a cat", "", "a dog", "a cat", "  ", "a cat"]
     assert back_translate(texts, there, back) == ["a cat", "", "a cat", "a cat", "", "a cat"]
-    assert there.asked == [["a cat", "a dog"]]
-    assert back.asked == [["a katze"]]
+    assert (there.asked, back.asked) == ([["a cat", "a dog"]], [["a katze"]])
 
 
-def test_what_came_of_the_texts_is_counted() -> None:
+def test_translations_are_counted() -> None:
     there, back = Words("there", {"dog": ""}), Words("back", {"red": "blue"})
     texts = ["a  cat", "dog", "dog", " ", "red"]
     translations = back_translate(texts, there, back)
@@ -67,39 +86,33 @@ def test_nothing_is_translated_again(tmp_path: Path) -> None:
     there, back = Words("there"), Words("back")
     assert back_translate([*texts, "a park"], there, back, cache=tmp_path) == [*first, "a park"]
     assert there.asked == back.asked == [["a park"]]
-
-
-def test_another_draw_and_another_setting_are_translated_anew(tmp_path: Path) -> None:
-    back_translate(["a cat"], Words("there"), Words("back"), cache=tmp_path)
-    for there, draw in ((Words("there"), 1), (Words("elsewhere"), 0)):
-        back_translate(["a cat"], there, Words("back"), cache=tmp_path, draw=draw)
-        assert there.asked == [["a cat"]]
+    for other, draw in ((Words("there"), 1), (Words("elsewhere"), 0)):
+        back_translate(["a cat"], other, Words("back"), cache=tmp_path, draw=draw)
+        assert other.asked == [["a cat"]]
     assert len(list(tmp_path.glob("*.sqlite"))) == 3
 
 
 @pytest.mark.parametrize("stop_after", range(4))
-def test_an_interrupted_call_goes_on_where_it_stopped(tmp_path: Path, stop_after: int) -> None:
-    texts = [f"cat {number}" for number in range(10)]
+def test_an_interrupted_call_resumes(tmp_path: Path, stop_after: int) -> None:
+    texts, options = CATS[:10], {"cache": tmp_path, "batch_size": 3}
     with pytest.raises(KeyboardInterrupt):
-        back_translate(
-            texts, Words("there", stop_after=stop_after), Words("back"), cache=tmp_path, batch_size=3
-        )
+        back_translate(texts, Words("there", stop_after=stop_after), Words("back"), **options)
     there = Words("there")
-    assert back_translate(texts, there, Words("back"), cache=tmp_path, batch_size=3) == texts
+    assert back_translate(texts, there, Words("back"), **options) == texts
     assert len(there.asked) == 4 - stop_after
 
 
 def test_samples_of_an_interrupted_call_are_those_of_an_uninterrupted_one(
-    tiny_t5: Path, tiny_marian: Path, texts, tmp_path: Path
+    tiny_t5: Path, tiny_marian: Path, texts: Callable[[int], list[str]], tmp_path: Path
 ) -> None:
     there, back = (Seq2SeqTranslator(folder, decoding=SAMPLED) for folder in (tiny_t5, tiny_marian))
-    some = texts(30)
+    some = texts(16)
     whole = back_translate(some, there, back, cache=tmp_path / "whole", batch_size=4)
     assert back_translate(some, there, back, batch_size=4) == whole
 
     class Stopping:
         name, fingerprint, describe = back.name, back.fingerprint, back.describe
-        left = 3
+        left = 2
 
         def __call__(self, texts, *, draw=0):
             self.left -= 1
@@ -114,12 +127,7 @@ def test_samples_of_an_interrupted_call_are_those_of_an_uninterrupted_one(
         assert rows_of(tmp_path / "parts" / file.name) == rows_of(file)
 
 
-def rows_of(path: Path) -> list[tuple[int, str, str]]:
-    with closing(sqlite3.connect(path)) as database:
-        return database.execute("SELECT * FROM translations").fetchall()
-
-
-def test_a_killed_process_leaves_a_cache_that_goes_on(tmp_path: Path) -> None:
+def test_a_killed_process_leaves_a_cache_that_can_be_used(tmp_path: Path) -> None:
     program = """
 import signal, sys
 from pathlib import Path
@@ -138,69 +146,88 @@ back_translate([f"cat {n}" for n in range(400)], Stays(), Stays(), cache=Path(sy
 """
     process = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)])
     path = store_path(tmp_path, Words("there"))
-    wait_for(
-        lambda: path.exists() and path.stat().st_size and len(rows_of(path)) > 8,
-        alive=lambda: process.poll() is None,
-    )
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    try:
+        wait_for(
+            lambda: path.exists() and path.stat().st_size and len(rows_of(path)) > 8,
+            alive=lambda: process.poll() is None,
+        )
+    finally:
+        process.kill()
+        process.wait()
     kept = len(rows_of(path)) // 2
     there = Words("there")
-    texts = [f"cat {number}" for number in range(400)]
-    assert back_translate(texts, there, Words("back"), cache=tmp_path, batch_size=2) == texts
+    assert back_translate(CATS, there, Words("back"), cache=tmp_path, batch_size=2) == CATS
     assert 0 < len(there.asked) <= 200 - kept + 1
 
 
 @pytest.mark.parametrize("damage", [lambda content: b"cat" * 4000, lambda content: content[:5000]])
 def test_a_damaged_cache_is_named(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
-    texts = [f"cat {number}" for number in range(400)]
     there = Words("there")
-    back_translate(texts, there, Words("back"), cache=tmp_path)
+    back_translate(CATS, there, Words("back"), cache=tmp_path)
     path = store_path(tmp_path, there)
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(InputError, match=r"cannot be used: .*delete the file; its texts are then") as caught:
-        back_translate(texts, there, Words("back"), cache=tmp_path)
+        back_translate(CATS, there, Words("back"), cache=tmp_path)
     assert str(path) in str(caught.value)
 
 
-def test_a_cache_of_another_translator_is_refused(tmp_path: Path) -> None:
-    with open_store(tmp_path, Words("there")):
-        pass
-    store_path(tmp_path, Words("there")).rename(store_path(tmp_path, Words("elsewhere")))
+def test_a_cache_belongs_to_one_translator_and_process(tiny_t5: Path, tmp_path: Path) -> None:
+    translator = Seq2SeqTranslator(tiny_t5, decoding=SAMPLED)
+    with open_store(tmp_path, translator):
+        busy = pytest.raises(InputError, match="another process is translating")
+        with busy, open_store(tmp_path, translator):
+            pass
+    with closing(sqlite3.connect(store_path(tmp_path, translator))) as database:
+        ((fingerprint, described),) = database.execute("SELECT * FROM manifest")
+    assert fingerprint == translator.fingerprint
+    assert json.loads(described)["decoding"] == {"temperature": 0.9, "seed": 0, "max_new_tokens": 6}
+    store_path(tmp_path, translator).rename(store_path(tmp_path, Words("elsewhere")))
     with pytest.raises(InputError, match="does not contain translations by elsewhere"):
         back_translate(["cat"], Words("elsewhere"), Words("back"), cache=tmp_path)
 
 
-def test_a_cache_describes_its_translator_and_is_held(tiny_t5: Path, tmp_path: Path) -> None:
-    translator = Seq2SeqTranslator(tiny_t5, decoding=SAMPLED)
-    path = store_path(tmp_path, translator)
-    with open_store(tmp_path, translator) as store:
-        store.execute("INSERT INTO translations VALUES (2, 'ä cat', 'eine Katze')")
-        store.commit()
-        with (
-            pytest.raises(InputError, match="another process is translating"),
-            open_store(tmp_path, translator),
-        ):
-            pass
-    with closing(sqlite3.connect(path)) as database:
-        ((fingerprint, described),) = database.execute("SELECT * FROM manifest")
-    assert fingerprint == translator.fingerprint
-    assert json.loads(described)["decoding"] == {"temperature": 0.9, "seed": 0, "max_new_tokens": 6}
-    assert rows_of(path) == [(2, "ä cat", "eine Katze")]
-
-
 def test_progress_and_a_translator_that_does_not_answer(tmp_path: Path) -> None:
     seen = []
-    back_translate(
-        ["a", "b", "c"], Words("there"), Words("back"), batch_size=2, progress=lambda *step: seen.append(step)
-    )
+    there, back = Words("there"), Words("back")
+    back_translate(["a", "b", "c"], there, back, batch_size=2, progress=lambda *step: seen.append(step))
     assert seen == [("there", 2, 3), ("there", 3, 3), ("back", 2, 3), ("back", 3, 3)]
-
-    class Silent(Words):
-        def __call__(self, texts, *, draw=0):
-            return []
-
+    silent = Words("silent")
+    silent.__class__ = type("Silent", (Words,), {"__call__": lambda self, texts, *, draw=0: []})
     with pytest.raises(InputError, match="silent did not return one translation per text"):
-        back_translate(["a"], Silent("silent"), Words("back"), cache=tmp_path)
+        back_translate(["a"], silent, back, cache=tmp_path)
     with pytest.raises(InputError, match="batch_size is 0"):
-        back_translate(["a"], Words("there"), Words("back"), batch_size=0)
+        back_translate(["a"], there, back, batch_size=0)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_copies_are_read_by_the_noise_experiment(tmp_path: Path, suffix: str) -> None:
+    rows = {0: ("a cat sat", "the dog"), 3: ("two birds", "a red apple")}
+    found = noisy_copies(rows, Emptying("a"), Emptying("b"), temperature=0.9, copies=2)
+    assert found.columns["index"] == [0, 0, 3, 3]
+    assert found.columns["augmented_pair"][1] == "the dog 1 1"
+    path = tmp_path / f"copies{suffix}"
+    write_table(path, found.columns, {})
+    copies = read_copies(path, pair="augmented_pair", temperature="temperature")
+    texts, pairs = ["a cat sat", "x", "y", "two birds"], ["the dog", "x", "y", "a red apple"]
+    data = LabelledTexts("own", "train", texts, pairs, np.array([0, 1, 0, 1]), ("no", "yes"), source="own")
+    noisy = add_copies(data, np.array([0, 3]), copies, seed=0, temperature=0.9, ratio=2)
+    assert noisy.labels.tolist() == [0, 1, 0, 0, 1, 1]
+    assert noisy.texts[2:] == found.columns["augmented"]
+
+
+def test_copies_are_separate_samples_and_empty_ones_are_counted(
+    tiny_t5: Path, tiny_marian: Path, texts: Callable[[int], list[str]], tmp_path: Path
+) -> None:
+    there, back = (Seq2SeqTranslator(folder, decoding=SAMPLED) for folder in (tiny_t5, tiny_marian))
+    rows = {number: (text,) for number, text in enumerate(texts(6))}
+    found = noisy_copies(rows, there, back, temperature=0.9, cache=tmp_path)
+    assert "augmented_pair" not in found.columns and len(set(found.columns["augmented"])) > 6
+    assert found.counts.texts == 18
+    assert noisy_copies(rows, there, back, temperature=0.9, cache=tmp_path) == found
+    few = {5: ("dog ran",), 7: ("cat",)}
+    found = noisy_copies(few, Emptying("a"), Emptying("b"), temperature=0.5)
+    assert found.columns["index"] == [5, 5, 7, 7, 7]
+    assert found.columns["augmented"][:2] == ["dog ran 0 0", "dog ran 2 2"]
+    assert (found.incomplete, found.counts.empty) == (1, 1)
+    with pytest.raises(InputError, match="copies is 0"):
+        noisy_copies(few, Emptying("a"), Emptying("b"), temperature=0.5, copies=0)

@@ -1,3 +1,5 @@
+"""Translation models: batches, samples and fingerprints depend on what they should, and on nothing else."""
+
 from __future__ import annotations
 
 import copy
@@ -14,34 +16,17 @@ BEAM = Decoding(beams=3, max_new_tokens=8)
 SAMPLED = Decoding(temperature=0.9, max_new_tokens=8)
 
 
-def _of_many_languages(tokenizer):
-    tokenizer.src_lang = None  # as those of M2M100, NLLB and mBART have it
-    return tokenizer
-
-
 @pytest.mark.parametrize("kind", ["tiny_t5", "tiny_marian"])
 def test_batches_do_not_change_beam_search(kind, texts, request, monkeypatch) -> None:
-    folder = request.getfixturevalue(kind)
-    some = texts(12)
-    one_by_one = Seq2SeqTranslator(folder, decoding=BEAM)
-    whole = one_by_one(some)
+    some = texts(8)
+    translator = Seq2SeqTranslator(request.getfixturevalue(kind), decoding=BEAM)
+    whole = translator(some)
+    assert whole == translator(some) and len(set(whole)) > 1 and any(whole)  # without dropout
+    assert translator([]) == []
     monkeypatch.setattr(seq2seq, "TOKENS_PER_BATCH", 1)
-    assert [one_by_one([text])[0] for text in some] == whole
-    assert one_by_one(some) == whole
-    assert len(set(whole)) > 1
-    assert any(whole)
-
-
-def test_the_paper_searches_with_a_beam_of_100() -> None:
-    assert Decoding().describe() == {"beams": 100, "max_new_tokens": 256}
-    sampled = Decoding(temperature=0.3).arguments()
-    assert (sampled["do_sample"], sampled["top_k"], sampled["top_p"], sampled["num_beams"]) == (True, 0, 1, 1)
-
-
-def test_batches_hold_no_more_tokens_of_hypotheses_than_allowed(tiny_t5, monkeypatch) -> None:
-    lengths = [3, 9, 1, 9, 4, 2]
+    assert [translator([text])[0] for text in some] == translator(some) == whole
     monkeypatch.setattr(seq2seq, "TOKENS_PER_BATCH", 60)
-    translator = Seq2SeqTranslator(tiny_t5, decoding=BEAM)
+    lengths = [3, 9, 1, 9, 4, 2]
     batches = list(translator._batches(lengths))
     assert sorted(row for rows in batches for row in rows) == list(range(6))
     assert all(3 * len(rows) * max(lengths[row] for row in rows) <= 60 for rows in batches)
@@ -54,28 +39,20 @@ def test_samples_follow_from_texts_seed_and_draw_alone(tiny_t5, texts) -> None:
     torch.manual_seed(1)
     state = torch.get_rng_state()
     first = translator(some)
-    assert torch.equal(torch.get_rng_state(), state)  # nobody else's random numbers are touched
+    assert torch.equal(torch.get_rng_state(), state)  # nobody else's random numbers are drawn
     torch.manual_seed(2)
-    assert translator(some) == first
-    assert translator(some, draw=1) != first
+    assert translator(some) == first != translator(some, draw=1)
     assert translator.with_decoding(Decoding(temperature=0.9, max_new_tokens=8, seed=1))(some) != first
 
 
 def test_little_noise_is_near_greedy_search(tiny_marian, texts) -> None:
-    some = texts(10)
+    some = texts(8)
     greedy = Seq2SeqTranslator(tiny_marian, decoding=Decoding(beams=1, max_new_tokens=6))
-    agreeing = [
-        sum(
-            a == b
-            for a, b in zip(
-                greedy(some),
-                greedy.with_decoding(Decoding(temperature=temperature, max_new_tokens=6))(some),
-                strict=True,
-            )
-        )
+    little, much = (
+        greedy.with_decoding(Decoding(temperature=temperature, max_new_tokens=6))(some)
         for temperature in (0.001, 3.0)
-    ]
-    assert agreeing[0] == 10 > agreeing[1]
+    )
+    assert little == greedy(some) != much
 
 
 def test_the_fingerprint_names_everything_that_decides_a_translation(tiny_t5, tiny_marian, tmp_path) -> None:
@@ -93,28 +70,18 @@ def test_the_fingerprint_names_everything_that_decides_a_translation(tiny_t5, ti
     ]
     assert len({one.fingerprint for one in [first, *others]}) == 9
     assert copy.copy(others[3]).fingerprint == others[3].fingerprint
+    assert Decoding().describe() == {"beams": 100, "max_new_tokens": 256}  # as in the paper
+    sampled = Decoding(temperature=0.3).arguments()
+    assert (sampled["do_sample"], sampled["top_k"], sampled["top_p"], sampled["num_beams"]) == (True, 0, 1, 1)
 
 
-def test_the_prefix_is_before_every_text(tiny_t5, texts) -> None:
-    some = texts(5)
+def test_texts_have_the_prefix_and_long_ones_are_truncated_and_counted(tiny_t5, tiny_marian, texts) -> None:
     plain, prefixed = (Seq2SeqTranslator(tiny_t5, decoding=BEAM, prefix=prefix) for prefix in ("", "red "))
-    assert prefixed(some) == plain([f"red {text}" for text in some])
-
-
-def test_texts_that_are_too_long_are_cut_and_counted(tiny_marian) -> None:
+    assert prefixed(texts(5)) == plain([f"red {text}" for text in texts(5)])
     translator = Seq2SeqTranslator(tiny_marian, decoding=BEAM)
-    words = ["cat"] * 23
-    fitting, longer = " ".join(words), " ".join([*words, "dog", "dog"])
-    assert translator.count_too_long([fitting, longer, longer]) == 2
-    assert translator.count_too_long([]) == 0
+    fitting, longer = " ".join(["cat"] * 23), " ".join([*["cat"] * 23, "dog", "dog"])
+    assert (translator.count_too_long([fitting, longer, longer]), translator.count_too_long([])) == (2, 0)
     assert translator([longer]) == translator([fitting])
-
-
-def test_nothing_is_differentiated_and_dropout_is_off(tiny_t5, texts) -> None:
-    translator = Seq2SeqTranslator(tiny_t5, decoding=BEAM)
-    assert not translator._network.training
-    assert translator(texts(4)) == translator(texts(4))
-    assert translator([]) == []
 
 
 def test_models_that_do_not_translate_are_refused(tiny_bert, tiny_t5, tmp_path) -> None:
@@ -124,29 +91,24 @@ def test_models_that_do_not_translate_are_refused(tiny_bert, tiny_t5, tmp_path) 
         Seq2SeqTranslator(tmp_path / "absent")
     with pytest.raises(InputError, match="does not support a choice of languages"):
         Seq2SeqTranslator(tiny_t5, source_language="en", target_language="de")
+    for name, value in (
+        ("beams", 0),
+        ("temperature", 0.0),
+        ("temperature", float("nan")),
+        ("max_new_tokens", 0),
+    ):
+        with pytest.raises(InputError, match=name):
+            Decoding(**{name: value})
 
 
-@pytest.mark.parametrize(
-    "options", [{"beams": 0}, {"temperature": 0.0}, {"temperature": float("nan")}, {"max_new_tokens": 0}]
-)
-def test_decoding_out_of_range_is_refused(options) -> None:
-    with pytest.raises(InputError, match=next(iter(options))):
-        Decoding(**options)
-
-
-def test_models_of_many_languages_want_both(tiny_t5) -> None:
-    tokenizer = _of_many_languages(Seq2SeqTranslator(tiny_t5)._tokenizer)
-    assert forced_language(tokenizer, "en", "de", name="many") == 4
-    assert tokenizer.src_lang == "en"
+def test_models_of_many_languages(tiny_t5, texts) -> None:
+    translator = Seq2SeqTranslator(tiny_t5, decoding=BEAM)
+    tokenizer = translator._tokenizer
+    tokenizer.src_lang = None  # as those of M2M100, NLLB and mBART have it
+    translator._forced_bos = forced_language(tokenizer, "en", "de", name="many")
+    assert (translator._forced_bos, tokenizer.src_lang) == (4, "en")
+    assert all(translation.startswith("__de__") for translation in translator(texts(3)))
     with pytest.raises(InputError, match="many is multilingual and needs both languages"):
         forced_language(tokenizer, "en", None, name="many")
     with pytest.raises(InputError, match="many does not support the language 'xx'"):
         forced_language(tokenizer, "en", "xx", name="many")
-
-
-def test_the_target_language_begins_every_translation(tiny_t5, texts) -> None:
-    translator = Seq2SeqTranslator(tiny_t5, decoding=BEAM)
-    translator._forced_bos = forced_language(
-        _of_many_languages(translator._tokenizer), "en", "de", name="many"
-    )
-    assert all(translation.startswith("__de__") for translation in translator(texts(3)))

@@ -20,7 +20,7 @@ from sentemb.classification import (
     fit_classifier,
 )
 from sentemb.classification.evaluator import score_classifier
-from sentemb.classification.session import start_from_pooler
+from sentemb.classification.fit import start_from_pooler
 from sentemb.data.labelled import LabelledTexts
 from sentemb.errors import InputError
 from sentemb.modules import load

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sentemb.classification.classifier import compute
-from sentemb.classification.session import fit_probe
+from sentemb.classification.fit import fit_probe
 from sentemb.modules import LinearHead, load
 from sentemb.training.config import ProbeOptions
 

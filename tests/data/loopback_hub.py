@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Literal
@@ -28,13 +28,14 @@ Kind = Literal["models", "datasets"]
 
 @dataclass
 class Repository:
-    """One repository: its files, and the commits at which they can be had (all show the same files)."""
+    """One repository: its files, which its commit and its branch have."""
 
-    kind: Kind
-    name: str
     files: dict[str, bytes]
     commit: str
-    revisions: set[str] = field(default_factory=set)
+
+    @property
+    def revisions(self) -> set[str]:
+        return {self.commit, "main"}
 
 
 class LoopbackHub:
@@ -57,32 +58,20 @@ class LoopbackHub:
     ) -> Repository:
         """Publish a folder or a mapping of path to content; by default the content decides the commit."""
         if isinstance(files, Path):
-            content = {
-                path.relative_to(files).as_posix(): path.read_bytes()
-                for path in sorted(files.rglob("*"))
-                if path.is_file()
-            }
-        else:
-            content = dict(files)
-        digest = hashlib.sha1(repr(sorted(content.items())).encode()).hexdigest()
-        repository = Repository(kind, name, content, commit or digest)
-        repository.revisions = {repository.commit, "main"}
+            paths = sorted(path for path in files.rglob("*") if path.is_file())
+            files = {path.relative_to(files).as_posix(): path.read_bytes() for path in paths}
+        commit = commit or hashlib.sha1(repr(sorted(files.items())).encode()).hexdigest()
+        repository = Repository(dict(files), commit)
         self.repositories[kind, name] = repository
         return repository
 
     def environment(self, cache: Path) -> dict[str, str]:
         """Variables for a client process that knows only this hub and an empty cache."""
-        return {
-            "HF_ENDPOINT": self.endpoint,
-            "HF_HOME": str(cache),
-            "HF_HUB_OFFLINE": "0",
-            "HF_DATASETS_OFFLINE": "0",
-            "HF_HUB_DISABLE_TELEMETRY": "1",
-            "HF_HUB_DISABLE_XET": "1",
-            "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-            "NO_PROXY": "127.0.0.1",
-            "no_proxy": "127.0.0.1",
-        }
+        off = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
+        on = ("HF_HUB_DISABLE_TELEMETRY", "HF_HUB_DISABLE_XET", "HF_HUB_DISABLE_PROGRESS_BARS")
+        local = dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1")
+        switches = dict.fromkeys(off, "0") | dict.fromkeys(on, "1")
+        return {"HF_ENDPOINT": self.endpoint, "HF_HOME": str(cache), **switches, **local}
 
     def __enter__(self) -> LoopbackHub:
         self._thread.start()
@@ -99,19 +88,14 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        self._answer()
+        self._answer(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
 
-    def do_HEAD(self) -> None:
-        self._answer()
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self._answer(body)
+    do_HEAD = do_POST = do_GET
 
     def log_message(self, *_: object) -> None:
         pass
 
-    def _answer(self, body: bytes = b"") -> None:
+    def _answer(self, body: bytes) -> None:
         url = urlsplit(self.path)
         parts = [unquote(part) for part in url.path.strip("/").split("/")]
         self.hub.requests.append(f"{self.command} {url.path}")
@@ -127,44 +111,28 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _repository(self, kind: str, name: str, revision: str) -> Repository | None:
         repository = self.hub.repositories.get((kind, name))
-        if repository is None:
-            self._fail("RepoNotFound")
-        elif revision not in repository.revisions:
-            self._fail("RevisionNotFound")
-            return None
-        return repository
+        if repository is not None and revision in repository.revisions:
+            return repository
+        self._fail("RepoNotFound" if repository is None else "RevisionNotFound")
+        return None
 
     def _api(
         self, kind: str, name: str, rest: list[str], query: Mapping[str, list[str]], body: bytes
     ) -> None:
-        revision = rest[1] if len(rest) > 1 else "main"
-        repository = self._repository(kind, name, revision)
+        repository = self._repository(kind, name, rest[1] if len(rest) > 1 else "main")
         if repository is None:
             return
         action = rest[0] if rest else "revision"
         if action == "revision":
-            self._json(
-                {
-                    "id": name,
-                    "sha": repository.commit,
-                    "private": False,
-                    "gated": False,
-                    "disabled": False,
-                    "downloads": 0,
-                    "likes": 0,
-                    "tags": [],
-                    "siblings": [{"rfilename": path} for path in repository.files],
-                }
-            )
+            files = [{"rfilename": path} for path in repository.files]
+            flags = {"private": False, "gated": False, "disabled": False, "downloads": 0, "likes": 0}
+            self._json({"id": name, "sha": repository.commit, **flags, "tags": [], "siblings": files})
         elif action == "tree":
             recursive = query.get("recursive", ["False"])[0].lower() in ("true", "1")
             self._json(_tree(repository, "/".join(rest[2:]), recursive=recursive))
         elif action == "paths-info":
-            wanted = (
-                json.loads(body)["paths"]
-                if "json" in self.headers.get("Content-Type", "")
-                else parse_qs(body.decode())["paths"]
-            )
+            is_json = "json" in self.headers.get("Content-Type", "")
+            wanted = (json.loads(body) if is_json else parse_qs(body.decode()))["paths"]
             everything = {item["path"]: item for item in _tree(repository, "", recursive=True)}
             self._json([everything[path] for path in wanted if path in everything])
         else:
@@ -184,8 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
             "Accept-Ranges": "bytes",
             "Content-Type": "application/octet-stream",
         }
-        asked = self.headers.get("Range")
-        if asked:
+        if asked := self.headers.get("Range"):
             first, _, last = asked.removeprefix("bytes=").partition("-")
             start, stop = int(first), min(int(last) + 1 if last else len(content), len(content))
             headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(content)}"
@@ -219,11 +186,10 @@ def _tree(repository: Repository, below: str, *, recursive: bool) -> list[dict[s
         if not path.startswith(prefix):
             continue
         rest = path.removeprefix(prefix).split("/")
-        for depth in range(1, len(rest)):
+        for depth in range(1, len(rest) if recursive else min(len(rest), 2)):
             folder = prefix + "/".join(rest[:depth])
-            if depth == 1 or recursive:
-                oid = hashlib.sha1(folder.encode()).hexdigest()
-                items[folder] = {"type": "directory", "path": folder, "oid": oid, "size": 0}
+            oid = hashlib.sha1(folder.encode()).hexdigest()
+            items[folder] = {"type": "directory", "path": folder, "oid": oid, "size": 0}
         if len(rest) == 1 or recursive:
             oid = hashlib.sha1(content).hexdigest()
             items[path] = {"type": "file", "path": path, "oid": oid, "size": len(content)}

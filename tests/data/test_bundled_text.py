@@ -1,12 +1,18 @@
+"""The bundled text is clean and fair; the standard library's docstrings answer the bundled questions."""
+
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections import Counter
-from collections.abc import Iterator
 from importlib.resources import files
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
+import pytest
 from scipy.stats import spearmanr
 
 from sentemb.data import read_rows, read_scored_pairs
@@ -18,108 +24,83 @@ from sentemb.data.bundled_text import (
     bundled_sentences_file,
     bundled_uses,
 )
-from sentemb.data.docstrings import stdlib_documents
+from sentemb.data.docstrings import MAX_WORDS, clean_documentation, name_in_words, stdlib_documents
+from sentemb.data.documents import Document
 
 
 def folded(text: str) -> str:
-    """Without case and punctuation, which would hide a duplicate."""
+    """Return a text without case and punctuation, which would hide a duplicate."""
     return " ".join(re.findall(r"\w+", text.casefold()))
 
 
-def sentences_of_pairs() -> list[str]:
+def every_sentence() -> list[str]:
     pairs = bundled_pairs()
-    return pairs.first + pairs.second
+    return bundled_sentences() + pairs.first + pairs.second
 
 
-def test_pairs_cover_every_unit_of_the_scale() -> None:
-    gold = bundled_pairs().gold
-    assert len(gold) >= 300
-    assert gold.min() == 0
-    assert gold.max() == 5
-    counts, _ = np.histogram(gold, bins=[0, 1, 2, 3, 4, 5.01])
-    assert counts.min() >= 50
+@pytest.fixture(scope="module")
+def documents() -> dict[str, Document]:
+    corpus = list(stdlib_documents())
+    found = {document.id: document for document in corpus}
+    assert len(found) == len(corpus) > 4000
+    return found
+
+
+def test_pairs_cover_the_scale_in_every_domain() -> None:
+    pairs = bundled_pairs()
+    gold = pairs.gold
+    assert len(gold) >= 300 and (gold.min(), gold.max()) == (0, 5)
+    assert np.histogram(gold, bins=[0, 1, 2, 3, 4, 5.01])[0].min() >= 50
     assert np.allclose(gold * 10, np.round(gold * 10))
-
-
-def test_pairs_have_their_domains_as_subsets() -> None:
-    pairs = bundled_pairs()
     assert len(pairs.subsets) == len({subset.name for subset in pairs.subsets}) >= 8
     for subset in pairs.subsets:
-        gold = pairs.gold[subset.start : subset.stop]
-        assert len(gold) >= 20, subset.name
-        assert gold.min() < 1, subset.name
-        assert gold.max() > 4, subset.name
+        part = gold[subset.start : subset.stop]
+        assert len(part) >= 20 and part.min() < 1 and part.max() > 4, subset.name
 
 
 def test_counting_common_words_does_not_solve_the_pairs() -> None:
     pairs = bundled_pairs()
-    overlaps = []
-    for first, second in zip(pairs.first, pairs.second, strict=True):
-        one, other = set(folded(first).split()), set(folded(second).split())
-        overlaps.append(len(one & other) / len(one | other))
+    words = [
+        [set(folded(text).split()) for text in both] for both in zip(pairs.first, pairs.second, strict=True)
+    ]
+    overlaps = np.array([len(one & other) / len(one | other) for one, other in words])
     assert spearmanr(overlaps, pairs.gold).statistic < 0.3
-    high, low = pairs.gold >= 4, pairs.gold < 3
-    assert (np.array(overlaps)[high] < 0.2).sum() >= 50
-    assert (np.array(overlaps)[low] > 0.5).sum() >= 30
+    assert (overlaps[pairs.gold >= 4] < 0.2).sum() >= 50
+    assert (overlaps[pairs.gold < 3] > 0.5).sum() >= 30
 
 
-def test_sentences_are_many_and_varied() -> None:
+def test_text_is_varied_clean_and_unique(shared_data: Path) -> None:
     sentences = bundled_sentences()
-    assert len(sentences) >= 2000
     lengths = np.array([len(sentence.split()) for sentence in sentences])
-    assert lengths.min() >= 3
-    assert lengths.max() <= 30
+    assert len(sentences) >= 2000 and lengths.min() >= 3 and lengths.max() <= 30
     assert (lengths >= 15).mean() > 0.1
     assert len({word for sentence in sentences for word in folded(sentence).split()}) > 4500
-
-
-def test_nothing_is_there_twice() -> None:
-    counts = Counter(map(folded, bundled_sentences() + sentences_of_pairs()))
-    assert [text for text, count in counts.items() if count > 1] == []
-
-
-def test_readme_states_the_sizes() -> None:
-    readme = files("sentemb.data").joinpath("bundled", "README.md").read_text(encoding="utf-8")
-    assert f"{len(bundled_pairs()):,} pairs" in readme
-    assert f"{len(bundled_sentences()):,} English sentences" in readme
-
-
-def test_text_is_clean() -> None:
-    for sentence in bundled_sentences() + sentences_of_pairs():
+    for sentence in every_sentence():
         assert sentence == " ".join(sentence.split())
-        assert sentence[-1] in ".?!", sentence
-        assert sentence[0].isupper() or sentence[0].isdigit(), sentence
+        assert sentence[-1] in ".?!" and (sentence[0].isupper() or sentence[0].isdigit()), sentence
+    ours = Counter(map(folded, every_sentence()))
+    assert [text for text, count in ours.items() if count > 1] == []
+    theirs = set()
+    for path in (shared_data / "senteval" / "downstream").glob("S[TI]*/**/*"):
+        if path.suffix in (".txt", ".csv"):
+            theirs.update(map(folded, re.split("[\t\n]", path.read_text(encoding="utf-8", errors="replace"))))
+    assert len(theirs) > 40_000 and not theirs & ours.keys()
 
 
-def test_nothing_comes_from_the_real_sets(shared_data: Path) -> None:
-    ours = set(map(folded, bundled_sentences() + sentences_of_pairs()))
-    theirs = set(map(folded, real_cells(shared_data / "senteval" / "downstream")))
-    assert len(theirs) > 40_000
-    assert ours & theirs == set()
-
-
-def real_cells(folder: Path) -> Iterator[str]:
-    for name in ("STS", "SICK"):
-        for path in sorted((folder / name).rglob("*")):
-            if path.suffix in (".txt", ".csv"):
-                for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
-                    yield from line.split("\t")
-
-
-def test_the_files_read_as_what_the_functions_give() -> None:
+def test_the_files_read_as_what_the_functions_return() -> None:
     pairs, read = bundled_pairs(), read_scored_pairs(bundled_pairs_file())
-    assert (read.first, read.second) == (pairs.first, pairs.second)
-    np.testing.assert_array_equal(read.gold, pairs.gold)
+    assert (read.first, read.second, read.gold.tolist()) == (pairs.first, pairs.second, pairs.gold.tolist())
     records = read_rows(str(bundled_sentences_file()))
     assert [record.values["text"] for record in records] == bundled_sentences()
+    readme = files("sentemb.data").joinpath("bundled", "README.md").read_text(encoding="utf-8")
+    assert f"{len(pairs):,} pairs" in readme and f"{len(bundled_sentences()):,} English sentences" in readme
 
 
-def test_nearly_all_questions_can_be_answered() -> None:
+def test_nearly_all_questions_can_be_answered(documents: dict[str, Document]) -> None:
     questions = bundled_questions()
     assert Counter(one.split for one in questions) == {"dev": 60, "test": 158}
     assert len({folded(one.text) for one in questions}) == 218
-    known = {document.id for document in stdlib_documents()}
-    answered = [one for one in questions if known & {*one.answers}]
+    answered = [one for one in questions if documents.keys() & {*one.answers}]
     assert len(answered) >= 215, "documents have changed, or this Python is another one"
     assert len({name.partition(".")[0] for one in answered for name in one.answers}) > 60
 
@@ -131,12 +112,114 @@ def test_uses_are_sentences_that_no_question_repeats() -> None:
     assert len(uses) > 1800
     for text in uses.values():
         assert text == " ".join(text.split())
-        for sentence in sentences_in(text):
-            assert sentence[-1] in ".?!", sentence
+        for sentence in re.split(r"(?<=[.?!]) (?=[A-Z0-9$])", text):
             words = set(folded(sentence).split())
+            assert sentence[-1] in ".?!", sentence
             assert max(len(words & asked) / len(words | asked) for asked in first) <= 0.5, sentence
             assert words not in last, sentence
 
 
-def sentences_in(text: str) -> list[str]:
-    return re.split(r"(?<=[.?!]) (?=[A-Z0-9$])", text)
+@pytest.mark.parametrize(
+    ("identifier", "kind", "phrase"),
+    [
+        ("dict", "class", "new dictionary"),
+        ("dict.get", "method", "Return the value for key"),
+        ("sorted", "function", "in ascending order"),
+        ("itertools.groupby", "class", "consecutive keys and groups"),
+        ("json.dumps", "function", "JSON formatted"),
+        ("collections.OrderedDict.move_to_end", "method", "Move an existing element"),
+        ("random.choice", "function", "random element"),
+        ("os.path.join", "function", "pathname components"),
+        ("asyncio.gather", "function", "coroutines"),
+        ("textwrap.dedent", "function", "leading whitespace"),
+        ("csv", "module", "CSV"),
+        # Names without documentation, for their uses.
+        ("csv.DictReader", "class", bundled_uses()["csv.DictReader"]),
+        ("os.environ", "data", bundled_uses()["os.environ"]),
+        ("getpass.getpass", "function", bundled_uses()["getpass.getpass"]),
+        ("argparse.ArgumentParser.add_argument", "method", ""),
+        ("concurrent.futures.ThreadPoolExecutor", "class", ""),
+        ("Ellipsis", "data", bundled_uses()["Ellipsis"]),
+    ],
+)
+def test_corpus_holds_what_people_look_for(
+    documents: dict[str, Document], identifier: str, kind: str, phrase: str
+) -> None:
+    document = documents[identifier]
+    assert document.text.startswith(f"{name_in_words(identifier)}: ")
+    assert phrase in document.text and "Built-in functions" not in document.text
+    assert document.metadata["kind"] == kind
+
+
+def test_documents_are_public_unique_single_lines(documents: dict[str, Document]) -> None:
+    for name, document in documents.items():
+        body = document.text.removeprefix(f"{name_in_words(name)}: ")
+        assert 3 <= len(body.split()) <= 3 * (MAX_WORDS + 3), document
+        assert "\n" not in body and document.text == document.text.strip()
+        assert not any(part.startswith("_") for part in name.split("."))
+    modules = {document.metadata["module"].partition(".")[0] for document in documents.values()}
+    assert not modules & {*"test this antigravity idlelib lib2to3 posixpath ntpath tkinter".split()}
+    kept, repeated = "asyncio.gather str.zfill queue.Queue.put asyncio.Queue.put", "asyncio.tasks.gather"
+    assert documents.keys() >= {*kept.split()}
+    assert not documents.keys() & {repeated, "random.Random.choice", "bytes.zfill"}
+
+
+def test_a_document_has_its_module_and_ends_with_its_uses(documents: dict[str, Document]) -> None:
+    assert documents["shutil.rmtree"].text.startswith(
+        "shutil rmtree: Recursively delete a directory tree. "
+        "Utility functions for copying and archiving files and directory trees."
+    )
+    assert "manipulate time values." in documents["time.sleep"].text
+    assert documents["StopIteration.value"].text == "Stop Iteration value: generator return value"
+    uses = bundled_uses()
+    known = uses.keys() & documents.keys()
+    assert len(known) > 0.9 * len(uses), "this Python has other names"
+    assert all(documents[name].text.endswith(f" {uses[name]}") for name in known)
+
+
+def test_names_of_others_are_not_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    def display() -> None:
+        """Show an object in the notebook."""
+
+    display.__module__ = "IPython.display"
+    monkeypatch.setattr("builtins.display", display, raising=False)
+    some = {"os.no_such_name": "Do it.", "nosuchmodule.run": "Run it.", "os.environ": "Read a setting."}
+    monkeypatch.setattr("sentemb.data.docstrings.bundled_uses", lambda: some)
+    corpus = list(stdlib_documents())
+    builtins = [one.id for one in takewhile(lambda one: one.metadata["module"] == "builtins", corpus)]
+    assert "print" in builtins and "display" not in builtins
+    assert [document.id for document in corpus if document.id in some] == ["os.environ"]
+
+
+def test_collecting_is_silent_and_the_same_every_time() -> None:
+    program = (
+        "import sys, hashlib\n"
+        "from sentemb.data.docstrings import stdlib_documents\n"
+        "text = repr(list(stdlib_documents()))\n"
+        "unwanted = {'this', 'antigravity', 'tkinter', 'turtle', 'torch'} & set(sys.modules)\n"
+        "sys.exit(' '.join(unwanted) or hashlib.sha256(text.encode()).hexdigest())\n"
+    )
+    command = [sys.executable, "-W", "error", "-c", program]
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    running = [
+        subprocess.Popen(command, env={**os.environ, "PYTHONHASHSEED": seed}, **options)
+        for seed in ("1", "2")
+    ]
+    ((out, error),) = {process.communicate() for process in running}
+    assert out == "" and len(error.strip()) == 64, error
+
+
+def test_documentation_and_names_become_running_text() -> None:
+    expected = {
+        "Return `x`.\n\n    >>> f(1)\n    1\n\n    More about :func:`g`.": "Return x. More about g.",
+        "Return the sum of all. Never fails.": "Return the sum of all.",
+        "f(a) -> int\nf(a, b) -> int\n\nAdd what is given.": "Add what is given.",
+        "f(a) -> the sum\n    of all\nIt never fails.": "It never fails.",
+        "f(a) -> int\nf(**options) -> int": "f(a) -> int; f(**options) -> int",
+        "Heading\n=======\n\nText.": "Heading Text.",
+        "": "",
+    }
+    assert {documentation: clean_documentation(documentation) for documentation in expected} == expected
+    assert len(clean_documentation("word " * 200).split()) == MAX_WORDS
+    assert name_in_words("collections.OrderedDict.move_to_end") == "collections Ordered Dict move to end"
+    assert name_in_words("io.TextIOWrapper") == "io Text IO Wrapper"

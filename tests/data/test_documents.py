@@ -1,18 +1,34 @@
+"""Documents of any source, with titles and ids, without blank and repeated ones; texts in files."""
+
 from __future__ import annotations
 
 import json
 import logging
+import random
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from sentemb.data import stored_texts
 from sentemb.data.documents import Document, read_documents, read_unique_documents, split_documents
+from sentemb.data.stored_texts import (
+    StoredTexts,
+    descending,
+    first_places,
+    places_of,
+    spill_pairs_to_disk,
+    spill_to_disk,
+    store,
+)
 from sentemb.errors import InputError
 
+Write = Callable[[str, str], Path]
 
-def test_titles_come_from_their_column(tmp_path: Path) -> None:
-    path = tmp_path / "docs.csv"
-    path.write_text("title,text,name\ncp,Copies files.,a\n,No title.,b\n")
+
+def test_titles_come_from_their_column(write_file: Write) -> None:
+    path = write_file("docs.csv", "title,text,name\ncp,Copies files.,a\n,No title.,b\n")
     first, second = read_unique_documents(path)
     assert first == Document("Copies files.", title="cp", location=f"{path}:2")
     assert (first.whole, second.whole) == ("cp Copies files.", "No title.")
@@ -20,56 +36,48 @@ def test_titles_come_from_their_column(tmp_path: Path) -> None:
     assert [document.whole for document in named] == ["a cp", "b"]
 
 
-def test_blank_and_repeated_documents_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = tmp_path / "docs.jsonl"
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in ("a", " ", "b", "a ", "a")))
+def test_blank_and_repeated_documents_are_counted(
+    write_file: Write, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = "".join(json.dumps({"text": text}) + "\n" for text in ("a", " ", "b", "a ", "a"))
     with caplog.at_level(logging.WARNING):
-        assert [document.text for document in read_unique_documents(path)] == ["a", "b"]
+        found = read_unique_documents(write_file("docs.jsonl", rows))
+    assert [document.text for document in found] == ["a", "b"]
     assert "2 of 5 documents are duplicates" in caplog.text
     assert "1 of 5 documents are blank" in caplog.text
 
 
-@pytest.mark.parametrize("neighbor", ["queries.jsonl", "qrels/test.jsonl"])
-def test_of_a_folder_in_the_layout_of_beir_every_reader_reads_the_corpus(
-    tmp_path: Path, neighbor: str
-) -> None:
-    for name, text in (("corpus.jsonl", "a document"), (neighbor, "a question")):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(json.dumps({"_id": "1", "text": text}) + "\n")
-    assert [document.whole for document in read_unique_documents(tmp_path)] == ["a document"]
-    assert [(document.id, document.text) for document in read_documents(tmp_path)] == [("1", "a document")]
+@pytest.mark.parametrize("neighbor", ["queries.jsonl", "qrels/test.jsonl", "more.jsonl"])
+def test_of_a_folder_in_the_layout_of_beir_the_corpus_is_read(write_file: Write, neighbor: str) -> None:
+    for name, text in (("corpus.jsonl", "a document"), (neighbor, "another")):
+        path = write_file(f"set/{name}", json.dumps({"_id": text, "text": text}) + "\n")
+    folder = path.parent if path.parent.name == "set" else path.parents[1]
+    expected = ["a document", "another"] if neighbor == "more.jsonl" else ["a document"]
+    assert [document.whole for document in read_unique_documents(folder)] == expected
+    assert [document.id for document in read_documents(folder)] == expected
 
 
-def test_of_any_other_folder_every_reader_reads_all_files(tmp_path: Path) -> None:
-    for name, text in (("corpus.jsonl", "a document"), ("more.jsonl", "another")):
-        (tmp_path / name).write_text(json.dumps({"id": text, "text": text}) + "\n")
-    assert [document.whole for document in read_unique_documents(tmp_path)] == ["a document", "another"]
-    assert [document.id for document in read_documents(tmp_path)] == ["a document", "another"]
-
-
-def test_nothing_to_read_is_an_error(tmp_path: Path) -> None:
-    path = tmp_path / "docs.jsonl"
-    path.write_text('{"text": " "}\n')
-    with pytest.raises(InputError, match="does not contain a document with a text"):
-        read_unique_documents(path)
-    path.write_text('{"a": "1", "b": "2"}\n')
-    with pytest.raises(
-        InputError, match=r"docs\.jsonl:1: the text could be in any of the columns a, b; .* --text-column"
-    ):
-        read_unique_documents(path)
-    path.write_text('{"text": "a", "title": 3}\n')
-    with pytest.raises(InputError, match=r"docs\.jsonl:1: expected a text in column 'title', but found 3"):
-        read_unique_documents(path)
-
-
-def test_a_table_without_a_header_does_not_lose_its_first_document(tmp_path: Path) -> None:
-    path = tmp_path / "docs.csv"
-    path.write_text("The cat slept all day on the mat\nThe dog ran\n")
-    with pytest.raises(
-        InputError, match=r"docs\.csv:2: the name of the only column, 'The cat slept .* a header"
-    ):
-        read_unique_documents(path)
-    path.write_text("what they said\nThe dog ran\n")
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("docs.jsonl", '{"text": " "}\n', "does not contain a document with a text"),
+        (
+            "docs.jsonl",
+            '{"a": "1", "b": "2"}\n',
+            r"l:1: the text could be in any of the columns a, b; .* --text-c",
+        ),
+        ("docs.jsonl", '{"text": "a", "title": 3}\n', "l:1: expected a text in column 'title', but found 3"),
+        (
+            "docs.csv",
+            "The cat slept all day on the mat\nIt ran\n",
+            "v:2: the name of the only column, 'The .* header",
+        ),
+    ],
+)
+def test_errors_name_the_line(write_file: Write, name: str, content: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_unique_documents(write_file(name, content))
+    path = write_file("named.csv", "what they said\nThe dog ran\n")
     assert [document.text for document in read_unique_documents(path)] == ["The dog ran"]
 
 
@@ -80,3 +88,39 @@ def test_held_out_documents_are_a_share_of_all() -> None:
     assert sorted(rest + out, key=documents.index) == documents
     assert split_documents(documents, share=0.2, seed=3)[1] == out
     assert split_documents(documents, share=0.2, seed=4)[1] != out
+
+
+TEXTS = ["b", "", "ü\n", "a", "b", "\ud800x", "\U0001f600", "\ue000", "a", "ab"]
+
+
+def in_a_file(texts: list[str]) -> StoredTexts:
+    return store(([text] for text in texts), 1)[0]
+
+
+def test_a_file_reads_as_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = in_a_file(TEXTS)
+    assert len(stored) == len(TEXTS) and [*stored] == TEXTS
+    assert [stored[place] for place in range(-3, 3)] == TEXTS[-3:] + TEXTS[:3]
+    for part in (slice(2, 5), slice(None, None, 3), slice(8, 99), slice(5, 2), slice(None, None, -1)):
+        assert stored[part] == TEXTS[part]
+    with pytest.raises(IndexError):
+        stored[10]
+    assert spill_to_disk(iter(TEXTS)) == TEXTS
+    monkeypatch.setattr(stored_texts, "_IN_MEMORY", 5)
+    ids, texts = spill_pairs_to_disk(zip(map(str, range(10)), TEXTS, strict=True))
+    assert isinstance(ids, StoredTexts) and isinstance(texts, StoredTexts)
+    assert ([*ids], [*texts]) == ([str(number) for number in range(10)], TEXTS)
+
+
+@pytest.mark.parametrize("of", [list, in_a_file])
+def test_order_and_equal_texts(
+    of: Callable[[list[str]], Sequence[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unique = [*dict.fromkeys(TEXTS)]
+    random.Random(0).shuffle(unique)
+    assert [unique[place] for place in descending(of(unique))] == sorted(unique, reverse=True)
+    assert first_places(of([])).tolist() == []
+    assert places_of({"a", "z", "ab"}, ["ab", "b", "a"]) == {"ab": 0, "a": 2}
+    assert first_places(of(TEXTS)).tolist() == [TEXTS.index(text) for text in TEXTS]
+    monkeypatch.setattr(stored_texts, "hash", lambda text: 7, raising=False)
+    assert np.array_equal(first_places(of(TEXTS)), [TEXTS.index(text) for text in TEXTS])

@@ -5,12 +5,12 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sentemb.data.catalogue import get
@@ -21,41 +21,47 @@ CLIENT = """
 import json, sys
 from pathlib import Path
 from sentemb.data.fetch import fetch
-from sentemb.data.sources import describe_source
+from sentemb.data.labelled import load_labelled, load_unlabelled
 from sentemb.data.retrieval import load_retrieval
+from sentemb.data.sources import describe_source, read_rows
 from sentemb.data.sts import load_scored_pairs
-from sentemb.data.sources import read_rows
 from sentemb.errors import InputError
+
+def attempt(verb, name, *rest):
+    if verb == "read":
+        return [row.values for row in read_rows(name, columns=rest[0] if rest else None)]
+    if verb == "describe":
+        return describe_source(name)
+    if verb == "fetch":
+        return str(fetch(name, Path(rest[0])))
+    if verb == "judged":
+        judged = load_retrieval(name, data_dir=rest[0] if rest else None)
+        return [judged.documents, judged.queries, judged.judged.tolist()]
+    if verb == "texts":
+        return len(load_unlabelled(name, split=rest[0]))
+    options = {"split": rest[0], "data_dir": rest[1] if rest[1:] else None}
+    if verb == "labelled":
+        data = load_labelled(name, **options)
+        return [len(data), data.texts[1], data.pairs and data.pairs[1], data.label_names[data.labels[1]]]
+    pairs = load_scored_pairs(name, **options)
+    return [len(pairs), pairs.first[0], pairs.gold[0]]
+
 for line in sys.stdin:
-    verb, *arguments = json.loads(line)
     try:
-        if verb == "read":
-            answer = [record.values for record in read_rows(*arguments)]
-        elif verb == "describe":
-            answer = describe_source(*arguments)
-        elif verb == "fetch":
-            answer = str(fetch(arguments[0], Path(arguments[1])))
-        elif verb == "judged":
-            judged = load_retrieval(arguments[0], data_dir=(arguments[1:] or [None])[0])
-            answer = [judged.documents, judged.queries, judged.judged.tolist()]
-        elif verb == "columns":
-            answer = [record.values for record in read_rows(arguments[0], columns=arguments[1])]
-        else:
-            pairs = load_scored_pairs(arguments[0], split=arguments[1], data_dir=(arguments[2:] or [None])[0])
-            answer = [len(pairs), pairs.first[0], pairs.gold[0]]
+        answer = attempt(*json.loads(line))
     except InputError as error:
         answer = str(error)
     print(json.dumps(answer), flush=True)
 """
 
 
-def benchmark(rows: int) -> bytes:
+def scored(rows: int) -> bytes:
     lines = [json.dumps({"sentence1": f"a {n}", "sentence2": "b", "score": n / 500}) for n in range(rows)]
     return gzip.compress("\n".join(lines).encode())
 
 
 def languages(**sizes: int) -> dict[str, bytes]:
-    """A repository of several subsets, as MTEB keeps the pairs of SemEval-2022."""
+    """Return a repository of several subsets, as MTEB keeps the pairs of SemEval-2022."""
     files, configs = {}, ""
     for name, size in sizes.items():
         pair = name.replace("_", "-")
@@ -67,17 +73,30 @@ def languages(**sizes: int) -> dict[str, bytes]:
     return files | {"README.md": f"---\nconfigs:\n{configs}---\n".encode()}
 
 
+def parquet(columns: dict[str, list[Any]]) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file)
+    return file.getvalue()
+
+
+def labelled(rows: int, label: int | None = None) -> bytes:
+    labels = [number % 2 if label is None else label for number in range(rows)]
+    texts = [f"t {number}" for number in range(rows)]
+    return parquet({"sentence1": texts, "sentence2": ['"q'] * rows, "label": labels, "idx": labels})
+
+
 def test_a_set_from_an_archive_is_unpacked_once(hub: LoopbackHub, tmp_path: Path, shared_data: Path) -> None:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as file:
-        file.add(shared_data / "senteval/downstream/SICK", "./SICK")
-        file.add(shared_data / "senteval/downstream/TREC", "./TREC")
-    repository = "princeton-nlp/datasets-for-simcse"
-    hub.add("datasets", repository, {"senteval.tar": packed.getvalue()}, commit=get("sickr").revision)
+        for name in ("SICK", "TREC"):
+            file.add(shared_data / f"senteval/downstream/{name}", f"./{name}")
+    files = {"senteval.tar": packed.getvalue()}
+    hub.add("datasets", "princeton-nlp/datasets-for-simcse", files, commit=get("sickr").revision)
     cache = tmp_path / "cache"
     asked = [["pairs", "sickr", split] for split in ("test", "dev")]
-    answers = ask(CLIENT, hub.environment(cache), *asked)
-    assert [answer[0] for answer in answers] == [4927, 500]
+    answers = ask(CLIENT, hub.environment(cache), *asked, ["fetch", "sickr", str(tmp_path / "data")])
+    assert [answer[0] for answer in answers[:2]] == [4927, 500]
+    assert (tmp_path / "data/senteval/downstream/SICK/SICK_train.txt").is_file()
     (folder,) = cache.rglob("senteval/senteval/downstream")
     assert [path.name for path in folder.iterdir()] == ["SICK"]
     (archive,) = cache.rglob("senteval.tar")
@@ -89,73 +108,67 @@ def test_a_set_from_an_archive_is_unpacked_once(hub: LoopbackHub, tmp_path: Path
 
 
 def test_downloads_and_streams(hub: LoopbackHub, tmp_path: Path) -> None:
-    entry = get("stsb")
-    files = {"validation.jsonl.gz": benchmark(1500), "test.jsonl.gz": benchmark(1377)}
-    hub.add("datasets", str(entry.hub_id), files, commit=entry.revision)
+    stsb, news, rte, dbpedia = map(get, ("stsb", "sts22-fr-pl", "rte", "dbpedia"))
+    files = {"validation.jsonl.gz": scored(1500), "test.jsonl.gz": scored(1377)}
+    hub.add("datasets", str(stsb.hub_id), files, commit=stsb.revision)
+    hub.add("datasets", str(news.hub_id), languages(fr_pl=8, de_pl=27), commit=news.revision)
+    rows = {"train": labelled(2490), "validation": labelled(277), "test": labelled(3000, label=-1)}
+    glue = {f"rte/{split}-00000-of-00001.parquet": content for split, content in rows.items()}
+    glue["mrpc/validation-00000-of-00001.parquet"] = labelled(407)
+    hub.add("datasets", "nyu-mll/glue", glue, commit=rte.revision)
+    ontology = parquet({"label": [1] * 70_000, "title": ["T"] * 70_000, "content": ["C, a school"] * 70_000})
+    files = {"dbpedia_14/test-00000-of-00001.parquet": ontology}
+    hub.add("datasets", "fancyzhx/dbpedia_14", files, commit=dbpedia.revision)
+    reviews = {"plain_text/test-00000-of-00001.parquet": parquet({"text": ["a", "b"], "label": [0, 2]})}
+    hub.add("datasets", "fancyzhx/yelp_polarity", reviews)
     mine = hub.add("datasets", "me/texts", {"train.jsonl": b'{"text": "a", "n": 1}\n{"text": "b", "n": 2}\n'})
     hub.add("datasets", "me/script", {"script.py": b"raise SystemExit('ran')", "a.txt": b"a"})
     hub.add("datasets", "me/bare", {"notes.md": b"nothing here"})
-    news = get("sts22-fr-pl")
-    hub.add("datasets", str(news.hub_id), languages(fr_pl=8, de_pl=27), commit=news.revision)
-    folder = tmp_path / "data"
     hub.add("datasets", "me/splits", {"test.csv": b"text\na\n", "validation.csv": b"text\nb\n"})
-    answers = ask(
-        CLIENT,
-        hub.environment(tmp_path),
-        ["pairs", "stsb", "dev"],
-        ["pairs", "stsb", "test"],
-        ["pairs", "stsb", "train"],
-        ["pairs", "sts12", "test"],
-        ["read", "me/texts"],
-        ["columns", f"me/texts@{mine.commit}", ["text"]],
-        ["columns", "me/texts", ["texts"]],
-        ["read", "me/texts@" + "0" * 40],
-        ["read", "me/none"],
-        ["read", "me/splits"],
-        ["read", "me/script"],
-        ["read", "me/bare"],
-        ["describe", "me/texts"],
-        ["pairs", "sts22-fr-pl", "test"],
-        ["fetch", "sts22-fr-pl", str(folder)],
-        ["pairs", "sts22-fr-pl", "test", str(folder)],
-        ["fetch", "sts22-de-pl", str(folder)],
-        ["pairs", "sts22-es-it", "test"],
-    )
-    assert answers[0] == [1500, "a 0", 0.0]
-    assert "has 1,377 rows instead of 1,379: 2 missing" in answers[1]
-    assert f"mteb/stsbenchmark-sts at {entry.revision} does not contain the file for stsb" in answers[2]
-    assert f"data set mteb/sts12-sts not found at {hub.endpoint}" in answers[3]
-    assert answers[4] == [{"text": "a", "n": 1}, {"text": "b", "n": 2}]
-    assert answers[5] == [{"text": "a"}, {"text": "b"}]
-    assert (
-        "me/texts does not have a column 'texts'; its columns are text, n; did you mean 'text'?" in answers[6]
-    )
-    assert "me/texts does not have a revision 000" in answers[7]
-    assert f"data set me/none not found at {hub.endpoint}" in answers[8]
-    assert "me/splits does not have a split 'train', only " in answers[9]
-    assert "me/script cannot be read: Dataset scripts are no longer supported" in answers[10]
-    assert "me/bare cannot be read: " in answers[11]
-    assert answers[12] == {"source": "me/texts", "hub_id": "me/texts", "revision": mine.commit, "files": []}
-    assert answers[13] == answers[15] == [8, "fr-pl 0", 4.0]
-    assert answers[14] == str(folder / "sts22-fr-pl")
-    assert "has 27 rows instead of 28: 1 missing" in answers[16]
-    assert [path.name for path in folder.iterdir()] == ["sts22-fr-pl"]
-    assert "cannot be read: BuilderConfig 'es-it' not found" in answers[17]
-    assert f"GET /datasets/mteb/stsbenchmark-sts/resolve/{entry.revision}/validation.jsonl.gz" in hub.requests
+    folder = tmp_path / "data"
+    described = {"source": "me/texts", "hub_id": "me/texts", "revision": mine.commit, "files": []}
+    expected: list[tuple[list[Any], Any]] = [
+        (["pairs", "stsb", "dev"], [1500, "a 0", 0.0]),
+        (["pairs", "stsb", "test"], "has 1,377 rows instead of 1,379: 2 missing"),
+        (["pairs", "stsb", "train"], f"sts at {stsb.revision} does not contain the file for stsb"),
+        (["pairs", "sts12", "test"], f"data set mteb/sts12-sts not found at {hub.endpoint}"),
+        (["read", "me/texts"], [{"text": "a", "n": 1}, {"text": "b", "n": 2}]),
+        (["read", f"me/texts@{mine.commit}", ["text"]], [{"text": "a"}, {"text": "b"}]),
+        (["read", "me/texts", ["texts"]], "a column 'texts'; its columns are text, n; did you mean 'text'?"),
+        (["read", "me/texts@" + "0" * 40], "me/texts does not have a revision 000"),
+        (["read", "me/none"], f"data set me/none not found at {hub.endpoint}"),
+        (["read", "me/splits"], "me/splits does not have a split 'train', only "),
+        (["read", "me/script"], "me/script cannot be read: Dataset scripts are no longer supported"),
+        (["read", "me/bare"], "me/bare cannot be read: "),
+        (["describe", "me/texts"], described),
+        (["pairs", "sts22-fr-pl", "test"], [8, "fr-pl 0", 4.0]),
+        (["fetch", "sts22-fr-pl", str(folder)], str(folder / "sts22-fr-pl")),
+        (["pairs", "sts22-fr-pl", "test", str(folder)], [8, "fr-pl 0", 4.0]),
+        (["fetch", "sts22-de-pl", str(folder)], "has 27 rows instead of 28: 1 missing"),
+        (["pairs", "sts22-es-it", "test"], "cannot be read: BuilderConfig 'es-it' not found"),
+        (["labelled", "dbpedia", "test"], [70_000, "C, a school", None, "EducationalInstitution"]),
+        (["labelled", "dbpedia", "train"], f"{dbpedia.revision} does not contain the file for dbpedia"),
+        (["labelled", "yelp", "test"], "parquet:2: '2' is not a label of yelp; its labels are negative"),
+        (["labelled", "rte", "dev"], [277, "t 1", '"q', "not_entailment"]),
+        (["labelled", "rte", "test"], "the labels of rte test are not published; use one of train, dev"),
+        (["texts", "rte", "test"], 3000),
+        (["labelled", "mrpc", "dev"], "has 407 rows instead of 408: 1 missing"),
+        (["fetch", "rte", str(folder)], str(folder / "rte")),
+        (["labelled", "rte", "dev", str(folder)], [277, "t 1", '"q', "not_entailment"]),
+    ]
+    answers = ask(CLIENT, hub.environment(tmp_path), *(question for question, _ in expected))
+    for answer, (question, part) in zip(answers, expected, strict=True):
+        assert part in answer if isinstance(part, str) else part == answer, question
+    assert sorted(path.name for path in folder.iterdir()) == ["rte", "sts22-fr-pl"]
+    assert len([*folder.rglob("*.parquet")]) == 3
+    assert f"GET /datasets/mteb/stsbenchmark-sts/resolve/{stsb.revision}/validation.jsonl.gz" in hub.requests
 
     before = len(hub.requests)
-    offline = ask(
-        CLIENT,
-        hub.environment(tmp_path) | {"HF_HUB_OFFLINE": "1"},
-        ["pairs", "stsb", "dev"],
-        ["pairs", "sts13", "test"],
-        ["read", "me/other"],
-    )
+    questions = [["pairs", "stsb", "dev"], ["pairs", "sts13", "test"], ["read", "me/other"]]
+    offline = ask(CLIENT, hub.environment(tmp_path) | {"HF_HUB_OFFLINE": "1"}, *questions)
     assert offline[0] == [1500, "a 0", 0.0]  # a pinned commit that was downloaded needs no network
-    assert all(
-        "from the hub, but HF_HUB_OFFLINE is set; unset HF_HUB_OFFLINE" in text for text in offline[1:]
-    )
-    assert len(hub.requests) == before
+    message = "from the hub, but HF_HUB_OFFLINE is set; unset HF_HUB_OFFLINE"
+    assert all(message in text for text in offline[1:]) and len(hub.requests) == before
 
 
 def test_a_retrieval_set_is_fetched_with_its_documents(hub: LoopbackHub, tmp_path: Path) -> None:
@@ -166,15 +179,10 @@ def test_a_retrieval_set_is_fetched_with_its_documents(hub: LoopbackHub, tmp_pat
     }
     files = {name: json.dumps(row).encode() for name, row in rows.items()}
     hub.add("datasets", "mteb/scidocs", files, commit=get("scidocs").revision)
-    folder = tmp_path / "data"
-    answers = ask(
-        CLIENT,
-        hub.environment(tmp_path),
-        ["judged", "scidocs"],
-        ["fetch", "scidocs", str(folder)],
-        ["judged", "scidocs", str(folder)],
-    )
-    assert answers == [expected := [["A cat"], ["what"], [[0, 0, 2]]], str(folder / "scidocs"), expected]
+    folder = str(tmp_path / "data")
+    questions = [["judged", "scidocs"], ["fetch", "scidocs", folder], ["judged", "scidocs", folder]]
+    answers = ask(CLIENT, hub.environment(tmp_path), *questions)
+    assert answers == [expected := [["A cat"], ["what"], [[0, 0, 2]]], f"{folder}/scidocs", expected]
 
 
 @pytest.mark.parametrize("name", ["sts14", "me/texts"])
@@ -184,21 +192,3 @@ def test_a_hub_out_of_reach_is_one_line_at_once(hub: LoopbackHub, tmp_path: Path
     (answer,) = ask(CLIENT, environment, question)
     assert "but http://127.0.0.1:9 cannot be reached" in answer
     assert "--data-dir, SENTEMB_DATA" in answer
-
-
-def test_the_loopback_hub_serves_models_too(hub: LoopbackHub, tmp_path: Path, tiny_bert: Path) -> None:
-    """Other rooms load encoders by hub id from it."""
-    hub.add("models", "me/encoder", tiny_bert)
-    code = "from huggingface_hub import snapshot_download; print(snapshot_download('me/encoder'))"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | hub.environment(tmp_path),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    copy = Path(done.stdout.strip())
-    names = sorted(path.name for path in tiny_bert.iterdir())
-    assert sorted(path.name for path in copy.iterdir()) == names
-    assert all((copy / name).read_bytes() == (tiny_bert / name).read_bytes() for name in names)

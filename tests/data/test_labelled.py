@@ -1,3 +1,5 @@
+"""Labelled texts: the catalogue's sets as published, users' tables, probing tasks, and broken ones."""
+
 from __future__ import annotations
 
 import json
@@ -7,84 +9,53 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sentemb.data.catalogue import entries, get
+from sentemb.data.catalogue import get
 from sentemb.data.fetch import count
-from sentemb.data.labelled import LabelledTexts, load_labelled, load_unlabelled
-from sentemb.data.locate import find, local_files
+from sentemb.data.labelled import LabelledTexts, load_labelled, load_unlabelled, read_labelled, read_probe
+from sentemb.data.locate import local_files
 from sentemb.data.sources import read_rows
 from sentemb.errors import InputError
 
-# Set, split, rows of each class, first text, second text of the first pair, first label.
-REAL = [
-    ("cola", "train", [2528, 6023], "Our friends won't buy this analysis, let alone", None, "acceptable"),
-    ("cola", "dev", [322, 721], "The sailors rode the breeze clear of the rocks.", None, "acceptable"),
-    ("sst2", "dev", [428, 444], "it 's a charming and often affecting journey . ", None, "positive"),
-    ("mrpc", "train", [1194, 2474], "Amrozi accused", 'Referring to him as only "the', "equivalent"),
-    ("mrpc", "dev", [129, 279], "He said the foodservice", '"The foodservice pie business', "equivalent"),
-    ("qnli", "dev", [2702, 2761], "What came into force after", "As of that day, the new", "entailment"),
-    ("rte", "train", [1249, 1241], "No Weapons of Mass", "Weapons of Mass", "not_entailment"),
-    ("rte", "dev", [146, 131], "Dana Reeve, the widow", "Christopher Reeve had", "not_entailment"),
-    ("wnli", "dev", [40, 31], "The drain is clogged", "The hair has to be", "not_entailment"),
-    ("advglue-sst2", "dev", [72, 76], "it 's an uneven treat", None, "positive"),
-    ("advglue-mnli-mm", "dev", [60, 45, 57], "The simplest is for", "The simplest is for", "entailment"),
-    ("mrpc-msr", "train", [1323, 2753], "Amrozi accused", 'Referring to him as only "the', "equivalent"),
-    ("mrpc-msr", "test", [578, 1147], "PCCW's chief operating", "Current Chief", "equivalent"),
-    ("trec", "train", [86, 1162, 1250, 1223, 835, 896], "How did serfdom develop in", None, "DESC"),
-    ("trec", "test", [9, 138, 94, 65, 81, 113], "How far is it from Denver to Aspen ?", None, "NUM"),
-    ("sst5", "train", [1092, 2218, 1624, 2322, 1288], "a stirring , funny", None, "very positive"),
-    ("sst2-senteval", "test", [912, 909], "uneasy mishmash of styles", None, "negative"),
-    ("sst2-sentences", "train", [3310, 3610], "a stirring , funny", None, "positive"),
-    ("mr", "train", [5331, 5331], "the rock is destined to be", None, "positive"),
-    ("cr", "train", [1368, 2407], "im a more happier person", None, "positive"),
-    ("mpqa", "train", [7294, 3312], "are also being encouraged", None, "positive"),
-    ("subj", "train", [5000, 5000], "the movie begins in the past", None, "objective"),
-    ("cs224n-sst", "train", [1092, 2218, 1624, 2322, 1288], " The Rock is destined", None, "positive"),
-    ("cs224n-cfimdb", "dev", [123, 122], " There 's something awful", None, "negative"),
-    ("cs224n-quora", "dev", [12627, 7585], "What can you get as a", "What are some ways", "not_duplicate"),
-    ("tnews-few", "train-0", [16] * 15, "为何农民工每天", None, "news_entertainment"),
-    ("tnews-few", "test", [134] * 15, "农村依然很重视土葬", None, "news_story"),
-    ("eprstmt", "train", [76, 84], "物流很快", None, "Negative"),
-    ("eprstmt", "test", [305, 305], "呵呵了", None, "Negative"),
-    ("bustm", "dev-4", [19, 13], "狗怎么叫", "我问你会不会狗叫", "different"),
-    ("ocnli-few", "dev", [49, 51, 60], "村里还有一个土地庙", "村里只有一个土地庙", "contradiction"),
-    ("ocnli", "dev", [947, 1103, 900], "身上裹一件工厂发的棉大衣", "身上至少一件衣服", "entailment"),
-    ("ocnli", "train-3k", [974, 1054, 966], "现在,我代表国务院", "全国政协委员", "contradiction"),
-    ("afqmc", "dev", [2978, 1338], "双十一花呗提额在哪", "里可以提花呗额度", "different"),
-    ("fewglue-boolq", "train", [14, 18], "is ghost in the shell", "Ghost in the Shell --", "false"),
-    ("fewglue-cb", "train", [19, 3, 10], "Nevertheless, her heart", "something was amiss", "entailment"),
-    ("agnews", "test", [1900] * 4, "Fears for T N pension after talks Unions", None, "Business"),
-    ("yelp-sample", "test", [518, 482], "this is a great little place", None, "positive"),
-]
+Write = Callable[[str, str], Path]
+
+# Checksums of the texts and labels of every split of at most 12,000 rows beside the project.
+GOLDEN: dict[str, str] = json.loads(Path(__file__).with_name("golden_labelled.json").read_text())
 
 
-@pytest.mark.parametrize(("name", "split", "counts", "first", "second", "label"), REAL)
-def test_real_sets(
-    shared_data: Path, name: str, split: str, counts: list[int], first: str, second: str | None, label: str
+@pytest.mark.parametrize("name", sorted({key.partition(" ")[0] for key in GOLDEN}))
+def test_real_sets_have_their_published_texts_and_labels(shared_data: Path, name: str) -> None:
+    for split in (key.partition(" ")[2] for key in GOLDEN if key.partition(" ")[0] == name):
+        data = load_labelled(name, split=split, data_dir=shared_data)
+        assert data.describe()["sha256"].startswith(GOLDEN[f"{name} {split}"])
+        assert (data.name, data.split, len(data)) == (name, split, get(name).rows.get(split, len(data)))
+        assert data.labels.dtype == (np.int64 if data.label_names else np.float64)
+    assert local_files(get(name), shared_data)
+
+
+@pytest.mark.parametrize(
+    ("name", "split", "counts", "first", "label"),
+    [
+        ("mrpc", "train", [1194, 2474], ("Amrozi accused", 'Referring to him as only "the'), "equivalent"),
+        ("rte", "dev", [146, 131], ("Dana Reeve, the widow", "Christopher Reeve had"), "not_entailment"),
+        ("trec", "test", [9, 138, 94, 65, 81, 113], ("How far is it from Denver to Aspen ?",), "NUM"),
+        ("mr", "train", [5331, 5331], ("the rock is destined to be",), "positive"),
+        ("tnews-few", "test", [134] * 15, ("农村依然很重视土葬",), "news_story"),
+        ("agnews", "test", [1900] * 4, ("Fears for T N pension after talks Unions",), "Business"),
+    ],
+)
+def test_first_rows_by_hand(
+    shared_data: Path, name: str, split: str, counts: list[int], first: tuple[str, ...], label: str
 ) -> None:
     data = load_labelled(name, split=split, data_dir=shared_data)
-    assert list(data.class_counts.values()) == counts
-    assert data.texts[0].startswith(first)
-    assert (data.pairs is None) == (second is None)
-    if data.pairs is not None and second is not None:
-        assert data.pairs[0].startswith(second)
-    assert data.label_names[data.labels[0]] == label
-    assert (data.labels.dtype, data.name, data.split) == (np.int64, name, split)
-
-
-@pytest.mark.parametrize("entry", entries("labelled"), ids=lambda entry: entry.name)
-def test_every_copy_beside_the_project_is_complete(shared_data: Path, entry) -> None:
-    if find(entry, shared_data) is None:
-        pytest.skip(f"{entry.name} is not among the real data")
-    if sum(entry.rows.values()) > 12_000:
-        pytest.skip("seconds of reading; its small splits are checked above")
-    counts = count(entry, shared_data)
-    assert counts and [counted.problem for counted in counts] == [None] * len(counts)
-    assert all(counted.rows == entry.rows[counted.split] for counted in counts)
-    assert local_files(entry, shared_data)
+    assert list(data.class_counts.values()) == counts and data.label_names[data.labels[0]] == label
+    row = next(data.rows())
+    assert len(row) == len(first) and all(
+        text.startswith(part) for text, part in zip(row, first, strict=True)
+    )
 
 
 @pytest.mark.parametrize(("name", "rows", "mean"), [("stsb-glue", 1500, 2.3639), ("cs224n-sts", 863, 2.7231)])
-def test_scores_are_no_classes(shared_data: Path, name: str, rows: int, mean: float) -> None:
+def test_scores_are_not_classes(shared_data: Path, name: str, rows: int, mean: float) -> None:
     data = load_labelled(name, split="dev", data_dir=shared_data)
     assert (len(data), data.labels.dtype, data.label_names, data.class_counts) == (rows, np.float64, (), {})
     assert data.labels.mean() == pytest.approx(mean, abs=1e-4)
@@ -96,21 +67,14 @@ def test_quirks_of_published_texts_stay(shared_data: Path) -> None:
     assert sum(not text.strip() for text in products.texts) == 4
     trec = load_labelled("trec", split="train", data_dir=shared_data)
     assert any("sisterðcity" in text for text in trec.texts)  # one Latin-1 byte
-    mrpc = load_labelled("mrpc", split="train", data_dir=shared_data)
-    assert mrpc.pairs is not None
-    assert sum(text.count('"') for text in mrpc.texts + mrpc.pairs) == sum(
-        line.count('"') for line in (shared_data / "glue/MRPC/train.tsv").read_text().splitlines()
-    )
-
-
-def test_the_layouts_of_mrpc_hold_the_same_pairs(shared_data: Path) -> None:
-    """GLUE's train and dev are the published training split, its test the published one without labels."""
-    published = load_labelled("mrpc-msr", split="train", data_dir=shared_data)
-    parts = [load_labelled("mrpc", split=split, data_dir=shared_data) for split in ("train", "dev")]
-    assert sum(map(len, parts)) == len(published)
-    ours = {(text, pair) for part in parts for text, pair in zip(part.texts, part.pairs or [], strict=True)}
-    theirs = set(zip(published.texts, published.pairs or [], strict=True))
-    assert len(ours & theirs) > 0.99 * len(theirs)  # a few pairs differ in spacing
+    mrpc = [load_labelled("mrpc", split=split, data_dir=shared_data) for split in ("train", "dev")]
+    quotes = sum(text.count('"') for text in mrpc[0].texts + (mrpc[0].pairs or []))
+    assert quotes == (shared_data / "glue/MRPC/train.tsv").read_text().count('"')
+    # GLUE's train and dev are the published training split, but for the spacing of a few pairs.
+    ours, theirs = ({row for part in parts for row in part.rows()} for parts in (
+        mrpc, [load_labelled("mrpc-msr", split="train", data_dir=shared_data)]
+    ))  # fmt: skip
+    assert len(ours & theirs) > 0.99 * len(theirs) and sum(map(len, mrpc)) == 4076
 
 
 def test_unlabelled_splits(shared_data: Path) -> None:
@@ -118,93 +82,91 @@ def test_unlabelled_splits(shared_data: Path) -> None:
         load_labelled("rte", split="test", data_dir=shared_data)
     texts = load_unlabelled("rte", split="test", data_dir=shared_data)
     assert (len(texts), len(texts.pairs or [])) == (3000, 3000)
-    acceptability = load_unlabelled("cola", split="test", data_dir=shared_data)
-    assert (len(acceptability), acceptability.texts[0]) == (1063, "Bill whistled past the house.")
-    assert acceptability.pairs is None
+    cola = load_unlabelled("cola", split="test", data_dir=shared_data)
+    assert (len(cola), cola.texts[0], cola.pairs) == (1063, "Bill whistled past the house.", None)
     assert len(load_unlabelled("eprstmt", split="unlabelled", data_dir=shared_data)) == 19565
     with pytest.raises(InputError, match="rte dev has labels; read it with load_labelled"):
         load_unlabelled("rte", split="dev", data_dir=shared_data)
-
-
-def test_training_rows_are_records_too(shared_data: Path) -> None:
     record = next(read_rows("rte", data_dir=shared_data))
-    assert list(record.values) == ["sentence1", "sentence2", "label"]
-    assert record.number("label") == 1
+    assert list(record.values) == ["sentence1", "sentence2", "label"] and record.number("label") == 1
 
 
-MNLI_HEADER = "index\tpromptID\tsentence1\tsentence2\tlabel1\tgold_label\n"
+RTE, MNLI = (
+    "index\tsentence1\tsentence2\tlabel\n",
+    "index\tpromptID\tsentence1\tsentence2\tlabel1\tgold_label\n",
+)
+QQP = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
+TREC, TNEWS, NEWS = (
+    "senteval/downstream/TREC/TREC_10.label",
+    "clue/FewCLUE/tnews/dev_0.json",
+    "ag_news_csv/test.csv",
+)
 BROKEN = [
-    ("glue/RTE/dev.tsv", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\n", "dev.tsv, line 2: 3 fields, but"),
+    ("rte", "dev", "glue/RTE/dev.tsv", f"{RTE}0\ta\tb\n", "dev.tsv, line 2: 3 fields, but"),
+    ("rte", "dev", "glue/RTE/dev.tsv", f"{RTE}0\ta\tb\tmaybe\n", "dev.tsv:2: 'maybe' is not a lab"),
+    ("rte", "dev", "glue/RTE/dev.tsv", f"{RTE}0\ta\tb\t\n", "dev.tsv:2: the label is missing; remove"),
     (
-        "glue/RTE/dev.tsv",
-        "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tmaybe\n",
-        "dev.tsv:2: 'maybe' is not a lab",
-    ),
-    (
-        "glue/RTE/dev.tsv",
-        "index\tsentence1\tsentence2\tlabel\n0\ta\tb\t\n",
-        "dev.tsv:2: the label is missing; remove",
-    ),
-    (
+        "rte",
+        "dev",
         "glue/RTE/dev.tsv",
         "index\tsentence1\tsentence2\n0\ta\tb\n",
-        "does not have a column 'label'; its columns are index",
+        "not have a column 'label'; its",
+    ),
+    ("rte", "dev", "glue/RTE/dev.tsv", f'{RTE}0\t"a\tb\t0\n', "has 1 rows instead of 277: 276 missing"),
+    ("cola", "dev", "glue/CoLA/dev.tsv", "gj04\t1\t\n", "dev.tsv, line 1: 3 fields, but the header has 4"),
+    (
+        "cola",
+        "dev",
+        "glue/CoLA/dev.tsv",
+        "gj04\t2\t\tA text.\n",
+        "dev.tsv:1: '2' is not a label of cola; its labels",
     ),
     (
-        "glue/RTE/dev.tsv",
-        'index\tsentence1\tsentence2\tlabel\n0\t"a\tb\t0\n',
-        "has 1 rows instead of 277: 276 missing",
-    ),
-    ("glue/CoLA/dev.tsv", "gj04\t1\t\n", "dev.tsv, line 1: 3 fields, but the header has 4"),
-    ("glue/CoLA/dev.tsv", "gj04\t2\t\tA text.\n", "dev.tsv:1: '2' is not a label of cola; its labels"),
-    (
+        "stsb-glue",
+        "dev",
         "glue/STS-B/dev.tsv",
         "sentence1\tsentence2\tscore\na\tb\tnan\n",
-        "expected a number in column 'label', but found 'nan'",
+        "'label', but found 'nan'",
     ),
-    ("glue/MNLI/dev_matched.tsv", MNLI_HEADER + "0\t1\ta\tb\tneutral\t-\n", "'-' is not a label of mnli"),
-    ("senteval/downstream/TREC/TREC_10.label", "NUM:dist\n", "line 1: expected a label, a space and a text"),
-    ("senteval/downstream/TREC/TREC_10.label", "MUN:dist How far ?\n", "'MUN' is not a label of trec"),
     (
-        "clue/FewCLUE/tnews/dev_0.json",
-        '{"sentence": "a", "label": 111}\n',
-        "'111' is not a label of tnews-few",
+        "mnli",
+        "dev",
+        "glue/MNLI/dev_matched.tsv",
+        f"{MNLI}0\t1\ta\tb\tneutral\t-\n",
+        "'-' is not a label of mnli",
     ),
-    ("clue/FewCLUE/tnews/dev_0.json", '{"sentence": "a"}\n', "line 1 does not have a column 'label'"),
-    ("glue/AdvGLUE/dev_ann.json", '{"sst2": [', "dev_ann.json: not valid JSON"),
-    ("glue/AdvGLUE/dev_ann.json", '{"sst3": []}', "dev_ann.json does not contain a list 'sst2'"),
-    ("ag_news_csv/test.csv", '"1","a\n', "test.csv, line 1: unexpected end of data"),
-    ("ag_news_csv/test.csv", '"0","a","b"\n', "'0' is not a label of agnews"),
+    ("trec", "test", TREC, "NUM:dist\n", "line 1: expected a label, a space and a text"),
+    ("trec", "test", TREC, "MUN:dist How far ?\n", "'MUN' is not a label of trec"),
+    ("tnews-few", "dev-0", TNEWS, '{"sentence": "a", "label": 111}\n', "'111' is not a label of tnews-few"),
+    ("tnews-few", "dev-0", TNEWS, '{"sentence": "a"}\n', "line 1 does not have a column 'label'"),
+    ("advglue-sst2", "dev", "glue/AdvGLUE/dev_ann.json", '{"sst2": [', "dev_ann.json: not valid JSON"),
+    (
+        "advglue-sst2",
+        "dev",
+        "glue/AdvGLUE/dev_ann.json",
+        '{"sst3": []}',
+        "dev_ann.json does not contain a list 'sst2'",
+    ),
+    ("agnews", "test", NEWS, '"1","a\n', "test.csv, line 1: unexpected end of data"),
+    ("agnews", "test", NEWS, '"0","a","b"\n', "'0' is not a label of agnews"),
+    (
+        "qqp",
+        "dev",
+        "glue/QQP/dev.tsv",
+        f"{QQP}4\t5\t6\tWhy\tso?\tWhy?\t1\n",
+        "line 2: 7 fields, but the header has 6",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("file", "content", "fragment"), BROKEN)
+@pytest.mark.parametrize(("name", "split", "file", "content", "fragment"), BROKEN)
 def test_broken_files_are_named(
-    tmp_path: Path, write_file: Callable[[str, str], Path], file: str, content: str, fragment: str
+    tmp_path: Path, write_file: Write, name: str, split: str, file: str, content: str, fragment: str
 ) -> None:
-    folder = file.split("/")[-2]
-    names = {"RTE": "rte", "CoLA": "cola", "STS-B": "stsb-glue", "MNLI": "mnli", "TREC": "trec"}
-    names |= {"tnews": "tnews-few", "AdvGLUE": "advglue-sst2", "ag_news_csv": "agnews"}
-    split = {"TREC": "test", "tnews": "dev-0", "ag_news_csv": "test"}.get(folder, "dev")
     write_file(file, content)
     with pytest.raises(InputError) as caught:
-        load_labelled(names[folder], split=split, data_dir=tmp_path)
-    assert fragment in str(caught.value)
-    assert str(tmp_path) in str(caught.value)
-
-
-def test_texts_that_are_broken_over_two_lines_are_left_out_of_qqp(
-    tmp_path: Path, write_file: Callable[[str, str], Path], caplog: pytest.LogCaptureFixture
-) -> None:
-    header = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
-    broken = '1\t2\t3\tWho was he? "\n"\tWho was he?\t0\n'
-    write_file("glue/QQP/dev.tsv", header + broken + "4\t5\t6\tWhy so?\tWhy?\t1\n")
-    data = load_labelled("qqp", split="dev", data_dir=tmp_path, check_rows=False)
-    assert (data.texts, data.pairs, data.labels.tolist()) == (["Why so?"], ["Why?"], [1])
-    assert "skipped 2 lines with fewer fields" in caplog.text
-    write_file("glue/QQP/dev.tsv", header + "4\t5\t6\tWhy\tso?\tWhy?\t1\n")
-    with pytest.raises(InputError, match=r"line 2: 7 fields, but the header has 6"):
-        load_labelled("qqp", split="dev", data_dir=tmp_path, check_rows=False)
+        load_labelled(name, split=split, data_dir=tmp_path)
+    assert fragment in str(caught.value) and str(tmp_path) in str(caught.value)
 
 
 def test_counts_that_differ_are_errors_unless_allowed(tmp_path: Path, shared_data: Path) -> None:
@@ -212,13 +174,12 @@ def test_counts_that_differ_are_errors_unless_allowed(tmp_path: Path, shared_dat
     lines = (shared_data / "glue/RTE/dev.tsv").read_text(encoding="utf-8").split("\n")
     (tmp_path / "RTE/dev.tsv").write_text("\n".join(lines[:-4]) + "\n", encoding="utf-8")
     with pytest.raises(
-        InputError, match=r"rte dev \(.*RTE\) has 274 rows instead of 277: 3 missing; get a complete"
+        InputError, match=r"rte dev \(.*RTE\) has 274 rows instead of 277: 3 missing; get a com"
     ):
         load_labelled("rte", split="dev", data_dir=tmp_path)
     assert len(load_labelled("rte", split="dev", data_dir=tmp_path, check_rows=False)) == 274
-    counted = count(get("rte"), tmp_path)
-    assert [(one.split, one.rows) for one in counted] == [("dev", 274)]
-    assert "274 rows instead of 277" in str(counted[0].problem)
+    (counted,) = count(get("rte"), tmp_path)
+    assert (counted.split, counted.rows) == ("dev", 274) and "274 rows instead of 277" in str(counted.problem)
 
 
 @pytest.mark.parametrize(
@@ -231,23 +192,17 @@ def test_counts_that_differ_are_errors_unless_allowed(tmp_path: Path, shared_dat
         (
             "qqp",
             "dev",
-            "does not contain qqp (searched for glue/QQP, QQP, qqp); download it with `sentemb data fetch "
-            "qqp",
+            "does not contain qqp (searched for glue/QQP, QQP, qqp); download it with `sentemb data",
         ),
-        (
-            "tnews",
-            "dev",
-            "does not contain tnews (searched for clue/tnews, tnews, tnews_public); choose another folder",
-        ),
+        ("tnews", "dev", "tnews (searched for clue/tnews, tnews, tnews_public); choose another folder"),
     ],
 )
-def test_what_is_not_there(shared_data: Path, name: str, split: str, fragment: str) -> None:
+def test_what_is_not_there(
+    shared_data: Path, name: str, split: str, fragment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(InputError) as caught:
         load_labelled(name, split=split, data_dir=shared_data)
     assert fragment in str(caught.value)
-
-
-def test_what_is_on_no_hub_needs_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SENTEMB_DATA", raising=False)
     with pytest.raises(
         InputError, match="trec is not on the hub; name the folder that contains it with --data-dir"
@@ -255,25 +210,27 @@ def test_what_is_on_no_hub_needs_a_folder(monkeypatch: pytest.MonkeyPatch) -> No
         load_labelled("trec", split="test")
 
 
-def test_mnli_and_the_formats_of_dbpedia(tmp_path: Path, write_file: Callable[[str, str], Path]) -> None:
-    rows = [f'0\t1\t"a\tb{number}\tneutral\tcontradiction' for number in range(3)]
-    write_file("MNLI/dev_mismatched.tsv", MNLI_HEADER + "\n".join(rows) + "\n")
-    data = load_labelled("mnli-mm", split="dev", data_dir=tmp_path, check_rows=False)
-    assert (data.texts[0], (data.pairs or [])[2], data.labels.tolist()) == ('"a', "b2", [2, 2, 2])
-    write_file(
-        "dbpedia_csv/test.csv", '1,"TY KU"," TY KU /taɪkuː/ is an ""American"" company."\n14,"B","C"\n'
-    )
-    data = load_labelled("dbpedia", split="test", data_dir=tmp_path, check_rows=False)
-    assert data.texts == [' TY KU /taɪkuː/ is an "American" company.', "C"]
-    assert data.labels.tolist() == [0, 13]
+def test_other_layouts_of_published_sets(
+    tmp_path: Path, write_file: Write, caplog: pytest.LogCaptureFixture
+) -> None:
+    def load(name: str, file: str, content: str, split: str = "dev") -> LabelledTexts:
+        write_file(file, content)
+        return load_labelled(name, split=split, data_dir=tmp_path, check_rows=False)
 
-
-def test_glues_other_headers(tmp_path: Path, write_file: Callable[[str, str], Path]) -> None:
-    """QQP's ids, and the test splits' index column."""
-    header = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
-    write_file("QQP/dev.tsv", header + '7\t8\t9\tIs "a" b?\tIs b a?\t1\n')
-    data = load_labelled("qqp", split="dev", data_dir=tmp_path, check_rows=False)
+    data = load("mnli-mm", "MNLI/dev_mismatched.tsv", MNLI + '0\t1\t"a\tb\tneutral\tcontradiction\n' * 3)
+    assert (data.texts[0], data.pairs, data.labels.tolist()) == ('"a', ["b"] * 3, [2, 2, 2])
+    rows = '1,"TY KU"," TY KU /taɪkuː/ is an ""American"" company."\n14,"B","C"\n'
+    data = load("dbpedia", "dbpedia_csv/test.csv", rows, "test")
+    assert data.texts == [' TY KU /taɪkuː/ is an "American" company.', "C"] and data.labels.tolist() == [
+        0,
+        13,
+    ]
+    lines = [json.dumps({"sentence": f"s{code}", "label": code}) for code in (100, 101, 116)]
+    assert load("tnews", "tnews/dev.json", "\n".join(lines)).labels.tolist() == [0, 1, 14]
+    broken = '1\t2\t3\tWho was he? "\n"\tWho was he?\t0\n'  # over two lines, both of which are skipped
+    data = load("qqp", "QQP/dev.tsv", f'{QQP}{broken}7\t8\t9\tIs "a" b?\tIs b a?\t1\n')
     assert (data.texts, data.pairs, data.labels.tolist()) == (['Is "a" b?'], ["Is b a?"], [1])
+    assert "skipped 2 lines with fewer fields" in caplog.text
     write_file("QQP/test.tsv", "id\tquestion1\tquestion2\n0\ta\tb\n")
     assert load_unlabelled("qqp", split="test", data_dir=tmp_path, check_rows=False).pairs == ["b"]
     write_file("SST-2/test.tsv", "index\tsentence\n0\tuneasy mishmash .\n")
@@ -310,10 +267,122 @@ def test_labels_that_do_not_fit(
     assert fragment in str(caught.value)
 
 
-def test_json_lines_may_hold_their_labels_as_numbers(
-    tmp_path: Path, write_file: Callable[[str, str], Path]
+TABLES = {
+    "mine.tsv": 'text\tlabel\n"x\tham\ny\tspam\n\tham\n',
+    "mine.csv": 'label,text\nham,"""x"\nspam,y\n ham ,\n',
+    "mine.jsonl": '{"text": "\\"x", "label": "ham"}\n{"text": "y", "label": "spam"}\n'
+    '{"text": "", "label": "ham"}\n',
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_any_table_with_a_label_column(write_file: Write, name: str) -> None:
+    data = read_labelled(write_file(name, TABLES[name]))
+    assert (data.texts, data.pairs, data.name, data.split) == (['"x', "y", ""], None, "mine", "all")
+    assert (data.labels.tolist(), data.label_names) == ([0, 1, 0], ("ham", "spam"))
+    assert data.labels.dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("labels", "names", "numbers"),
+    [
+        ("10 9 10 -1", ("-1", "9", "10"), [2, 1, 2, 0]),  # whole numbers sort as numbers
+        ('10 9 "b" 9', ("10", "9", "b"), [0, 1, 2, 1]),
+        ("true false true true", ("false", "true"), [1, 0, 1, 1]),
+        ("1 0 1.0 0.0", ("0", "1"), [1, 0, 1, 0]),  # of one class in JSON, however written
+    ],
+)
+def test_classes_are_sorted(
+    write_file: Write, labels: str, names: tuple[str, ...], numbers: list[int]
 ) -> None:
-    lines = [json.dumps({"sentence": f"s{code}", "label": code}) for code in (100, 101, 116)]
-    write_file("tnews/dev.json", "\n".join(lines))
-    data = load_labelled("tnews", split="dev", data_dir=tmp_path, check_rows=False)
-    assert data.labels.tolist() == [0, 1, 14]
+    rows = "\n".join(f'{{"text": "t", "label": {label}}}' for label in labels.split())
+    data = read_labelled(write_file("a.jsonl", rows))
+    assert (data.label_names, data.labels.tolist()) == (names, numbers)
+
+
+def test_another_split_takes_the_classes_of_the_first(write_file: Write) -> None:
+    train = read_labelled(write_file("train.csv", "text,label\na,x\nb,y\nc,z\n"))
+    path = write_file("dev.csv", "text,label\nd,z\ne,x\n")
+    assert read_labelled(path).labels.tolist() == [1, 0]
+    dev = read_labelled(path, label_names=train.label_names, split="dev")
+    assert (dev.labels.tolist(), dev.class_counts) == ([2, 0], {"x": 1, "y": 0, "z": 1})
+    late = write_file("late.csv", "text,label\nd,z\ne,w\n")
+    with pytest.raises(
+        InputError, match=r"late\.csv:3: column 'label': 'w' is not a label of late; its labels are x"
+    ):
+        read_labelled(late, label_names=train.label_names)
+
+
+@pytest.mark.parametrize(
+    ("content", "fragment"),
+    [
+        (
+            '{"text": "a", "label": null}\n',
+            "own.jsonl:1: column 'label': the label is missing; remove the row",
+        ),
+        (
+            '{"text": "a", "label": 1}\n{"text": "a", "label": "  "}\n',
+            "own.jsonl:2: column 'label': the label is",
+        ),
+        ('{"text": "a", "label": 0.5}\n', "0.5 is not a class"),
+        ('{"text": "a", "label": [1]}\n', "[1] is not a class"),
+        ('{"text": 3, "label": 1}\n', "own.jsonl:1: expected a text in column 'text', but found 3"),
+        ('{"text": "a", "kind": 1}\n', "does not have a column 'label'; its columns are text, kind"),
+        ("", "own.jsonl is empty"),
+    ],
+)
+def test_user_errors_name_file_and_line(write_file: Write, content: str, fragment: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_labelled(write_file("own.jsonl", content))
+    assert fragment in str(caught.value)
+
+
+def test_real_tables(shared_data: Path) -> None:
+    """FewGLUE's JSON lines with truth values, and CAD-SNLI's tables."""
+    words = read_labelled(shared_data / "fewglue/WiC/train.jsonl", text="sentence1", pair="sentence2")
+    assert words.class_counts == {"false": 15, "true": 17}
+    revised = read_labelled(shared_data / "nli/cad_snli/all_combined/dev.tsv", label="gold_label")
+    assert (len(revised), revised.label_names) == (1000, ("contradiction", "entailment", "neutral"))
+    assert revised.label_names[revised.labels[0]] == "neutral"
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "texts"),
+    [("a-train.csv", "sentence,class", 1), ("b.csv", "question1,question2,label", 2)],
+)
+def test_a_file_in_the_place_of_a_data_set(write_file: Write, name: str, header: str, texts: int) -> None:
+    row = ",".join(["a text", "other"][:texts])
+    data = load_labelled(write_file(name, f"{header}\n{row},ham\n{row},spam\n"))
+    assert (data.name, data.split) == (name.removesuffix(".csv"), "train" if "train" in name else "all")
+    assert (data.pairs is None, data.label_names) == (texts == 1, ("ham", "spam"))
+
+
+PROBE = ["tr\tPRES\tShe sings .", "tr\tPAST\tHe\u2028ran .", "va\tPAST\tThey slept .", "te\tPRES\tWe go ."]
+
+
+def test_a_probing_task(tmp_path: Path, write_file: Write) -> None:
+    with pytest.raises(InputError, match=r"the probing file .*facebookresearch/SentEval"):
+        read_probe("past_present.txt", data_dir=tmp_path)
+    path = write_file("probing/past_present.txt", "\n".join(PROBE))
+    parts = read_probe("past_present.txt", data_dir=tmp_path, check_rows=False)
+    texts = {"train": ["She sings .", "He\u2028ran ."], "dev": ["They slept ."], "test": ["We go ."]}
+    assert {split: part.texts for split, part in parts.items()} == texts
+    assert [part.labels.tolist() for part in parts.values()] == [[1, 0], [0], [1]]
+    assert (parts["test"].label_names, parts["test"].source) == (("PAST", "PRES"), str(path))
+    with pytest.raises(InputError, match="train has 2 rows instead of 100,000"):
+        read_probe("past_present.txt", data_dir=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([*PROBE, "dev\tPAST\tNo ."], "line 5: expected tr, va or te"),
+        ([*PROBE, "te PAST No ."], "line 5: expected tr, va or te"),
+        ([*PROBE, "te\tFUTURE\tNo ."], "line 5: 'FUTURE' is not a label of the training rows"),
+        (PROBE[:3], "test has 0 rows instead of some"),
+    ],
+)
+def test_broken_probes_are_named(lines: list[str], message: str, tmp_path: Path, write_file: Write) -> None:
+    write_file("probing/past_present.txt", "\n".join(lines))
+    with pytest.raises(InputError, match=message):
+        read_probe("past_present.txt", data_dir=tmp_path, check_rows=False)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from sentemb.search.documents import Document
-from sentemb.search.hit import Hit
 from sentemb.search.index import SearchIndex
 from sentemb.search.passages import Span
+from sentemb.search.searching import Hit
 from tests.search.bag_of_words import FewWords
 
 

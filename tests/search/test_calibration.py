@@ -11,18 +11,24 @@ from threadpoolctl import threadpool_limits
 
 from sentemb.data.retrieval import load_retrieval
 from sentemb.encoding import load_encoder
+from sentemb.encoding.encoder import normalised
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
-from sentemb.search.calibration import Calibration, calibrate, draw, lowest_score
-from sentemb.search.vectors import normalised
+from sentemb.search.calibration import Calibration, calibrate, lowest_score
 from tests.search.bag_of_words import BagOfWords, Table, clustered
 
 VECTORS = normalised(clustered(2_000, 24))
 
 
+def of(vectors: np.ndarray) -> Calibration:
+    found = calibrate(len(vectors), lambda places: vectors[places])
+    assert found is not None
+    return found
+
+
 @pytest.fixture(scope="module")
 def calibration() -> Calibration:
-    return calibrate(VECTORS)
+    return of(VECTORS)
 
 
 def test_a_percentile_is_the_share_of_pairs_below(calibration: Calibration) -> None:
@@ -39,9 +45,8 @@ def test_a_percentile_is_the_share_of_pairs_below(calibration: Calibration) -> N
 
 
 def test_percentiles_rise_with_the_score_and_lead_back_to_it(calibration: Calibration) -> None:
-    found = [calibration.percentile(score) for score in np.linspace(-1, 1, 5_001).tolist()]
+    found = calibration.percentiles(np.linspace(-1, 1, 5_001).tolist())
     assert found == sorted(found) and len({*found}) > 3_000
-    assert found == calibration.percentiles(np.linspace(-1, 1, 5_001).tolist())
     for percentile in (0.1, 0.11, 17.3, 50, 99, 99.2, 99.99, 99.999):
         score = calibration.score(percentile)
         assert calibration.percentile(score) >= percentile
@@ -49,30 +54,28 @@ def test_percentiles_rise_with_the_score_and_lead_back_to_it(calibration: Calibr
     assert calibration.score(0) == -np.inf
 
 
-def test_few_texts_know_coarse_percentiles_and_fewer_none() -> None:
-    assert draw(49) is None
-    assert [calibrate(VECTORS[:count]).most for count in (50, 200, 1_000)] == [99, 99.9, 99.995]
-    assert len(draw(9_999)) == 2_000  # type: ignore[arg-type]
-
-
-def test_equal_scores_are_not_nearer_than_each_other() -> None:
-    same = calibrate(np.ones((60, 4), dtype=np.float32))
+def test_few_texts_know_coarse_percentiles_and_fewer_none(words: BagOfWords) -> None:
+    assert calibrate(49, lambda places: VECTORS[places]) is None
+    assert [of(VECTORS[:count]).most for count in (50, 200, 1_000)] == [99, 99.9, 99.995]
+    assert of(np.tile(VECTORS, (2, 1))).texts == 2_000
+    same = of(np.ones((60, 4), dtype=np.float32))
     assert [same.percentile(score) for score in (3.9, 4, 4.1)] == [0, 0.1, 99]
     assert same.score(0.1) == 4
-    assert calibrate(np.zeros((60, 4), dtype=np.float32)).percentile(0) == 0.1
+    assert of(np.zeros((60, 4), dtype=np.float32)).percentile(0) == 0.1
+    index = SearchIndex.build(["w1", "w2"], words)
+    assert index.search("w1", 1)[0].percentile is None
+    with pytest.raises(InputError, match="percentiles need at least 50 texts, but the index has 2; pass a"):
+        index.search("w1", min_score="99%")
 
 
-def test_large_inner_products_are_as_exact() -> None:
-    small, large = calibrate(VECTORS[:99]), calibrate(VECTORS[:99] * np.float32(2**30))
-    assert large.scores == pytest.approx([score * 2**60 for score in small.scores], rel=1e-5)
-
-
-def test_any_number_of_threads_gives_the_same_bytes() -> None:
+def test_any_number_of_threads_gives_the_same_bytes_and_large_products_are_as_exact() -> None:
     seen = set()
     for threads in (1, 2, 7):
         with threadpool_limits(threads, user_api="blas"):
-            seen.add(calibrate(VECTORS))
+            seen.add(of(VECTORS))
     assert len(seen) == 1
+    small, large = of(VECTORS[:99]), of(VECTORS[:99] * np.float32(2**30))
+    assert large.scores == pytest.approx([score * 2**60 for score in small.scores], rel=1e-5)
 
 
 def test_percentiles_are_shown_with_the_digits_they_need(calibration: Calibration) -> None:
@@ -80,8 +83,7 @@ def test_percentiles_are_shown_with_the_digits_they_need(calibration: Calibratio
     assert shown == ["0.0", "50.0", "99.0", "99.2", "99.93", "99.998", "> 99.999", ""]
 
 
-@pytest.mark.parametrize("metric", ["cosine", "dot"])
-@pytest.mark.parametrize("kind", ["flat", "hnsw", "ivfpq"])
+@pytest.mark.parametrize(("kind", "metric"), [("flat", "dot"), ("hnsw", "cosine"), ("ivfpq", "cosine")])
 def test_hits_carry_percentiles_and_are_filtered_by_them(kind: str, metric: str) -> None:
     vectors = clustered(1_500, 16)
     index = SearchIndex.build(map(str, range(1_500)), Table(vectors), kind=kind, metric=metric)  # type: ignore[arg-type]
@@ -111,18 +113,9 @@ def test_hits_carry_percentiles_and_are_filtered_by_them(kind: str, metric: str)
         (True, "neither"),
     ],
 )
-def test_what_is_no_percentile_is_refused(min_score: object, message: str, calibration: Calibration) -> None:
+def test_what_is_no_percentile_is_refused(min_score: object, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        lowest_score(min_score, calibrate(VECTORS[:1_500]), 1_500)  # type: ignore[arg-type]
-
-
-def test_few_texts_have_no_percentiles(words: BagOfWords) -> None:
-    index = SearchIndex.build(["w1", "w2"], words)
-    assert index.search("w1", 1)[0].percentile is None
-    with pytest.raises(
-        InputError, match="percentiles need at least 50 texts, but the index has 2; pass a score"
-    ):
-        index.search("w1", min_score="99%")
+        lowest_score(min_score, of(VECTORS[:1_500]), 1_500)  # type: ignore[arg-type]
 
 
 def test_compaction_calibrates_what_has_changed(tmp_path: Path, words: BagOfWords) -> None:
@@ -146,12 +139,8 @@ def test_right_answers_are_nearer_than_chance_on_real_texts(shared_data: Path, m
     encoder = load_encoder(str(minilm))
     queries = normalised(encoder.encode([data.queries[query] for query, _, _ in pairs]))
     documents = normalised(encoder.encode([data.documents[document] for _, document, _ in pairs]))
-    calibration = calibrate(documents)
-    scores = queries @ documents.T
+    calibration, scores = of(documents), queries @ documents.T
     right = calibration.percentiles(np.diag(scores).tolist())
     chance = calibration.percentiles(scores[pairs[:, :1] != pairs[:, 0]].tolist())
-    assert (
-        np.percentile(right, 20) > 98
-        and 30 < np.median(chance) < 70
-        and np.mean(np.array(chance) < 99) > 0.97
-    )
+    assert np.percentile(right, 20) > 98
+    assert 30 < np.median(chance) < 70 and np.mean(np.array(chance) < 99) > 0.97

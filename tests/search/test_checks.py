@@ -11,7 +11,7 @@ import pytest
 
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
-from sentemb.search.writer import is_sealed, seal, unseal
+from sentemb.search.folder import is_sealed, seal, unseal
 from tests.search.bag_of_words import BagOfWords
 
 FLIPS = 300

@@ -18,12 +18,12 @@ Write = Callable[[str, "str | bytes"], Path]
 
 
 def test_every_form_of_a_document() -> None:
-    given = ["a", ("x", "b"), (7, "c", {"year": 1999}), Document("d", id="y", location="here")]
+    given = ["a", ("x", "b"), (7, "c", {"year": 1999}), Document("d", id="y", location="here", title="Cats")]
     assert list(as_documents(given)) == [
         Document("a", 0, {}, "document 0"),
         Document("b", "x", {}, "document 1"),
         Document("c", 7, {"year": 1999}, "document 2"),
-        Document("d", "y", {}, "here"),
+        Document("Cats d", "y", {}, "here"),
     ]
 
 
@@ -55,6 +55,8 @@ def test_columns_become_text_id_and_metadata(write_file: Write) -> None:
         ("k2", "two dogs", {"year": "2001"}),
     ]
     assert str(path) in found[0].location
+    path = write_file("q.jsonl", '{"question": "why?"}\n{"question": "how?"}\n')
+    assert [document.text for document in read_documents(path)] == ["why?", "how?"]
 
 
 def test_a_title_stands_before_the_text_as_adapt_reads_it(write_file: Write) -> None:
@@ -69,22 +71,10 @@ def test_a_title_stands_before_the_text_as_adapt_reads_it(write_file: Write) -> 
     with pytest.raises(InputError, match=r"c\.jsonl:2 does not have a column 'head'"):
         found.extend(read_documents(path, title_column="head"))
     assert [document.text for document in found] == ["Pets They sleep."]
+    assert [one.text for one in read_documents(write_file("t.csv", "title\nCats\n"))] == ["Cats"]
 
 
-def test_a_column_called_title_can_be_the_text(write_file: Write) -> None:
-    path = write_file("c.csv", "title\nCats\n")
-    assert [one.text for one in read_documents(path)] == ["Cats"]
-    assert [one.whole for one in read_unique_documents(path)] == ["Cats"]
-
-
-def test_a_null_id_is_refused_with_its_line(write_file: Write) -> None:
-    path = write_file("c.jsonl", '{"text": "a", "key": 1}\n{"text": "b", "key": null}\n')
-    with pytest.raises(InputError, match=r"c\.jsonl:2: the id in column 'key' is null"):
-        list(read_documents(path, id_column="key", text_column="text"))
-
-
-@pytest.mark.parametrize("name", ["id", "_id", "ID", "doc_id", "docno"])
-@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+@pytest.mark.parametrize(("name", "suffix"), [("id", ".csv"), ("_id", ".jsonl"), ("docno", ".csv")])
 def test_ids_are_found_by_their_usual_names(write_file: Write, name: str, suffix: str) -> None:
     rows = {
         ".csv": f"title;{name};text\nCats;k1;sleep\n",
@@ -94,9 +84,6 @@ def test_ids_are_found_by_their_usual_names(write_file: Write, name: str, suffix
     assert (found.id, name in found.metadata) == ("k1", False)
     (numbered,) = read_documents(write_file(f"c{suffix}", rows[suffix]), id_column="none")
     assert (numbered.id, numbered.metadata[name]) == (None, "k1")
-
-
-def test_of_several_columns_of_ids_the_first_usual_one_counts(write_file: Write) -> None:
     (found,) = read_documents(write_file("c.csv", "doc_id,id,text\nd,i,a\n"))
     assert (found.id, found.metadata) == ("i", {"doc_id": "d"})
     (found,) = read_documents(write_file("c.csv", "doc_id,id,text\nd,i,a\n"), text_column="id")
@@ -125,17 +112,13 @@ def test_a_row_without_an_id_among_others_is_named_with_the_option(
     assert len(list(read_documents(path, id_column="none"))) == 2
 
 
-def test_only_column_is_the_text(write_file: Write) -> None:
-    path = write_file("c.jsonl", '{"question": "why?"}\n{"question": "how?"}\n')
-    assert [document.text for document in read_documents(path)] == ["why?", "how?"]
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ({}, "the text could be in any of the columns a, b"),
         ({"text_column": "c"}, "does not have a column 'c'; its columns are a, b"),
         ({"text_column": "a", "id_column": "c"}, "does not have a column 'c'"),
+        ({"text_column": "a", "id_column": "a"}, "the column 'a' is used for both texts and ids"),
     ],
 )
 def test_unknown_columns_are_named(write_file: Write, options: dict[str, str], words: str) -> None:
@@ -143,7 +126,27 @@ def test_unknown_columns_are_named(write_file: Write, options: dict[str, str], w
         list(read_documents(write_file("c.csv", "a,b\n1,2\n"), **options))
 
 
-def test_values_json_has_no_word_for_are_kept_as_text(tmp_path: Path) -> None:
+def test_metadata_become_values_of_json(tmp_path: Path) -> None:
+    values = {
+        "whole": (np.int64(3), 3),
+        "share": (np.float32(0.5), 0.5),
+        "flag": (np.bool_(True), True),
+        "name": (np.str_("a"), "a"),
+        "array": (np.array(4), 4),
+        "list": (np.array([1.0, np.nan]), [1.0, None]),
+        "moment": (np.datetime64("2020-01-02"), "2020-01-02"),
+        "no moment": (np.datetime64("NaT"), None),
+        "time": (datetime.datetime(2020, 1, 2, 3, tzinfo=datetime.UTC), "2020-01-02 03:00:00+00:00"),
+        "nested": ({"deep": [float("inf"), (1, decimal.Decimal("2.50"))]}, {"deep": [None, [1, "2.50"]]}),
+        "tensor": (torch.tensor(2.5), 2.5),
+        "text": ("ä", "ä"),
+        "none": (None, None),
+        "large": (10**30, 10**30),
+    }
+    (document,) = as_documents([("a", "text", {name: given for name, (given, _) in values.items()})])
+    assert document.metadata == {name: expected for name, (_, expected) in values.items()}
+    assert json.loads(json.dumps(document.metadata, allow_nan=False)) == document.metadata
+    assert document.metadata["flag"] is True
     parquet = pytest.importorskip("pyarrow.parquet")
     table = pytest.importorskip("pyarrow").table(
         {"text": ["a"], "day": [datetime.date(2020, 1, 2)], "score": [float("nan")], "n": [3]}
@@ -151,53 +154,3 @@ def test_values_json_has_no_word_for_are_kept_as_text(tmp_path: Path) -> None:
     parquet.write_table(table, tmp_path / "c.parquet")
     (document,) = read_documents(tmp_path / "c.parquet")
     assert document.metadata == {"day": "2020-01-02", "score": None, "n": 3}
-    json.dumps(document.metadata, allow_nan=False)
-
-
-def test_metadata_become_values_of_json() -> None:
-    given = {
-        "whole": np.int64(3),
-        "share": np.float32(0.5),
-        "flag": np.bool_(True),
-        "name": np.str_("a"),
-        "array": np.array(4),
-        "list": np.array([1.0, np.nan]),
-        "moment": np.datetime64("2020-01-02"),
-        "no moment": np.datetime64("NaT"),
-        "time": datetime.datetime(2020, 1, 2, 3, tzinfo=datetime.UTC),
-        "nested": {"deep": [float("inf"), (1, decimal.Decimal("2.50"))]},
-        "tensor": torch.tensor(2.5),
-        "text": "ä",
-        "none": None,
-        "large": 10**30,
-    }
-    ((document),) = as_documents([("a", "text", given)])
-    assert document.metadata == {
-        "whole": 3,
-        "share": 0.5,
-        "flag": True,
-        "name": "a",
-        "array": 4,
-        "list": [1.0, None],
-        "moment": "2020-01-02",
-        "no moment": None,
-        "time": "2020-01-02 03:00:00+00:00",
-        "nested": {"deep": [None, [1, "2.50"]]},
-        "tensor": 2.5,
-        "text": "ä",
-        "none": None,
-        "large": 10**30,
-    }
-    assert json.loads(json.dumps(document.metadata, allow_nan=False)) == document.metadata
-    assert document.metadata["flag"] is True
-
-
-def test_one_column_is_not_for_texts_and_ids(tmp_path: Path) -> None:
-    (tmp_path / "d.jsonl").write_text('{"text": "a cat"}\n')
-    with pytest.raises(InputError, match="the column 'text' is used for both texts and ids"):
-        list(read_documents(tmp_path / "d.jsonl", text_column="text", id_column="text"))
-
-
-def test_a_title_is_put_before_the_text() -> None:
-    (document,) = as_documents([Document("They sleep.", id="d1", title="Cats")])
-    assert (document.id, document.text, document.title) == ("d1", "Cats They sleep.", "")

@@ -1,4 +1,4 @@
-"""A build that is killed leaves no index, the old one or the new one, and the next build resumes it."""
+"""A build or a change that is killed has happened or not, and the next build resumes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ import pytest
 
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
-from sentemb.search import encoded as shards
+from sentemb.search import documents as sizes
 from tests import processes
-from tests.search.bag_of_words import BagOfWords
+from tests.search.bag_of_words import BagOfWords, FewWords
+from tests.search.forks import Forks
+from tests.search.living_model import Model
 from tests.waiting import stay, wait_for
+
+DOCUMENTS = 1500
 
 
 class Slow(BagOfWords):
@@ -35,7 +39,7 @@ class Slow(BagOfWords):
 
 
 def build(output: Path, version: str, stop: int, encoded: Any) -> None:
-    shards.SHARD_TEXTS = 25
+    sizes.SHARD_TEXTS = 25
     encoder = Slow(stop)
     texts = [f"w{n} {version}" for n in range(500)]
     index = SearchIndex.build(texts, encoder, work_dir=output.with_suffix(".work"))
@@ -48,6 +52,10 @@ def start(output: Path, version: str, *, stop: int = -1) -> tuple[BaseProcess, A
     encoded = processes.number()
     log = output.with_suffix(".log")
     return processes.start(build, output, version, stop, encoded, log=log), encoded
+
+
+def files(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir() if not path.name.endswith(("-wal", "-shm"))]
 
 
 def state(output: Path) -> str:
@@ -63,12 +71,15 @@ def state(output: Path) -> str:
     return versions.pop()
 
 
-def kill_builds(folder: Path, times: int, *, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("times", "seed"), [(8, 1), pytest.param(50, 2, marks=pytest.mark.slow)], ids=["few", "many"]
+)
+def test_a_build_is_killed_at_random_moments(tmp_path: Path, times: int, seed: int) -> None:
     rng = random.Random(seed)
-    output = folder / "index"
-    processes.warm_up(folder / "log")
+    output = tmp_path / "index"
+    processes.warm_up(tmp_path / "log")
     started = time.perf_counter()
-    process, _ = start(folder / "timing", "v0")
+    process, _ = start(tmp_path / "timing", "v0")
     process.join()
     duration = time.perf_counter() - started
     before, kills, attempts = "none", 0, itertools.count()
@@ -84,17 +95,7 @@ def kill_builds(folder: Path, times: int, *, seed: int) -> None:
         before = after
     process, _ = start(output, "last")
     process.join()
-    assert process.exitcode == 0 and state(output) == "last"
-    assert len([path for path in output.iterdir() if not path.name.endswith(("-wal", "-shm"))]) == 3
-
-
-def test_killed_at_random_moments(tmp_path: Path) -> None:
-    kill_builds(tmp_path, 8, seed=1)
-
-
-@pytest.mark.slow
-def test_killed_at_fifty_random_moments(tmp_path: Path) -> None:
-    kill_builds(tmp_path, 50, seed=2)
+    assert process.exitcode == 0 and state(output) == "last" and len(files(output)) == 3
 
 
 def test_the_next_build_resumes(tmp_path: Path) -> None:
@@ -106,5 +107,56 @@ def test_the_next_build_resumes(tmp_path: Path) -> None:
     assert state(output) == "none"
     process, encoded = start(output, "v1")
     process.join()
-    assert encoded.value == 500 - 125
-    assert state(output) == "v1"
+    assert encoded.value == 500 - 125 and state(output) == "v1"
+
+
+def rows_of(rng: random.Random, ids: list[int], mark: int) -> list[tuple[int, str, dict[str, Any]]]:
+    """Documents of new and of known texts, with metadata that say which change made them."""
+    texts = (f"w{rng.randrange(40)} w{rng.randrange(40)} t{rng.randrange(900)}" for _ in ids)
+    return [(key, text, {"kill": mark, "year": 1999}) for key, text in zip(ids, texts, strict=True)]
+
+
+def change_of(rng: random.Random, how: str, model: Model, mark: int) -> tuple[list[Any], Model]:
+    """What a change is given, and the state that it leads to."""
+    new, known = model.copy(), list(model.documents)
+    if how == "delete":
+        ids = rng.sample(known, len(known) // 8)
+        new.drop(ids)
+        return ids, new
+    if how == "compact":
+        return [], new
+    fresh = [10_000 * mark + number for number in range(DOCUMENTS // 4)]
+    ids = fresh if how == "add" else rng.sample(known, len(known) // 4) + fresh[: DOCUMENTS // 20]
+    rows = rows_of(rng, ids, mark)
+    new.put(rows)
+    return rows, new
+
+
+@pytest.mark.parametrize(
+    ("times", "seed"), [(4, 1), pytest.param(50, 2, marks=pytest.mark.slow)], ids=["few", "many"]
+)
+def test_changes_are_killed_at_random_moments(tmp_path: Path, times: int, seed: int) -> None:
+    """Documents, vectors, words and filters agree."""
+    folder, rng, model, forks = tmp_path / "index", random.Random(seed), Model(), Forks()
+    first = rows_of(rng, list(range(DOCUMENTS)), 0)
+    model.put(first)
+    SearchIndex.build(first, FewWords()).save(folder)
+    reader = SearchIndex.load(folder, FewWords())
+    number = kills = 0
+    try:
+        while kills < times:
+            number += 1
+            how = ("add", "update", "delete", "compact")[number % 4]
+            what, new = change_of(rng, how, model, number)
+            process = forks.begin(how, folder, what)
+            time.sleep(rng.uniform(0, rng.choice([0.1, 0.6])))
+            kills += forks.end(process)
+            index = SearchIndex.load(folder, FewWords())
+            model = next(one for one in (new, model) if one.is_that_of(index))
+            for which, query in enumerate(("w1 w2", "w7 t5", "w30")):
+                model.check(index, query, 20, which)
+            model.check(reader, f"w{number % 40} w3", 9, number)
+    finally:
+        forks.close()
+    reader.compact()  # a writer after all of them
+    assert len(files(folder)) == 3 and model.is_that_of(SearchIndex.load(folder, FewWords()))

@@ -117,38 +117,34 @@ def model(request: pytest.FixtureRequest, models: dict[str, Path]) -> Path:
     return models[request.param]
 
 
-def test_an_index_in_memory_and_on_disk(model: Path, data: RetrievalSet, tmp_path: Path) -> None:
-    built = SearchIndex.build(rows_of(data), model)
+def test_an_index_in_memory_on_disk_and_changed(model: Path, data: RetrievalSet, tmp_path: Path) -> None:
+    rows = rows_of(data)
+    built = SearchIndex.build(rows, model)
     assert_delivers(asking(built), model, data)
     built.save(tmp_path / "index")
     assert_delivers(asking(SearchIndex.load(tmp_path / "index")), model, data)
-
-
-def test_after_add_update_and_compaction(model: Path, data: RetrievalSet, tmp_path: Path) -> None:
-    rows = rows_of(data)
-    SearchIndex.build([*rows[:20], ("d20", "the text differs")], model).save(tmp_path / "index")
-    index = SearchIndex.load(tmp_path / "index")
+    SearchIndex.build([*rows[:20], ("d20", "the text differs")], model).save(tmp_path / "changed")
+    index = SearchIndex.load(tmp_path / "changed")
     index.update(rows[20:22])
     index.add(rows[22:])
     assert_delivers(asking(index), model, data)
     index.compact()
-    assert_delivers(asking(SearchIndex.load(tmp_path / "index")), model, data)
+    assert_delivers(asking(SearchIndex.load(tmp_path / "changed")), model, data)
 
 
-def test_from_what_encode_wrote(model: Path, data: RetrievalSet, tmp_path: Path) -> None:
+def test_from_what_encode_wrote_in_a_folder_and_in_lancedb(
+    model: Path, data: RetrievalSet, tmp_path: Path
+) -> None:
     shards = encoded(model, data, tmp_path / "vectors")
     assert shards.settings.role == "document"
     assert_delivers(asking(SearchIndex.from_shards(shards)), model, data)
     stored = evaluate_retrieval(model, [data], vectors=shards.path)
     assert stored.scores == evaluate_retrieval(model, [data]).scores
-
-
-def test_in_lancedb(model: Path, data: RetrievalSet, tmp_path: Path) -> None:
     pytest.importorskip("lancedb", reason="lancedb is not installed")
     from sentemb.search.move import fill_lancedb
 
     address = f"lancedb:{tmp_path / 'lance'}"
-    fill_lancedb(encoded(model, data, tmp_path / "vectors"), address)
+    fill_lancedb(shards, address)
     index = SearchIndex.open(address)
     assert_delivers(asking(index), model, data)
     index.delete(["d03", "d04"])

@@ -12,11 +12,11 @@ from datasets import Dataset
 from sentence_transformers.util import mine_hard_negatives
 
 from sentemb.data import stored_texts
+from sentemb.data.labelled import text_key
 from sentemb.encoding.encoder import normalised
 from sentemb.errors import InputError
-from sentemb.search import SearchIndex, mine_negatives, negatives, pool
-from sentemb.search.negatives import _Components
-from sentemb.search.pool import documents_at, pool_at
+from sentemb.search import SearchIndex, mine_negatives, negatives
+from sentemb.search.negatives import _components, documents_at, pool_at
 from tests.search.bag_of_words import BagOfWords, Table
 from tests.search.shard_folders import shards
 
@@ -63,11 +63,11 @@ def test_they_are_what_sentence_transformers_finds() -> None:
             output_format="triplet",
             verbose=False,
         )
-        joined = _Components(pairs)
+        joined, _ = _components(pairs)
         expected: dict[tuple[str, str], list[str]] = {}
         for row in found:
             anchor, positive, negative = row.values()
-            if not joined.joins(anchor, negative):
+            if joined.get(text_key(anchor)) != joined.get(text_key(negative)):
                 expected.setdefault((anchor, positive), []).append(negative)
         mined: dict[tuple[str, str], list[str]] = {}
         for anchor, positive, negative in mine_negatives(
@@ -105,8 +105,7 @@ def test_a_pool_is_texts_shards_or_an_index(tmp_path: Path, monkeypatch: pytest.
     shards(tmp_path / "vectors", texts, size=50)
     SearchIndex.build(texts, BagOfWords()).save(tmp_path / "index")
     for block in (7, 16_384):
-        for module in (pool, negatives):
-            monkeypatch.setattr(module, "_AT_ONCE", block)
+        monkeypatch.setattr(negatives, "_AT_ONCE", block)
         monkeypatch.setattr(stored_texts, "_IN_MEMORY", block)
         assert mine_negatives(pairs, BagOfWords(), corpus=texts, count=2) == expected
         for folder in ("vectors", "index"):

@@ -34,15 +34,7 @@ def test_kind_follows_size_and_budget(count: int, budget: int | None, factory: s
     assert f"{count:,} vectors" in plan.reason
 
 
-@pytest.mark.parametrize(
-    "factory",
-    [
-        "Flat",
-        "HNSW32",
-        "IVF64,PQ16x4fs",
-        "IVF64,PQ8x4fs",
-    ],
-)
+@pytest.mark.parametrize("factory", ["Flat", "HNSW32", "IVF64,PQ16x4fs", "IVF64,PQ8x4fs"])
 def test_estimate_is_the_size_of_the_file(tmp_path: Path, factory: str) -> None:
     vectors = clustered(6000, 32)
     index = VectorIndex.empty(factory, kind_of(factory), 32)

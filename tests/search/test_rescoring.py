@@ -15,7 +15,6 @@ from sentemb.encoding.encoder import normalised
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
 from sentemb.search.plan import plan_index
-from sentemb.search.rescoring import candidates, rescore
 from tests.search.bag_of_words import Table, clustered
 
 COUNT = 3_000
@@ -57,10 +56,6 @@ def recall(index: SearchIndex, vectors: np.ndarray, alive: Sequence[int], **opti
     return float(np.mean([len({hit.id for hit in a} & {*b}) / 10 for a, b in zip(found, true, strict=True)]))
 
 
-def scored(index: SearchIndex, query: str) -> list[tuple[str | int, float]]:
-    return [(hit.id, hit.score) for hit in index.search(query, 10)]
-
-
 def test_real_sentences_are_found_with_few_bytes_and_exact_scores(tmp_path: Path) -> None:
     lines = (line.strip() for one in stdlib_documents() for line in one.text.splitlines())
     texts = list(islice(dict.fromkeys(line for line in lines if len(line) > 40), 4_000))
@@ -79,9 +74,8 @@ def test_real_sentences_are_found_with_few_bytes_and_exact_scores(tmp_path: Path
     assert SearchIndex.load(tmp_path / "index").search(queries, 20) == found
 
 
-def test_filters_deletes_and_additions_are_ranked_by_texts(
-    index: SearchIndex, vectors: np.ndarray, tmp_path: Path
-) -> None:
+def test_filters_deletes_and_additions_are_ranked_by_texts(index: SearchIndex, vectors: np.ndarray) -> None:
+    assert np.array_equal(index.vectors([5, 3, 5]), normalised(vectors)[[5, 3, 5]])
     even = [number for number in range(COUNT) if number % 2 == 0]
     tagged = [(number, str(number), {"even": number % 2 == 0}) for number in range(COUNT)]
     marked = SearchIndex.build(tagged, Table(vectors), kind="ivfpq", rescore="texts")
@@ -97,7 +91,7 @@ def test_filters_deletes_and_additions_are_ranked_by_texts(
     )
 
 
-def test_compaction_encodes_the_texts_again(vectors: np.ndarray, tmp_path: Path) -> None:
+def test_compaction_encodes_the_texts_again(vectors: np.ndarray) -> None:
     encoder = Hooked(vectors)
     index = SearchIndex.build(map(str, range(COUNT)), encoder, kind="ivfpq", rescore="texts")
     assert not index.manifest.keeps_vectors
@@ -115,7 +109,7 @@ def test_compaction_encodes_the_texts_again(vectors: np.ndarray, tmp_path: Path)
     assert recall(index, vectors, alive) == 1
 
 
-def test_candidates_are_ranked_by_the_vectors_of_the_database(vectors: np.ndarray, tmp_path: Path) -> None:
+def test_candidates_are_ranked_by_the_vectors_of_the_database(vectors: np.ndarray) -> None:
     encoder = Hooked(vectors)
     index = SearchIndex.build(map(str, range(COUNT)), encoder, kind="ivfpq", rescore="never")
     assert index.manifest.keeps_vectors and index.manifest.rescored
@@ -125,10 +119,6 @@ def test_candidates_are_ranked_by_the_vectors_of_the_database(vectors: np.ndarra
     assert [hit.score for hit in hits] == pytest.approx(
         [float(normalised(vectors)[COUNT] @ normalised(vectors)[int(hit.text)]) for hit in hits], abs=1e-6
     )
-
-
-def test_vectors_are_those_of_the_texts(index: SearchIndex, vectors: np.ndarray) -> None:
-    assert np.array_equal(index.vectors([5, 3, 5]), normalised(vectors)[[5, 3, 5]])
 
 
 def test_a_change_while_candidates_are_encoded_is_seen(vectors: np.ndarray, tmp_path: Path) -> None:
@@ -157,18 +147,3 @@ def test_codes_are_the_finest_that_fit() -> None:
     assert sizes == sorted(sizes, reverse=True) and sizes[0] < 90
     with pytest.raises(InputError, match="do not fit a memory budget"):
         plan_index(10**7, 256, memory_budget=300 * 10**6, rescored=True)
-
-
-def test_more_hits_take_more_texts_up_to_a_thousand() -> None:
-    assert [candidates(50, k) for k in (1, 10, 100, 1_000, 5_000)] == [50, 50, 500, 1_000, 5_000]
-
-
-def test_exact_scores_decide_and_missing_candidates_come_last() -> None:
-    vectors = np.eye(4, dtype=np.float32)
-    queries = np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1]], dtype=np.float32)
-    numbers = np.array([[0, 2, -1], [3, 1, 0]])
-    scores, best = rescore(queries, numbers, lambda some: vectors[some], 2)
-    assert best.tolist() == [[2, 0], [0, 1]]
-    assert scores == pytest.approx(np.array([[0.3, 0.1], [0.4, 0.3]]))
-    scores, best = rescore(queries, np.array([[-1, 2], [-1, -1]]), lambda some: vectors[some], 2)
-    assert best.tolist() == [[2, -1], [-1, -1]]

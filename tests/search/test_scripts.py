@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from sentemb.data.bm25 import bm25_scores, bm25_weights, count_query_terms, count_terms
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
-from sentemb.search.writer import write_facts
+from sentemb.search.folder import read_manifest, write_facts
 from tests.search.bag_of_words import BagOfWords
 
 SPELLINGS = [
@@ -103,8 +104,7 @@ def test_an_index_of_other_keyword_rules_is_told_apart(tmp_path: Path, words: Ba
     SearchIndex.build(DOCUMENTS, words, language="vi").save(folder)
     (path,) = folder.glob("index-*.sqlite")
     with contextlib.closing(sqlite3.connect(path)) as database, database:
-        (facts,) = database.execute("SELECT json_set(facts, '$.keyword_rules', 1) FROM settings").fetchone()
-        write_facts(database, facts)
+        write_facts(database, replace(read_manifest(folder), keyword_rules=1), folder)
     index = SearchIndex.load(folder, words)
     assert index.search("Acme\u2122 pump", 1)[0].id == len(DOCUMENTS) - 1
     with pytest.raises(InputError, match=f"{folder} has keywords of an older version") as refused:

@@ -9,7 +9,7 @@ import pytest
 from sentemb.data.keywords import document_places, document_text
 from sentemb.data.language import fold
 from sentemb.search import SearchIndex
-from sentemb.search.snippets import LENGTH, snippets_of
+from sentemb.search.keywords import LENGTH, snippets_of
 from tests.search.bag_of_words import BagOfWords
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from collections.abc import Callable
@@ -14,12 +15,15 @@ import pytest
 from sentemb.errors import InputError
 from sentemb.search import Document, SearchIndex
 from sentemb.search.where import Where
+from tests import processes
 from tests.search import test_where
 from tests.search.bag_of_words import BagOfWords, FewWords
+from tests.waiting import stay, wait_for
 
 pytest.importorskip("lancedb", reason="lancedb is not installed")
 
-from sentemb.search import lancedb
+from sentemb.search import lancedb, snapshot
+from sentemb.search import move as lance_move
 from sentemb.search.lancedb import LanceStore
 from sentemb.search.move import move
 
@@ -43,14 +47,16 @@ def documents(count: int = 40) -> list[Document]:
 def open_index(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     """Make an index of documents on one of the engines."""
 
+    numbers = itertools.count()
+
     def made(given: list[Any], encoder: Any = None, **options: Any) -> SearchIndex:
         encoder = encoder or BagOfWords()
         built = SearchIndex.build(given, encoder, allow_empty=True, language="en", **options)
         folder = tmp_path / "index"
-        built.save(folder)
+        built.save(folder, overwrite=True)
         if request.param == "folder":
             return SearchIndex.open(folder, encoder)
-        address = f"lancedb:{tmp_path / 'lance'}"
+        address = f"lancedb:{tmp_path / f'lance{next(numbers)}'}"
         move(str(folder), address)
         return SearchIndex.open(address, encoder)
 
@@ -153,29 +159,23 @@ def test_metadata_become_values_of_json(open_index: Open) -> None:
         index.update(["text"])
 
 
-@pytest.mark.parametrize("queries", [{"a": 1}, {"a"}, b"a", 5, None])
-def test_what_is_no_text_is_not_searched(open_index: Open, queries: Any) -> None:
-    with pytest.raises(InputError, match=r"queries must be a string or a list of strings, not a .*"):
-        open_index(documents()).search(queries)
+def test_what_is_no_text_is_not_searched(open_index: Open) -> None:
+    index = open_index(documents(3))
+    for queries in ({"a": 1}, {"a"}, b"a", 5, None):
+        with pytest.raises(InputError, match=r"queries must be a string or a list of strings, not a .*"):
+            index.search(queries)  # type: ignore[call-overload]
 
 
-@pytest.mark.parametrize("metadata", ["[" * 100_000, "no JSON", "5", '[["a"]]'])
-def test_damaged_metadata_in_a_table_are_one_line(tmp_path: Path, metadata: str) -> None:
+def test_damaged_metadata_in_a_table_are_one_line(tmp_path: Path) -> None:
     SearchIndex.build([("a", "cat")], BagOfWords(), language="en").save(tmp_path / "index")
     address = f"lancedb:{tmp_path / 'lance'}"
     move(str(tmp_path / "index"), address)
-    LanceStore(address)._table.update(values={"metadata": metadata})
-    index = SearchIndex.open(address, BagOfWords())
-    for call in (lambda: index.search("cat"), lambda: index.get(["a"]), index.documents):
-        with pytest.raises(InputError, match="the metadata of document 'a' are damaged"):
-            call()
-
-
-def test_ids_are_counted_on(open_index: Open) -> None:
-    index = open_index(["one", "two"])
-    index.add(["three", ("x", "four"), (17, "five")])
-    index.add(["six"])
-    assert [one.id for one in index.documents()] == [0, 1, 2, "x", 17, 18]
+    for metadata in ("[" * 100_000, "no JSON", "5", '[["a"]]'):
+        LanceStore(address)._table.update(values={"metadata": metadata})
+        index = SearchIndex.open(address, BagOfWords())
+        for name, *arguments in (("search", "cat"), ("get", ["a"]), ("documents",)):
+            with pytest.raises(InputError, match="the metadata of document 'a' are damaged"):
+                getattr(index, name)(*arguments)
 
 
 def test_passages_are_found_by_the_best(open_index: Open) -> None:
@@ -231,7 +231,7 @@ def test_a_move_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(lancedb, "table_of", full)
+        patch.setattr("sentemb.search.move.table_of", full)
         with pytest.raises(OSError, match="No space left"):
             move(str(tmp_path / "index"), address)
     with pytest.raises(InputError, match="no index at lancedb"):
@@ -242,6 +242,60 @@ def test_a_move_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
         with pytest.raises(OSError, match="No space left"):
             move(address, str(tmp_path / "back"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index", "lance"]
+
+
+def fill(source: str, address: str, committed: int, stop: int, written: Any) -> None:
+    """Move an index and stop for good once so many documents are committed."""
+    lance_move._COMMITTED = snapshot._BATCH = committed
+
+    def note(stage: str, done: int, total: int) -> None:
+        written.value += stage == "index"
+        if done >= stop:
+            stay()
+
+    move(source, address, progress=note)
+
+
+def test_a_killed_move_goes_on_after_the_last_committed_batch(tmp_path: Path) -> None:
+    given, encoder = documents(), BagOfWords()
+    SearchIndex.build(given, encoder, language="en").save(tmp_path / "index")
+    places = str(tmp_path / "index"), f"lancedb:{tmp_path / 'lance'}"
+
+    def start(stop: int) -> tuple[Any, Any]:
+        written = processes.number()
+        log = tmp_path / "log"
+        return processes.start(fill, *places, 10, stop, written, log=log), written
+
+    process, written = start(20)
+    wait_for(lambda: written.value == 1, alive=process.is_alive)
+    process.kill()
+    process.join()
+    with pytest.raises(InputError, match="is not complete; run the command that was writing it again"):
+        SearchIndex.open(places[1], encoder)
+    process, written = start(99)
+    process.join()
+    assert process.exitcode == 0 and written.value == 1  # counted from -1: two of four batches
+    index = SearchIndex.open(places[1], encoder)
+    assert index.documents() == SearchIndex.load(places[0], encoder).documents()
+    assert [hit.id for hit in index.search("cat river", 9)] == [
+        hit.id for hit in SearchIndex.load(places[0], encoder).search("cat river", 9)
+    ]
+
+
+def test_what_another_source_has_left_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = f"lancedb:{tmp_path / 'lance'}"
+    for name, given in (("first", documents()), ("second", documents(30))):
+        SearchIndex.build(given, BagOfWords()).save(tmp_path / name)
+    monkeypatch.setattr(lance_move, "_COMMITTED", 10)
+    monkeypatch.setattr("sentemb.search.snapshot._BATCH", 10)
+
+    def interrupt(stage: str, done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        move(str(tmp_path / "first"), address, progress=interrupt)
+    move(str(tmp_path / "second"), address)
+    assert len(SearchIndex.open(address, BagOfWords())) == 30
 
 
 @pytest.mark.parametrize(("dimension", "kind"), [(32, "IvfRq"), (30, "IvfSq")])
@@ -279,23 +333,24 @@ def test_what_is_no_index_is_said(tmp_path: Path) -> None:
     assert json.dumps(index.info())
 
 
-@pytest.mark.parametrize("large", [[2**63 - 1], [2**62 - 1], [2**62, 2**63 - 1, 7]])
-def test_no_id_exhausts_the_automatic_ids(open_index: Open, large: list[int]) -> None:
-    index = open_index([(large[0], "cat")])
-    index.add([(identifier, "dog") for identifier in large[1:]])
+def test_ids_are_counted_on(open_index: Open) -> None:
+    """No id exhausts the automatic ids."""
+    index = open_index(["one", "two"])
+    index.add(["three", ("x", "four"), (17, "five")])
+    index.add(["six", (2**62, "cat"), (2**63 - 1, "cat")])
+    index.add(["seven"])
+    assert [one.id for one in index.documents()] == [0, 1, 2, "x", 17, 18, 2**62, 2**63 - 1, 19]
+    index = open_index([(2**62 - 1, "cat")])
     for text in ("bird", "tree", "house"):
         assert index.add([text, f"{text} cat"]).added == 2
-    assert len(index) == len(large) + 6
+    assert len(index) == 7
 
 
 def test_what_a_store_cannot_do_is_declared(open_index: Open) -> None:
     index = open_index(documents())
     able = index.store.capabilities
     assert able <= {"compact_kind", "fields", "fit", "save", "unique_ids"}
-    for capability, call in (
-        ("fields", index.fields),
-        ("compact_kind", lambda: index.compact(kind="hnsw")),
-    ):
+    for capability, call in (("fields", index.fields), ("compact_kind", lambda: index.compact(kind="hnsw"))):
         if capability in able:
             call()
         else:
@@ -328,6 +383,6 @@ def test_a_snapshot_does_not_change(open_index: Open) -> None:
     index = open_index(documents())
     with index.store.snapshot() as snapshot:
         SearchIndex.open(index.store.address, index.encoder).delete([1, 3])
-        assert snapshot.manifest.documents == 40 and snapshot.get([1])[0] is not None
+        assert snapshot.manifest.documents == 40 and snapshot.numbers_of([1])
         assert len(list(snapshot.rows())) == 40
     assert len(index) == 38 and index.get([1]) == [None]

@@ -14,7 +14,7 @@ import pytest
 
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
-from sentemb.search import encoded as shards
+from sentemb.search import documents as sizes
 from sentemb.search.folder import read_manifest
 from tests import processes
 from tests.search.bag_of_words import BagOfWords
@@ -61,7 +61,7 @@ def test_documents_are_encoded_again(tmp_path: Path, corpus: list[str], kind: An
     rebuilt = SearchIndex.build(
         [*((n, text) for n, text in enumerate(corpus) if n != 3), ("more", "w1 w1")], Turned(), kind=kind
     )
-    assert index.manifest.kind == kind and index.manifest.asked and index.manifest.dimension == 40
+    assert index.manifest.kind == kind and index.manifest.kind_requested and index.manifest.dimension == 40
     assert index.manifest.encoder.fingerprint == "turned"
     assert index.manifest.calibration == rebuilt.manifest.calibration
     assert index.manifest.recall.at_10 == rebuilt.manifest.recall.at_10
@@ -98,7 +98,7 @@ class Slow(Turned):
 
 
 def begin(folder: Path, encoded: Any, stop: int = -1) -> None:
-    shards.SHARD_TEXTS = 50
+    sizes.SHARD_TEXTS = 50
     encoder = Slow(stop)
     SearchIndex.upgrade(folder, encoder, work_dir=folder.with_suffix(".work"))
     encoded.value = len(encoder.encoded)

@@ -61,7 +61,7 @@ def test_an_own_loss_trains_and_is_recorded(configure: Configure, own: str, tmp_
     [
         ("absent.py:Together", {}, "no such file: absent.py; specify a loss as FILE.py:CLASS"),
         ("{file}:Togehter", {}, "my_losses.py: Togehter; did you mean Together?"),
-        ("{file}:NoLoss", {}, "is not a loss; make it a subclass of torch.nn.Module"),
+        ("{file}:NoLoss", {}, "my_losses.py: NoLoss; choose among Together"),
         ("{file}:Together", {"scal": 1.0}, "unknown option of Together: scal; did you mean scale?"),
         ("{file}:Together", {"scale": "much"}, "loss_options.scale is 'much'; it must be a valid number"),
         ("{broken}:Loss", {}, "broken.py:2: ZeroDivisionError: division by zero"),

@@ -115,15 +115,15 @@ def test_an_absent_metric_names_those_that_exist() -> None:
         evaluate(callback, [], {"eval_score": 1.0})
 
 
-# Handlers run in the opposite order: the one below after the one of `ranks`.
+# Handlers run in the opposite order: the one below after the one of `process_state`.
 LAST = """
 import atexit
 import torch.distributed as group
 
 atexit.register(lambda: print("there" if group.is_initialized() else "gone"))
 group.init_process_group("gloo", store=group.HashStore(), rank=0, world_size=1)
-from sentemb.training.ranks import ranks
-ranks()
+from sentemb.training.ranks import process_state
+process_state()
 """
 
 
@@ -134,7 +134,7 @@ def test_no_group_outlives_the_interpreter() -> None:
 
 def test_what_takes_one_process_refuses_several(monkeypatch: pytest.MonkeyPatch) -> None:
     refuse_several("adaptation")
-    monkeypatch.setattr(module, "ranks", lambda: SimpleNamespace(num_processes=2))
+    monkeypatch.setattr(module, "process_state", lambda: SimpleNamespace(num_processes=2))
     with pytest.raises(InputError, match="adaptation runs in a single process, but 2 were started"):
         refuse_several("adaptation")
 

@@ -18,7 +18,7 @@ from sentemb.errors import InputError
 from sentemb.losses import SelfGuidedLoss, SupCLSeqLoss
 from sentemb.modules import load
 from sentemb.training import SentembTrainer
-from sentemb.training.owned import OwnedByLoss
+from sentemb.training.owned import LossWeights
 from tests.training.training_helpers import HeadLoss, assert_equal, make_sentences, make_trainer, weights_of
 
 
@@ -198,7 +198,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(tiny_bert: Path, tmp_path: Path
 
 def test_weights_of_a_dict_of_losses_are_found_once(tiny_encoder: SentenceTransformer) -> None:
     first, second = HeadLoss(tiny_encoder), HeadLoss(tiny_encoder)
-    owned = OwnedByLoss({"a": first, "b": second, "again": first}, tiny_encoder)
+    owned = LossWeights({"a": first, "b": second, "again": first}, tiny_encoder)
     assert set(owned.state()) == {"a.head.weight", "a.head.bias", "b.head.weight", "b.head.bias"}
     assert len(owned.parameters()) == 4
     state = owned.state()
@@ -209,7 +209,7 @@ def test_weights_of_a_dict_of_losses_are_found_once(tiny_encoder: SentenceTransf
 
 def test_weights_of_an_upstream_loss_are_found(tiny_encoder: SentenceTransformer) -> None:
     loss = SoftmaxLoss(tiny_encoder, sentence_embedding_dimension=16, num_labels=3)
-    owned = OwnedByLoss(loss, tiny_encoder)
+    owned = LossWeights(loss, tiny_encoder)
     assert set(owned.state()) == {"classifier.weight", "classifier.bias"}
     state = owned.state()
     nn.init.zeros_(loss.classifier.weight)
@@ -218,7 +218,7 @@ def test_weights_of_an_upstream_loss_are_found(tiny_encoder: SentenceTransformer
 
 
 def test_weights_of_another_loss_are_refused(tiny_encoder: SentenceTransformer) -> None:
-    owned = OwnedByLoss(HeadLoss(tiny_encoder), tiny_encoder)
+    owned = LossWeights(HeadLoss(tiny_encoder), tiny_encoder)
     with pytest.raises(InputError, match=r"classifier\.weight"):
         owned.load({"classifier.weight": torch.zeros(1)})
 

@@ -9,8 +9,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sentemb._fusion import EVEN, FUSED, Ranking, fused_ranks, fused_scores
-from sentemb._fusion_weights import Fit, Judged, fit_weight, lean
+from sentemb._fusion import (
+    EVEN,
+    FUSED,
+    Fit,
+    Judged,
+    Ranking,
+    fit_weight,
+    fused_ranks,
+    fused_scores,
+    lean,
+)
 from sentemb.data.generated_queries import FEWEST, cut_queries, rank_both
 from sentemb.data.retrieval import RELEVANT, RetrievalSet
 from sentemb.data.stored_texts import first_places

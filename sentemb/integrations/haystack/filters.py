@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sentemb.errors import InputError
-from sentemb.search.conditions import moment
+from sentemb.search.where import moment
 
 _ORDER = ("<", "<=", ">", ">=")
 _OPERATORS = ("==", "!=", *_ORDER, "in", "not in")

@@ -21,11 +21,11 @@ from sentemb.integrations import ids_of, own_ids
 from sentemb.integrations.haystack.filters import Conditions, conditions_of
 from sentemb.integrations.haystack.records import NO_VECTOR, GivenVectors, Record, to_document, to_record
 from sentemb.search import SearchIndex
-from sentemb.search.conditions import value_of
-from sentemb.search.encoded import encode_checked
+from sentemb.search.documents import encode_checked
 from sentemb.search.folder import is_index, read_manifest
 from sentemb.search.plan import Metric
 from sentemb.search.searching import Mode
+from sentemb.search.where import value_of
 
 
 class SentembDocumentStore:

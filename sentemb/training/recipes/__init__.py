@@ -82,7 +82,7 @@ class Recipe:
         defaults: The values of the paper.
         released: Those that differ in the released code; None if there is no such preset.
         tasks: Task to the values that differ on it.
-        static_defaults: The values that differ for a static encoder as base.
+        static: The values that differ for a static encoder as base.
         protocol: The paper whose tasks it trains on, a key of `PROTOCOLS`.
         least_columns: How many text columns it needs at least, where its loss would also take fewer.
 
@@ -97,7 +97,7 @@ class Recipe:
     defaults: Defaults
     released: Defaults | None
     tasks: Mapping[str, Defaults]
-    static_defaults: Defaults
+    static: Mapping[str, Any]
     protocol: str | None = None
     least_columns: int = 1
 
@@ -105,11 +105,6 @@ class Recipe:
     def config_class(self) -> type[CheckedModel]:
         """The configuration that it fills."""
         return KINDS[self.kind]
-
-    @property
-    def static(self) -> dict[str, Any]:
-        """The values that differ for a static encoder as base."""
-        return {name: default.value for name, default in self.static_defaults.items()}
 
     def sources(self, preset: str, task: str | None = None) -> Defaults:
         """Return the defaults of a preset, for a task too, with their sources."""
@@ -198,7 +193,7 @@ def _read(content: dict[str, Any]) -> dict[str, Recipe]:
                 task: inherited(parent.tasks.get(task, {})) | of_tasks.get(task, {})
                 for task in {**parent.tasks, **of_tasks}
             },
-            inherited(parent.static_defaults) | own(table.get("static", {})),
+            {**parent.static, **{key: one.value for key, one in own(table.get("static", {})).items()}},
             table.get("protocol", parent.protocol),
             table.get("least_columns", 1),
         )
