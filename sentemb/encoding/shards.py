@@ -181,9 +181,8 @@ class ShardFolder:
 
     @property
     def content(self) -> str:
-        """A digest of all rows and of what their vectors depend on."""
-        names = " ".join(file.name for file in self.files)
-        return blake2b(names.encode(), digest_size=16).hexdigest()
+        """Digest of all rows and of everything that their vectors depend on."""
+        return blake2b(" ".join(file.name for file in self.files).encode(), digest_size=16).hexdigest()
 
     def verify(self) -> None:
         """Compare every shard with its checksum.
