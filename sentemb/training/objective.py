@@ -130,7 +130,11 @@ def _own_loss(name: str) -> type[nn.Module]:
     if wanted in losses:
         return losses[wanted]
     own = [key for key, one in losses.items() if one.__module__ == module.__name__]
-    raise unknown(f"loss in {path}", wanted, own or ["a subclass of torch.nn.Module"])
+    if not own:
+        raise InputError(
+            f"{path} does not define {wanted or 'a loss'}", "define it as a subclass of torch.nn.Module"
+        )
+    raise unknown(f"loss in {path}", wanted, own)
 
 
 def _file_of(name: str) -> Path:

@@ -78,6 +78,10 @@ def evaluate_transfer(
 
     Raises:
         InputError: The encoder, a task, the preset or the data cannot be used.
+
+    Example:
+        >>> (record,) = evaluate_transfer("sg-bert-mini", ["cr", "trec"], data_dir="data")  # doctest: +SKIP
+        >>> record.score("trec")  # doctest: +SKIP
     """
     get_preset(preset)  # before time is spent on reading
     check_tasks(tasks)
