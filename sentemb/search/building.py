@@ -11,6 +11,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, get_args
 
@@ -71,6 +72,7 @@ from sentemb.search.vectors import (
 logger = logging.getLogger(__name__)
 
 _REPORT_EVERY = 1000
+_KNOWN = 1_000_000  # texts that are recognized when they occur again, which takes about 200 MB
 # Free pages of the database for which it is written again, as a share of all.
 _FREE = 0.1
 
@@ -487,7 +489,8 @@ def encode_to_shards(
     """Encode texts, `SHARD_TEXTS` at a time, into shards; return what reads their vectors by their places.
 
     A shard is named by the encoder's fingerprint and its texts, so that it is never taken for another, and
-    one that an interrupted run has left is not written again.
+    one that an interrupted run has left is not written again. A text that occurred before, in any shard, is
+    not encoded again.
     """
     settings = Settings(
         name=encoder.name,
@@ -498,14 +501,31 @@ def encode_to_shards(
         model={"model": encoder.name},
         role="document",
     )
-    paths, counts, stage = [], [], "resume"
+    paths: list[Path] = []
+    counts: list[int] = []
+    stage = "resume"
+    known: dict[bytes, int] = {}  # places of the texts so far, by digest
+    mapped: dict[int, NDArray[np.floating]] = {}
     for some in texts:
         rows = [Row(place, text, {}, "") for place, text in enumerate(some)]
         path = folder / settings.file_name(rows)
+        digests = [blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest() for text in some]
         before = finished(path)
         if before is None or before.rows != len(rows):
-            write_shard(path, rows, encode_unique(encoder, some), [], settings)
+            new = [row for row, digest in enumerate(digests) if digest not in known]
+            vectors = np.empty((len(some), encoder.dimension), dtype=np.float32)
+            if new:
+                vectors[new] = encode_unique(encoder, [some[row] for row in new])
+            for row in sorted({*range(len(some))} - {*new}):
+                shard, place = divmod(known[digests[row]], sizes.SHARD_TEXTS)
+                if shard not in mapped:
+                    mapped[shard] = _map(paths[shard], encoder.dimension, counts[shard])
+                vectors[row] = mapped[shard][place]
+            write_shard(path, rows, vectors, [], settings)
             stage = "encode"
+        if len(known) < _KNOWN:
+            first = len(paths) * sizes.SHARD_TEXTS
+            known |= {digest: first + row for row, digest in enumerate(digests) if digest not in known}
         paths.append(path)
         counts.append(len(rows))
         progress(stage, sum(counts), count)
