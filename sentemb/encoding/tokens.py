@@ -144,7 +144,11 @@ def _shorten(tokenizer: PreTrainedTokenizerBase, item: Any) -> Any:
 
 
 def _beginning(tokenizer: PreTrainedTokenizerBase, text: str, needed: int) -> tuple[str, list[int]]:
-    """Return a beginning with at least so many tokens, or the whole text; and where its tokens end."""
+    """Return a beginning with at least so many tokens, or the whole text; and where its tokens end.
+
+    It may end within a word of thousands of characters. If this repeats itself, a Unigram model has several
+    segmentations with the same probability, and may choose another than in the whole text.
+    """
     reach = _reach(tokenizer.model_max_length)
     while True:
         blank = _BLANK.search(text, reach, 2 * reach)  # where a text may end, if it is near
