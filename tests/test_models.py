@@ -266,7 +266,7 @@ def test_a_variant_that_fails_is_a_reason_and_not_the_end(
     def fail(*_: Any) -> None:
         raise RuntimeError("no such operator")
 
-    monkeypatch.setattr("sentemb.compression.variants.export_onnx", fail)
+    monkeypatch.setattr("sentemb.compression.onnx_graphs.export_onnx", fail)
     found = compress(folders["bert"], drawn(40, seed=5), pairs=[pairs])
     assert "layers-1" in {row.name for row in found.reports.rows}
     assert found.missing["int8-openvino"] == "RuntimeError: no such operator"
