@@ -85,7 +85,7 @@ compared."""
 
 @dataclass(frozen=True, kw_only=True)
 class BuildOptions:
-    """How an index is built; see `SearchIndex.build`."""
+    """Options of a build; see `SearchIndex.build`."""
 
     kind: Kind | Literal["auto"] = "auto"
     metric: Metric = "cosine"

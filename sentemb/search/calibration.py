@@ -1,4 +1,4 @@
-"""What a score means: how many random pairs of the corpus' texts are less alike."""
+"""Percentiles of scores: the share of random pairs of texts in the corpus with a lower similarity."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _BLOCK = 256
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The similarities of random pairs of texts, from which a score's percentile is read.
+    """Similarities of random pairs of texts, which give the percentile of a score.
 
     Args:
-        texts: How many texts were drawn; all of their pairs were compared.
+        texts: Number of texts drawn; all of their pairs were compared.
         scores: The score that shares of the pairs exceed: 99.9 %, 99.8, 99.5, 99, 98, 95, 90, 80 ... 10, 5,
             2, 1, 0.5 and so on, down to the last share that 10 pairs make up.
 
@@ -43,16 +43,16 @@ class Calibration:
 
     @property
     def pairs(self) -> int:
-        """How many pairs were compared."""
+        """Number of pairs that were compared."""
         return self.texts * (self.texts - 1) // 2
 
     @property
     def most(self) -> float:
-        """The highest percentile that so many pairs can tell."""
+        """The highest percentile that this number of pairs can resolve."""
         return round(100 * (1 - _shares(self.pairs)[-1]), _DIGITS)
 
     def percentile(self, score: float) -> float:
-        """Return how many percent of random pairs have a lower score.
+        """Return the percentage of random pairs with a lower score.
 
         Args:
             score: A score of the index.

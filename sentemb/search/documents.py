@@ -1,4 +1,4 @@
-"""What a call is given and what of it is indexed: documents with ids, their chunks, and vectors."""
+"""Conversion of the input of a call into documents with ids, their chunks, and vectors."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class ChunkedDocument(NamedTuple):
 
     Args:
         document: The document.
-        spans: Its chunks; empty where its text is indexed as it is. Of a truncated text, what the model
-            reads.
+        spans: Its chunks; empty if its whole text is indexed as it is. For a truncated text, the span that
+            the model reads.
         truncated: Whether the model truncates it.
     """
 
@@ -62,12 +62,12 @@ class ChunkedDocument(NamedTuple):
 
     @property
     def chunked(self) -> bool:
-        """Whether its chunks are indexed in place of its text."""
+        """Return True if its chunks are indexed in place of its text."""
         return bool(self.spans) and not self.truncated
 
     @property
     def texts(self) -> list[str]:
-        """The texts that are encoded; none of a blank document."""
+        """The texts to encode; empty for a blank document."""
         whole = self.document.text
         if self.chunked:
             return [whole[start:stop] for start, stop in self.spans]

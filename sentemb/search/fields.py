@@ -1,4 +1,4 @@
-"""What the metadata of documents hold: their fields, with types and values, from which filters are made."""
+"""Fields of document metadata with their types and values, from which users build filters."""
 
 from __future__ import annotations
 

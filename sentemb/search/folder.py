@@ -324,9 +324,8 @@ class Writer:
 
     Args:
         connection: The database, in the transaction.
-        facts: Of the index.
-        complete: Whether documents come with their vectors and are found by words at once; a build adds both
-            later.
+        facts: Manifest of the index.
+        complete: Whether documents come with their vectors and keywords; a build adds both later.
     """
 
     def __init__(self, connection: sqlite3.Connection, facts: Manifest, *, complete: bool = True) -> None:
@@ -340,11 +339,11 @@ class Writer:
 
     @property
     def changed(self) -> Changed:
-        """What was done so far."""
+        """Counts of the changes so far."""
         return Changed(**self._done)
 
     def documents(self, items: Iterable[Any], *, replacing: bool) -> Iterator[Document]:
-        """Yield what a call is given as documents with new ids; `replacing` takes ids that the index has."""
+        """Yield items as documents with new ids; `replacing` allows ids that the index already has."""
         for document in as_documents(items, first=None if replacing else self._counts["next_id"]):
             claim = "INSERT OR IGNORE INTO places VALUES (?, ?)"
             if not self._run(claim, (document.id, document.location)).rowcount:

@@ -258,19 +258,19 @@ class SearchIndex:
 
     @property
     def manifest(self) -> Manifest:
-        """What is known of the index, now."""
+        """The current facts of the index."""
         with self.store.snapshot() as snapshot:
             return snapshot.manifest
 
     @property
     def encoder(self) -> TextEncoder:
-        """The encoder of documents and queries; it is loaded when it is first needed."""
+        """The encoder of documents and queries, loaded on first use."""
         if self._loaded is None:
             self._loaded = self.manifest.encoder.load(self._given, self.store.address)
         return self._loaded
 
     def info(self) -> dict[str, Any]:
-        """Return what is known of the place where the index lives, as JSON."""
+        """Return the facts of the storage of the index, as JSON."""
         return self.store.info()
 
     def __len__(self) -> int:
@@ -561,8 +561,8 @@ class SearchIndex:
     ) -> None:
         """Build the vector index again, with the vectors that the index has.
 
-        Until then, searching what was added takes time with every vector, and deleted documents keep their
-        space. Searches go on meanwhile.
+        Until then, the time to search added documents grows with the number of their vectors, and deleted
+        documents keep their space. Searches continue during the build.
 
         Args:
             kind: As for `build`; by default the kind that was requested, if any. One that was chosen by size

@@ -1,4 +1,4 @@
-"""An index in a folder: one database that processes share, and a vector index beside it that is a cache."""
+"""An index in a folder: a database that processes share, and a vector index that serves as a cache."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class LocalStore:
         while True:
             with contextlib.suppress(IndexError):
                 return self._idle.pop()
-            # SQLite keeps a log beside what changes, and needs to write there to read it.
+            # SQLite keeps a log next to a database that changes, and needs write access there to read it.
             has_log = path.with_name(f"{path.name}-wal").exists()
             try:
                 if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
@@ -353,7 +353,7 @@ class LocalStore:
             for left in path.glob(f"{partial.name}*"):  # by a kill; SQLite would add its log to the copy
                 left.unlink()
             with contextlib.closing(sqlite3.connect(partial)) as copy, database_errors(partial, writes=True):
-                copy.execute("PRAGMA journal_mode=OFF")  # a journal beside the copy would be left by a kill
+                copy.execute("PRAGMA journal_mode=OFF")  # a kill would leave a journal next to the copy
                 snapshot.connection.backup(copy)
                 write_facts(copy, facts, path)
                 copy.commit()

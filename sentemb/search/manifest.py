@@ -1,4 +1,4 @@
-"""What is known of an index besides its documents and vectors."""
+"""Facts of an index other than its documents and vectors."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _FIELDS = {"asked": "kind_requested", "asked_factory": "factory_requested"}
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """How well an index finds the exact neighbors.
+    """Recall of an index, measured against exact search.
 
     Args:
-        at_10: Share of the 10 exact neighbors of a held-out query that are found; 1.0 for an exact index;
-            None where too few vectors could be held out.
-        queries: Number of held-out queries the share was measured on.
-        tuning_queries: Number of other held-out queries on which the effort was chosen.
-        queries_per_second: Searches in one batch, all threads, vectors given.
+        at_10: Share of the 10 exact neighbors of a held-out query that the index finds; 1.0 for an exact
+            index; None if too few vectors could be held out.
+        queries: Number of held-out queries that this share was measured on.
+        tuning_queries: Number of other held-out queries that selected the search effort.
+        queries_per_second: Searches per second in one batch on all threads, without encoding.
 
     Example:
         >>> SearchIndex.load("index").manifest.recall.at_10
@@ -47,13 +47,13 @@ class Recall:
 
 @dataclass(frozen=True, slots=True)
 class HybridWeight(Fit):
-    """The share of vectors in hybrid search, and how well both sides find on their own.
+    """The weight of dense search in hybrid search, and the quality of both sides on their own.
 
     Args:
-        weight: The encoder's share: 1 is its vectors alone, 0 keyword search alone, 0.5 both alike.
-        dense: Mean NDCG@10 of the encoder alone, from 0 to 1.
-        keyword: That of keyword search alone.
-        fused: That of both with this weight.
+        weight: Weight of the encoder: 1 is dense search alone, 0 keyword search alone, 0.5 equal weights.
+        dense: Mean NDCG@10 of dense search alone, from 0 to 1.
+        keyword: Mean NDCG@10 of keyword search alone.
+        fused: Mean NDCG@10 of both with this weight.
         queries: Number of queries.
         judged: Whether the queries are a user's, with relevant documents; otherwise they were generated from
             documents, and each should retrieve the document that it comes from.
@@ -220,11 +220,11 @@ class Manifest:
 
     @property
     def has_keywords(self) -> bool:
-        """Whether texts are turned into terms as queries are."""
+        """Return True if documents and queries follow the same rules for keywords."""
         return self.keyword_rules == RULES
 
     def check_keywords(self, place: Path | str) -> None:
-        """Raise InputError if the terms of an index, in a folder or at an address, follow other rules."""
+        """Raise InputError if the keywords of the index in a folder or at an address follow other rules."""
         if not self.has_keywords:
             raise InputError(
                 f"{place} has keywords of an older version",

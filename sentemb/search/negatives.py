@@ -39,13 +39,13 @@ class Pool(NamedTuple):
 
 @dataclass(frozen=True)
 class MinedCounts:
-    """What mining found.
+    """Counts of mined triples and of skipped candidates.
 
     Attributes:
         pairs: Unique pairs.
-        triples: Triples made of them.
-        without: Pairs for which there was no negative, which are in no triple.
-        known: Candidates left out because pairs join them to the anchor by way of other texts.
+        triples: Triples made from these pairs.
+        without: Pairs without a negative, which do not occur in any triple.
+        known: Candidates skipped because pairs connect them to the anchor through other texts.
     """
 
     pairs: int
@@ -69,22 +69,23 @@ def mine_negatives(
     margin: float = 0.05,
     skip: int = 0,
 ) -> tuple[list[Triple], MinedCounts]:
-    """Find for each pair the texts that are nearest to its anchor without being its positives.
+    """Find hard negatives for each pair: the texts nearest to its anchor that are not its positives.
 
-    What comes within `margin` of the positive's cosine is skipped, since it is likely to be a positive that
-    nobody labelled (NV-Retriever, arXiv 2407.15831, section 4: TopK-PercPos with 95 %); of an anchor with
-    several positives the farthest counts. So is what the pairs themselves say of other texts: of (a, b) and
-    (b, c), c is no negative of a. The search is exact. Memory holds the vectors of the pairs and what is
-    found for each, however many candidates there are.
+    Candidates within `margin` of the positive's cosine are skipped, since they are likely to be unlabelled
+    positives (NV-Retriever, arXiv 2407.15831, section 4: TopK-PercPos with 95 %). If an anchor has several
+    positives, the farthest one counts. Texts that pairs connect to the anchor are skipped, too: given (a, b)
+    and (b, c), c is not a negative of a. The search is exact. Memory holds the vectors of the pairs and the
+    candidates found for each, regardless of the size of the corpus.
 
     Args:
-        pairs: Anchors and positives; texts of the same anchor are all its positives.
+        pairs: Anchors and positives; all texts paired with an anchor are its positives.
         encoder: Ranks the candidates; of `load_encoder`. Anchors are encoded as queries, all other texts as
             documents.
         corpus: Further candidates in addition to all positives: texts, or what `pool_at` opens.
-        count: Negatives for each pair, each in a triple of its own; 1 as in SimCSE's triples.
-        margin: Share of the positive's cosine by which a negative's is lower at least.
-        skip: The nearest so many candidates of each anchor that are not taken.
+        count: Number of negatives for each pair, each in a separate triple; 1 as in SimCSE's triples.
+        margin: Minimum difference between the cosines of the positive and of a negative, as a share of the
+            positive's.
+        skip: Number of nearest candidates of each anchor to skip.
 
     Returns:
         The triples in the order of the anchors, nearest negatives first, and the counts.
@@ -106,14 +107,14 @@ def mine_negatives(
     unique = [(anchor, positive) for anchor, own in positives_of.items() for positive in own]
     components, largest = _components(unique)
     texts = spill_to_disk(corpus.texts() if isinstance(corpus, Pool) else iter(corpus))
-    # Neither positives nor texts that were there before.
+    # Neither positives nor earlier texts of the corpus.
     known = {*positives}
     is_new = first_places(texts) == np.arange(len(texts))
     is_new &= np.fromiter((text not in known for text in texts), dtype=np.bool_, count=len(texts))
     total = len(positives) + int(is_new.sum())
     if skip >= total:
         raise InputError(f"skip is {skip:,}, but there are only {total:,} candidates", "lower skip")
-    # An anchor and its own positive are no candidates.
+    # An anchor and its own positive are not candidates.
     search = _Search(positives_of, encoder, margin, skip + count + min(max(0, largest - 2), _SPARE))
     for numbers, vectors in _new_vectors(corpus, texts, encoder, is_new):
         search.compare(len(positives) + numbers, normalised(vectors))
@@ -137,7 +138,7 @@ def mine_negatives(
 
 
 class _Search:
-    """The nearest candidates of each anchor that are no nearer than its margin allows; positives first."""
+    """The nearest candidates of each anchor within the limit of its margin; positives first."""
 
     def __init__(
         self, positives_of: Mapping[str, Sequence[str]], encoder: TextEncoder, margin: float, depth: int
@@ -158,7 +159,7 @@ class _Search:
             self.compare(numbers, vectors[numbers])
 
     def compare(self, numbers: Numbers, vectors: Vectors) -> None:
-        """Look at some more candidates, whose vectors (n, dim) have the length 1."""
+        """Compare further candidates, given as unit vectors (n, dim)."""
         size = rows_of_block(len(numbers))
         for start in range(0, len(self._own), size):
             scores = self._anchors[start : start + size] @ vectors.T  # (anchors, n)

@@ -65,7 +65,7 @@ class SearchArguments(TypedDict, total=False):
 
 
 class SearchOptions(NamedTuple):
-    """What is requested besides the queries; see `SearchIndex.search`."""
+    """Options of a search; see `SearchIndex.search`."""
 
     k: int
     mode: Mode

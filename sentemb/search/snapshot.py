@@ -1,4 +1,4 @@
-"""One state of an index folder: what memory holds of it, and a transaction that reads the rest."""
+"""One state of an index folder: the part in memory, and a transaction that reads the rest."""
 
 from __future__ import annotations
 
@@ -87,19 +87,19 @@ def read_vectors(connection: sqlite3.Connection, chunks: Numbers, facts: Manifes
 
 
 class Part(NamedTuple):
-    """What a filter leaves of a state."""
+    """The documents and vectors of a state that meet a filter."""
 
     documents: int
     mask: NDArray[np.bool_] | None  # which documents, by their numbers; None for all
     alive: Alive | None  # which vectors of the cache; None for all
-    living: int  # how many these are
+    living: int  # number of these vectors
     recent: Numbers  # numbers of the chunks that are not in the cache, rising
     reason: str | None = None  # why no document can meet the filter
 
 
 @dataclass(eq=False)
 class State:
-    """What memory holds of one version of the database."""
+    """The part of one version of the database that is in memory."""
 
     version: int
     manifest: Manifest

@@ -1,7 +1,7 @@
-"""What an index asks of the place where it lives: a folder, or LanceDB.
+"""Interface between an index and its storage: a folder, or LanceDB.
 
-A store changes in transactions; a snapshot of it answers everything from one state. A document has a number,
-which rises with the order in which documents were given; the number of a chunk tells its document.
+A store changes in transactions; a snapshot of it answers all requests from one state. Documents are numbered
+in the order in which they were written; the number of a chunk contains the number of its document.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ Prepare = Callable[[Iterator[Document]], Batches]
 
 
 class Changed(NamedTuple):
-    """What a call has done to the documents of an index.
+    """Counts of the changes that a call made to the documents of an index.
 
     Args:
         added: Documents with a new id.
-        replaced: Documents that took the place of the one with their id.
-        skipped: Blank documents; one that had an id of the index has removed that document.
-        chunked: Those of the documents added or replaced that are indexed in chunks.
-        truncated: Those of which the model reads no more than the beginning.
+        replaced: Documents that replaced an existing one with the same id.
+        skipped: Blank documents. A blank document with an existing id removes the existing document.
+        chunked: Added or replaced documents that are indexed in chunks.
+        truncated: Added or replaced documents of which the model reads only the beginning.
 
     Example:
         >>> index = SearchIndex.build(["a cat sat", "birds fly"], "static-mini")
@@ -53,7 +53,7 @@ class Changed(NamedTuple):
 
     @property
     def given(self) -> int:
-        """How many documents the call was given."""
+        """Number of documents passed to the call."""
         return self.added + self.replaced + self.skipped
 
 
@@ -125,14 +125,14 @@ class Store(Protocol):
 
     @property
     def address(self) -> str:
-        """Where it is."""
+        """Path or URI of the store."""
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What it can do."""
+        """Optional features that the store supports."""
 
     def snapshot(self) -> AbstractContextManager[Snapshot]:
-        """Read one state, regardless of what others write meanwhile."""
+        """Read one state, regardless of concurrent writes."""
 
     def add(self, items: Iterable[Any], prepare: Prepare, *, replacing: bool) -> Changed:
         """Add documents, all or none; `replacing` puts them in the place of those with their ids."""
