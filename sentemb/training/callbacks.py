@@ -1,4 +1,4 @@
-"""What happens next to the steps: metrics, speed, a clean stop on Ctrl-C, and when to stop."""
+"""Callbacks of training: metrics, speed, a clean stop on Ctrl-C, and early stopping."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Card:
     name: str
     summary: str  # what it is, in a sentence or two
     code: Sequence[str]  # Python that loads and uses it
-    rows: Mapping[str, object]  # settings and scores by title; rows of None are left out
+    rows: Mapping[str, object]  # settings and scores by title; rows of None are skipped
     citation: str  # BibTeX of the method
     base: str | None  # what it was made of; None for a new model
     library: str = "sentence-transformers"  # what loads it

@@ -170,7 +170,7 @@ def training_arguments(
         disable_tqdm=True,
         prompts=prompts,
         router_mapping=routes,
-        # Upstream says of several processes that it drops the last batch, unless it is told to.
+        # With several processes, upstream warns that it drops the last batch, unless this is set.
         dataloader_drop_last=True,
     )
     arguments.dataloader_drop_last = False

@@ -237,7 +237,7 @@ def _entries(path: Path) -> list[dict[str, Any]]:
         try:
             entries.append(json.loads(line))
         except (ValueError, RecursionError):
-            # A kill, or a run that is still going on, can leave half a line at the end.
+            # A killed run, or one that is still in progress, can leave half a line at the end.
             if number < len(lines):
                 raise InputError(f"{path}:{number} is not valid JSON") from None
     return entries

@@ -45,7 +45,7 @@ def check_loss_options(config: EncoderConfig, *, cacheable: bool = True) -> dict
     """Check the options of a configuration's loss by name and type; `mini_batch_size` is its cache's."""
     chosen = loss_class(config.loss)
     parameters = inspect.signature(chosen).parameters.values()
-    # What has no default, the model and a classification head, is the run's own; a view cache is no text.
+    # The run sets the parameters without a default (model, classification head) and the view cache itself.
     known = [one.name for one in parameters if one.default is not one.empty and one.name != "view_cache"]
     types = get_type_hints(chosen.__init__)
     if cacheable and _MINI_BATCH not in known:

@@ -1,4 +1,4 @@
-"""How a run ends, and what a program says of it."""
+"""The outcome of a run, and how programs report it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Run:
         seed: Its seed.
         dev_score: Dev score of the kept weights, as a fraction; `None` without a dev set.
         step: Step of the kept weights.
-        steps: Steps trained in all.
+        steps: Total number of training steps.
         sentences_per_second: Speed of the steps; 0 if none was left to train.
         base_score: Dev score of the base as shipped; `None` if it was not evaluated.
         interval: 95 % interval of the change from the base, over the dev pairs; `None` without a dev set, or
@@ -61,7 +61,7 @@ class Run:
 
     @property
     def is_worse(self) -> bool:
-        """Whether the second held-out part finds these weights significantly worse than the base."""
+        """Return True if the weights are significantly worse than the base on the second held-out split."""
         return self.test is not None and self.test.real and self.test.size < 0
 
     def verdict(self) -> str:

@@ -1,8 +1,8 @@
-"""What losses own beside the model: trainable weights, and the views of a frozen encoder.
+"""Parts of a loss that do not belong to the model: trainable weights, and the views of a frozen encoder.
 
-`SentenceTransformerTrainer` optimizes the weights but neither saves, restores, averages nor clips them. A
-loss names them through `sentemb.losses.LossParameters`. Of any other loss (say, upstream's SoftmaxLoss) they
-are the trainable parameters that are not the model's.
+`SentenceTransformerTrainer` optimizes these weights but does not save, restore, average or clip them. A loss
+names them through `sentemb.losses.LossParameters`. For any other loss, such as upstream's SoftmaxLoss, they
+are the trainable parameters that do not belong to the model.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LossWeights:
             for path, module in one.named_modules()
             if isinstance(module, LossParameters)
         }
-        # A loss that serves several data sets is one.
+        # A loss shared by several data sets counts once.
         self._modules = {path: one for path, one in modules.items() if _first(modules, one) == path}
         known = {id(parameter) for parameter in model.parameters()}
         known |= {id(parameter) for one in self._modules.values() for parameter in one.owned_parameters()}

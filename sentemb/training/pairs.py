@@ -232,7 +232,7 @@ def _questions(
 
 
 def _without(rows: Dataset, held_out: set[str], rng: np.random.Generator) -> tuple[Dataset, int]:
-    """Replace hard negatives that are held out by training passages that are no known positives."""
+    """Replace hard negatives that are held out by training passages that are not known positives."""
     anchors, passages, *negatives = (list(rows[name]) for name in rows.column_names)
     positives_of: dict[str, set[str]] = {}
     for anchor, passage in zip(anchors, passages, strict=True):

@@ -36,14 +36,14 @@ class SeedSummary:
 
     @property
     def measure(self) -> str:
-        """What their dev scores are."""
+        """Name of the measure of the dev scores."""
         return self.runs[0].measure
 
     def statistics(self) -> dict[str, Any]:
         """Return mean, sample standard deviation and range of the dev scores.
 
         Returns:
-            Plain values; `None` where there is no dev score, or one seed only for the deviation.
+            Plain values; `None` without dev scores. The deviation is also `None` for a single seed.
         """
         scores = [run.dev_score for run in self.runs if run.dev_score is not None]
         return {

@@ -167,22 +167,22 @@ class Session(ABC):
 
     @property
     def text_columns(self) -> int:
-        """Texts in a training row."""
+        """Number of texts in a training row."""
         return len(self._columns) or 1
 
     @property
     def kept_vectors(self) -> Path:
-        """Where the teacher's vectors are until the run is over, so that a resumed run has them."""
+        """Folder of the teacher's vectors; it stays until the run ends, so that a resumed run can use it."""
         return self.folder.run / "teacher"
 
     def announce(self, text: str) -> None:
-        """Tell the user something, once however many processes there are."""
+        """Report a message to the user, once for all processes."""
         if process_state().is_main_process:
             tell = logger.info if self.progress is None else self.progress.announce
             tell(text)
 
     def encode_by_teacher(self, teacher: TextEncoder, texts: Sequence[str], *, name: str) -> Vectors:
-        """Return a teacher's vectors of texts, of length 1."""
+        """Return the unit vectors of texts from a teacher."""
         self.announce(f"encoding {len(texts):,} texts with the teacher {name}")
         return normalised(teacher.encode(texts, progress=self.progress is not None))
 
@@ -236,8 +236,8 @@ class Session(ABC):
         finally:
             if self.progress is not None:
                 self.progress.close()
-        # Also after the last step, whose checkpoint resumption publishes: whatever would follow, a further
-        # run among it, is not wanted.
+        # Also after the last step, since the user does not want what would follow, such as another run. A
+        # resumed run publishes the last checkpoint.
         if interrupt.interrupted:
             raise Interrupted(self.folder.path, trainer.state.global_step, interrupt.number)
 
@@ -245,7 +245,7 @@ class Session(ABC):
         return [] if self.evaluator is None else dev_scores(state.log_history, self.evaluator.best_metric_key)
 
     def _is_over(self, checkpoint: Path) -> bool:
-        """Whether the run died between its last step and its published model."""
+        """Return True if the run was killed after its last step but before it published its model."""
         state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
         return state.global_step >= state.max_steps or self.rule.fires(self._scores(state))
 

@@ -131,7 +131,7 @@ class SentembTrainer(SentenceTransformerTrainer):
     ) -> Tensor:
         """Take a forward and backward pass; after the last of an accumulation, average gradients."""
         loss: Tensor = super().training_step(model, inputs, num_items_in_batch)
-        # What a loss has counted is logged as its components are, but is no part of its value.
+        # Statistics of a loss are logged like its components, but do not contribute to its value.
         if statistics := getattr(self.loss, "statistics", None):
             self.track_loss_components(statistics)
         # DDP averages what passes through its forward, which loss-owned weights do not.

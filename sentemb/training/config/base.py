@@ -1,6 +1,6 @@
-"""What every configuration is: a frozen pydantic model whose errors are one line that names the field.
+"""Base of all configurations: a frozen pydantic model with one-line errors that name the field.
 
-Values may be text of the command line ("3", "none"), values of TOML, or Python's.
+Values may be text from the command line ("3", "none"), TOML values, or Python values.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class PairsConfig(CheckedModel, EncoderConfig, RunConfig):
 
 
 class ProbeOptions(CheckedModel):
-    """How SupCL-Seq's second stage trains a linear head on the frozen encoder, as its notebooks do."""
+    """Options of SupCL-Seq's second stage: a linear head on the frozen encoder, as in its notebooks."""
 
     learning_rate: float = Field(1e-3, ge=0, description="Peak learning rate of AdamW.")
     weight_decay: float = Field(

@@ -1,6 +1,6 @@
-"""Recipes: a name for everything that decides a run, each value with its source.
+"""Recipes: named settings of a run, each value with its source.
 
-A file of recipes beside this one::
+A file of recipes in this folder::
 
     [sources]
     paper = "Kim et al., ACL 2021"              # stands for {paper} in a source
@@ -17,7 +17,7 @@ A file of recipes beside this one::
     [recipes.sg-opt.tasks]                      # what differs on a task, by name
     [recipes.sg-opt.static]                     # what differs for a static encoder as base
 
-Where a table or its recipe has a `source` of its own, its values stand alone.
+If a table or its recipe has its own `source`, its values are written without one.
 """
 
 from __future__ import annotations
