@@ -72,7 +72,7 @@ def hold_out(documents: Sequence[Document], *, language: str, seed: int) -> Part
         seed=seed,
         language=language,
         kinds=CHOOSING,
-        beside=others[: max(0, _SEARCHED - len(held))],
+        distractors=others[: max(0, _SEARCHED - len(held))],
     )
     if not queries:
         raise InputError(

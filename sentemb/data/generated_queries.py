@@ -193,18 +193,18 @@ def generate_queries(
     seed: int = 0,
     language: str | None = None,
     kinds: Sequence[str] = KINDS,
-    beside: Sequence[Document] = (),
+    distractors: Sequence[Document] = (),
 ) -> list[RetrievalSet]:
-    """Generate up to `count` queries of each of some `kinds` from documents.
+    """Generate up to `count` queries of each kind from documents.
 
     Args:
         documents: The documents.
-        count: Queries of each kind; fewer if fewer documents allow one.
-        most: Documents to search, drawn from all.
-        seed: Seed of the draws.
+        count: Number of queries of each kind; fewer if fewer documents allow one.
+        most: Maximum number of documents to search, sampled from all.
+        seed: Seed of the sampling.
         language: Code of the documents' language; detected by default.
-        kinds: Some of `ALL_KINDS`.
-        beside: Further documents to search, from which no query is generated.
+        kinds: Kinds to generate, from `ALL_KINDS`.
+        distractors: Further documents to search; no queries are generated from them.
 
     Returns:
         A set, named by its kind, for each kind with at least 20 queries. All sets search the same documents,
@@ -214,7 +214,7 @@ def generate_queries(
     generator = np.random.default_rng(seed)
     drawn = [documents[number] for number in generator.permutation(len(documents))[:most]]
     language = language or language_of(document.whole for document in drawn[:1000])
-    every = [*drawn, *beside]
+    every = [*drawn, *distractors]
     texts = [document.whole for document in every]
     found: dict[str, list[_Query]] = {}
     if TITLE in kinds:
@@ -236,7 +236,7 @@ def generate_queries(
     for kind, queries in found.items():
         if kind in kinds and len(queries) >= FEWEST:
             # No document is found by its title in the set of titles, whether a query asks for it or not.
-            others = [one.text or one.whole if kind == TITLE else one.whole for one in beside]
+            others = [one.text or one.whole if kind == TITLE else one.whole for one in distractors]
             sets.append(_set(kind, queries, texts[: len(drawn)], others, language))
     return sets
 

@@ -64,15 +64,16 @@ def test_a_seed_is_a_draw_and_a_large_corpus_is_sampled() -> None:
 
 def test_queries_are_unique_among_further_documents() -> None:
     own = documents(40)
-    beside = [Document(f"{own[5].text.split('. ')[0]}. Another sentence.", "x", title="title 3")]
+    further = [Document(f"{own[5].text.split('. ')[0]}. Another sentence.", "x", title="title 3")]
     alone, among = (
-        {data.name: data for data in generate_queries(own, count=40, beside=some)} for some in ((), beside)
+        {data.name: data for data in generate_queries(own, count=40, distractors=some)}
+        for some in ((), further)
     )
     assert "title 3" in alone["title"].queries and "title 3" not in among["title"].queries
-    assert not {query for query in among["sentence"].queries if query in beside[0].text}
+    assert not {query for query in among["sentence"].queries if query in further[0].text}
     for name, data in among.items():
         assert data.document_ids[-1] == "other-0" and len(data.documents) == 41
-        assert data.documents[-1] == (beside[0].text if name == "title" else beside[0].whole)
+        assert data.documents[-1] == (further[0].text if name == "title" else further[0].whole)
         assert 40 not in data.judged[:, 1]
 
 
