@@ -1,4 +1,4 @@
-"""How well a classifier does on labelled texts, and where it puts texts and classes."""
+"""Scores of a classifier on labelled texts, and its vectors of texts and classes."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from sentemb.training.config import Metric
 
 
 class ClassifierEvaluator(BaseEvaluator):
-    """Scores a head on the encoder that is being trained.
+    """Score a head on the encoder during training.
 
     Args:
         head: The head in training.
         data: Labelled texts; their classes are the head's.
-        metric: The one that chooses the best checkpoint.
+        metric: The metric that selects the best checkpoint.
         max_length: Longest input in tokens, None for the encoder's own limit.
         name: Prefix of the metrics.
 

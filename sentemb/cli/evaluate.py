@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 
 class _Evaluation(opt.Options):
-    """Options of all verbs, beside those with which they load encoders."""
+    """Options of all verbs, apart from those that load encoders."""
 
     output: opt.Output = None
     overwrite: opt.Overwrite = False

@@ -148,7 +148,7 @@ def run(arguments: list[str] | None = None) -> None:
         with suppress(ValueError):  # not the main thread
             signal.signal(signal.SIGTERM, terminate)
         if isinstance(sys.stdout, io.TextIOWrapper):
-            # A file name that is no UTF-8 is printed with escapes.
+            # A file name that is not valid UTF-8 is printed with escapes.
             sys.stdout.reconfigure(errors="backslashreplace")
         with _only_the_first_speaks(), each_warning_once(), report_truncation(say), _interrupts_unwrapped():
             code = _call(arguments)

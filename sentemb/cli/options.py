@@ -182,7 +182,7 @@ def local_output(path: Path | None) -> Path | None:
 
 
 # Models
-DEFAULT_ENCODER = "static-mini"  # bundled; what a command takes that needs an encoder and is told none
+DEFAULT_ENCODER = "static-mini"  # bundled; for commands that need an encoder when the user does not name one
 MODEL = "Model: folder, hub id, bundled model or word-vector file in GloVe format."
 Models = Annotated[list[str], Argument(help=MODEL, autocompletion=bundled_models)]
 Model = Annotated[str, Argument(help=MODEL, autocompletion=bundled_models)]

@@ -43,14 +43,14 @@ _EXPLAIN = Annotated[bool, typer.Option("--explain", help="Print all defaults wi
 
 
 class _Run(NamedTuple):
-    """What a command trains with."""
+    """Configuration and flags of a training command."""
 
     config: Any
     flags: dict[str, Any]
     resume: bool
 
     def options(self) -> dict[str, Any]:
-        """Return what every training function takes, with a display of its progress."""
+        """Return the options of every training function, including a progress display."""
         from sentemb.training.progress import ConsoleProgress
 
         return {"resume": self.resume, "progress": ConsoleProgress()}

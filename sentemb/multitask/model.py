@@ -59,7 +59,7 @@ _HEADS = HeadFolder("multi-task model", "multitask", "heads.safetensors", _Confi
 
 
 class TaskModels:
-    """What answers the three tasks: one model for all, or one for each.
+    """Models for the three tasks: one for all, or one for each.
 
     Attributes:
         models: The model that answers each task.

@@ -1,4 +1,4 @@
-"""What is fitted on the vectors of a frozen encoder and becomes its last module: whitening and BERT-flow."""
+"""Whitening and BERT-flow: fitted on the vectors of a frozen encoder, they become its last module."""
 
 from __future__ import annotations
 

@@ -32,10 +32,11 @@ _BETAS, _EPSILON = (0.9, 0.999), 1e-6
 def flow_config(preset: Literal["paper", "released"] = "paper", **changes: Any) -> FlowConfig:
     """Return a configuration from a preset of the recipe `flow`.
 
-    `released` is what bohanli/BERT-flow computes beside the shape of the flow, which is the default anyway:
-    BERT's Adam, and an encoder whose dropout was left on. Its input, called the last two layers, is the first
-    and the last: that is the pooling `first-last` of the encoder and chosen there. Not kept: pairs are
-    shuffled as a whole, not through a buffer of 1,000, and random numbers are torch's.
+    `released` reproduces bohanli/BERT-flow: BERT's Adam, and an encoder with active dropout. The shape of the
+    flow is the same in both presets. The input of the released code, called the last two layers, is in fact
+    the first and the last layer: choose the pooling `first-last` of the encoder for it. Two things differ
+    from the released code: pairs are shuffled as a whole, not through a buffer of 1,000, and random numbers
+    are from torch.
 
     Args:
         preset: `paper` or `released`.

@@ -23,23 +23,23 @@ def fit_whitening(vectors: npt.ArrayLike, dimensions: int | None = None) -> Dens
     """Fit BERT-whitening.
 
     With the mean mu and the covariance U S U^T of the vectors, `(x - mu) W` has unit covariance for W = U
-    S^(-1/2), whose columns are in the order of falling variance; the first of them alone make shorter
-    vectors. It is one linear layer with the weight W^T and the bias -mu W, which plain sentence-transformers
-    loads.
+    S^(-1/2). The columns of W are sorted by decreasing variance, so the first columns alone give shorter
+    vectors. The transform is one linear layer with the weight W^T and the bias -mu W, which plain
+    sentence-transformers loads.
 
-    A direction in which the vectors do not vary beyond float32 rounding has no scale of its own and is left
-    out: every encoder that averages the output of a last LayerNorm has one. So None may give a dimension
-    less than the vectors have.
+    A direction in which the vectors do not vary beyond float32 rounding is skipped, since its variance
+    cannot be scaled to 1. Every encoder that averages the output of a final LayerNorm has such a direction.
+    With None, the result may therefore have fewer dimensions than the vectors.
 
     Args:
-        vectors: Shape (n, dimension), of unique sentences and not normalised.
-        dimensions: How many to keep; None keeps all in which the vectors vary.
+        vectors: Vectors of unique sentences, not normalised, of shape (n, dimension).
+        dimensions: Number of dimensions to keep; None keeps all in which the vectors vary.
 
     Returns:
         A native `Dense` without activation.
 
     Raises:
-        InputError: The vectors are too few for their dimension, or vary in fewer dimensions than asked for.
+        InputError: The vectors are too few for their dimension, or vary in fewer dimensions than requested.
 
     Example:
         >>> import numpy as np
