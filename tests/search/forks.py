@@ -1,6 +1,6 @@
-"""A process that begins changes of an index in processes of their own, so that a test can kill them.
+"""A process that forks for each change of an index, so that a test can kill the change.
 
-It has opened no database and imported no torch, so that a fork is safe and takes a few milliseconds.
+It has not opened a database or imported torch, so that a fork is safe and takes a few milliseconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.search.bag_of_words import FewWords
 
 
 class Forks:
-    """Begins changes and kills them."""
+    """Client that begins changes and kills them."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -33,7 +33,7 @@ class Forks:
         self.end(self.begin("nothing", Path(), []))  # from now on it has imported everything
 
     def begin(self, how: str, folder: Path, what: list[Any]) -> int:
-        """Begin a change; one that a failed test has left is ended first."""
+        """Begin a change after ending any change that a failed test left running."""
         if self._running is not None:
             self.end(self._running)
         self._running = int(self._ask(json.dumps([how, str(folder), what])))
@@ -41,7 +41,7 @@ class Forks:
         return self._running
 
     def end(self, process: int) -> bool:
-        """Kill a change; whether that was before its end."""
+        """Kill a change; return True if it had not finished."""
         os.kill(process, signal.SIGKILL)  # its number is its own until it is waited for
         self._running = None
         status = int(self._ask(""))
@@ -63,7 +63,7 @@ class Forks:
 
 
 def change(how: str, folder: str, what: list[Any]) -> None:
-    """What the process does that is killed."""
+    """Run the change that may be killed."""
     if how == "nothing":
         return
     index = SearchIndex.load(folder, FewWords())

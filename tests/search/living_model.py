@@ -1,4 +1,4 @@
-"""What a living index must answer: the documents in plain Python, compared with every vector."""
+"""Reference for an index that changes: documents in plain Python, compared with every vector."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FILTERS: list[tuple[dict[str, Any], Callable[[dict[str, Any]], bool]]] = [
 
 
 def passages_of(text: str, room: int) -> list[str]:
-    """The passages of words, of which so many have room: as few as there can be, as even as can be."""
+    """Split a text into as few passages of at most `room` words as possible, as even as possible."""
     words = text.split()
     count = -(-len(words) // room)
     size = -(-len(words) // count)
@@ -39,7 +39,7 @@ def passages_of(text: str, room: int) -> list[str]:
 
 
 class Model:
-    """Documents in the order in which they were last given, and a vector for each of their passages."""
+    """Documents in the order in which they were last written, and a vector for each of their passages."""
 
     def __init__(self) -> None:
         self.documents: dict[Id, tuple[str, dict[str, Any]]] = {}
@@ -82,7 +82,7 @@ class Model:
         self.vectors = {key: self.vectors[key] for key in self.documents}
 
     def is_that_of(self, index: SearchIndex | Reader) -> bool:
-        """Whether the index has these documents, by their ids, texts and metadata."""
+        """Return True if the index has the ids, texts and metadata of these documents."""
         found = index.get(self.documents)
         return len(index) == len(self.documents) and all(
             document is not None and (document.text, dict(document.metadata)) == self.documents[document.id]
@@ -90,7 +90,7 @@ class Model:
         )
 
     def check(self, index: SearchIndex | Reader, query: str, k: int, which: int) -> None:
-        """Compare searches with the exact answers, by vectors, by words and by both, with a filter too."""
+        """Compare dense, keyword and hybrid search with the exact results, also with a filter."""
         where, meets = FILTERS[which % len(FILTERS)]
         chosen = {key: row for key, row in self.documents.items() if meets(row[1])}
         self.check_vectors(index.search(query, k), query, k)
@@ -104,7 +104,7 @@ class Model:
         assert agree(index.search(query, k, mode="hybrid"), fused(*both, texts, k, total=len(texts)))
 
     def check_vectors(self, hits: list[Hit], query: str, k: int) -> None:
-        """Compare the hits of a search by vectors with every vector."""
+        """Compare the hits of a dense search with every vector."""
         self._check(hits, self.documents, query, k)
 
     def _check(
@@ -128,11 +128,11 @@ class Model:
                     if passage == best_one
                 ]
                 assert of_passage and abs(max(of_passage) - hit.score) <= 1e-6
-            else:  # what the model cuts is shown as far as it reads
+            else:  # a truncated text is shown up to where the model reads
                 assert best_one in (hit.text, " ".join(hit.text.split()[:2]) + " ")
         alike = {
             key: (row[0], tuple(one.tobytes() for one in self.vectors[key])) for key, row in documents.items()
         }
-        for one in {alike[hit.id] for hit in hits}:  # in the order they were given, none of them passed over
+        for one in {alike[hit.id] for hit in hits}:  # in the order they were written, without gaps
             ids = [hit.id for hit in hits if alike[hit.id] == one]
             assert ids == [key for key in documents if alike[key] == one][: len(ids)]

@@ -17,7 +17,7 @@ from tests.search.bag_of_words import FewWords
 
 
 class Reader:
-    """What a test asks of an index, answered by the process."""
+    """Client for an index in another process, with the methods that tests need."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -33,16 +33,16 @@ class Reader:
         self._ask("open", str(folder))
 
     def search(self, query: str, k: int, **options: Any) -> list[Hit]:
-        """As the index does."""
+        """Search the index."""
         rows = self._ask("search", query, k, options)
         return [Hit(*row, passage=passage and Span(*passage)) for *row, passage in rows]
 
     def get(self, ids: Iterable[str | int]) -> list[Document | None]:
-        """As the index does."""
+        """Return documents by id."""
         return [None if row is None else Document(*row) for row in self._ask("get", list(ids))]
 
     def count(self) -> int:
-        """As the index does."""
+        """Return the number of documents."""
         return int(self._ask("count"))
 
     def __len__(self) -> int:

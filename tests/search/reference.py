@@ -15,7 +15,7 @@ Terms = Callable[[str], Mapping[str, int]]
 
 
 def words_of(text: str) -> Counter[str]:
-    """The terms of a text that has nothing but plain words."""
+    """Count the terms of a text that consists of plain words."""
     return Counter(text.split())
 
 
@@ -59,7 +59,7 @@ def _best(scores: Mapping[Any, float], documents: Iterable[Any], k: int) -> Scor
 
 
 def agree(hits: Sequence[Hit], expected: Scores) -> bool:
-    """Whether these are the hits, in this order, with scores to 1e-6."""
+    """Return True if the hits have these ids in this order, with scores equal to 1e-6."""
     return [hit.id for hit in hits] == [key for key, _ in expected] and all(
         abs(hit.score - score) <= 1e-6 for hit, (_, score) in zip(hits, expected, strict=True)
     )

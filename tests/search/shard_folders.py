@@ -1,4 +1,4 @@
-"""What `sentemb encode` writes, by an encoder that needs no network."""
+"""Shard folders as `sentemb encode` writes them, from an encoder that does not need the network."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def shards(
     ids: list[Any] | None = None,
     encoder: Any = None,
 ) -> ShardFolder:
-    """What `sentemb encode` writes."""
+    """Write a folder of shards as `sentemb encode` does."""
     encoder = BagOfWords()
     settings = Settings(
         name=encoder.name,

@@ -1,4 +1,4 @@
-"""How much hybrid search trusts vectors and words is found out, kept and followed."""
+"""The weights of hybrid search are fitted, saved and applied."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.search.bag_of_words import BagOfWords
 
 
 class Deaf(BagOfWords):
-    """Vectors that say nothing of the words."""
+    """Encoder whose vectors do not reflect the words of a text."""
 
     def _vector(self, text: str) -> np.ndarray:
         return super()._vector(text[::-1].replace(" ", "-"))
@@ -23,7 +23,7 @@ class Deaf(BagOfWords):
 
 @pytest.fixture(scope="module")
 def texts() -> list[str]:
-    """400 texts of 12 words, which are 5 of 2,000."""
+    """Return 400 texts of 12 words, each from 5 of 2,000 words."""
     rng = np.random.default_rng(0)
     topics = rng.integers(2000, size=(400, 5))
     return [" ".join(f"w{word}" for word in rng.choice(topic, 12)) for topic in topics]

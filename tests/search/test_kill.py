@@ -25,7 +25,7 @@ DOCUMENTS = 1500
 
 
 class Slow(BagOfWords):
-    """An encoder that stops for good once so many texts are encoded."""
+    """Encoder that blocks forever after a number of texts."""
 
     def __init__(self, stop: int) -> None:
         super().__init__()
@@ -111,13 +111,13 @@ def test_the_next_build_resumes(tmp_path: Path) -> None:
 
 
 def rows_of(rng: random.Random, ids: list[int], mark: int) -> list[tuple[int, str, dict[str, Any]]]:
-    """Documents of new and of known texts, with metadata that say which change made them."""
+    """Return documents with new and known texts, and metadata that name the change."""
     texts = (f"w{rng.randrange(40)} w{rng.randrange(40)} t{rng.randrange(900)}" for _ in ids)
     return [(key, text, {"kill": mark, "year": 1999}) for key, text in zip(ids, texts, strict=True)]
 
 
 def change_of(rng: random.Random, how: str, model: Model, mark: int) -> tuple[list[Any], Model]:
-    """What a change is given, and the state that it leads to."""
+    """Return the arguments of a random change, and the state after it."""
     new, known = model.copy(), list(model.documents)
     if how == "delete":
         ids = rng.sample(known, len(known) // 8)

@@ -1,4 +1,4 @@
-"""What `eval retrieval` measures is what every door to an index delivers, for every kind of model."""
+"""Every interface of an index returns the results that `eval retrieval` measures, for every kind of model."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def data() -> RetrievalSet:
 
 
 def measured(model: Any, data: RetrievalSet) -> dict[str, Ranking]:
-    """What `eval retrieval` finds for each query."""
+    """Return the results of `eval retrieval` for each query."""
     found = DenseSearcher(load_encoder(model)).search(data, K)
     return {
         query: [

@@ -35,7 +35,7 @@ def test_the_nearest_text_beyond_the_margin_is_the_negative() -> None:
 
 
 def test_positives_by_way_of_others_are_no_negatives() -> None:
-    """1 and 3 are positives of 2, so 3 is none of 1's negatives; 5 is."""
+    """1 and 3 are positives of 2, so 3 is not a negative of 1, but 5 is."""
     pairs = [("1", "2"), ("2", "3"), ("6", "5")]
     triples, counts = mine_negatives(pairs, TABLE, margin=0.0, count=1)
     assert ("1", "2", "5") in triples
@@ -45,7 +45,7 @@ def test_positives_by_way_of_others_are_no_negatives() -> None:
 
 
 def test_they_are_what_sentence_transformers_finds() -> None:
-    """Of a window as wide as the corpus, for whatever fits no window of its own is not found by it."""
+    """Use a window as wide as the corpus, since upstream does not look for negatives outside its window."""
     draw = np.random.default_rng(0)
     table = Table(draw.normal(size=(60, 8)).astype(np.float32))
     pairs = [(str(a), str(b)) for a, b in draw.integers(0, 40, (25, 2)) if a != b]
@@ -78,7 +78,7 @@ def test_they_are_what_sentence_transformers_finds() -> None:
 
 
 class _Model:
-    """What `mine_hard_negatives` asks of a model."""
+    """Model with the methods that `mine_hard_negatives` calls."""
 
     device = torch.device("cpu")
 

@@ -115,7 +115,7 @@ def test_sentences_stay_whole_and_passages_are_even(tokens: Tokens) -> None:
         ("今天天气好。「明日も？」そうです！", ["今天天气好。", "「明日も？」", "そうです！"]),
         ("यह एक है। दूसरा?  हाँ", ["यह एक है।", "दूसरा?", "हाँ"]),
         ("He slept! “Did he?” Yes. (No.) Etc.", ["He slept!", "“Did he?”", "Yes.", "(No.)", "Etc."]),
-        ("Title\n\nbody goes\non here", ["Title", "body goes\non here"]),
+        ("Title\n\nbody runs\non here", ["Title", "body runs\non here"]),
         (
             "Dr. Who met J. R. Doe. He ate e.g. 3.5 g. of it",
             ["Dr. Who met J. R. Doe.", "He ate e.g. 3.5 g. of it"],

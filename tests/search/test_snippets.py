@@ -1,4 +1,4 @@
-"""What a snippet shows: the words by which a document was found, where they are."""
+"""A snippet shows the matched words of a document and their positions."""
 
 from __future__ import annotations
 

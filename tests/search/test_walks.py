@@ -1,4 +1,4 @@
-"""How many files of ours a call runs through: what a maintainer opens to follow it."""
+"""Limits on the number of sentemb files that a call runs through and a maintainer has to open."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PACKAGE = str(Path(sentemb.__file__).parent)
 
 
 def files_of(call: Callable[[], object]) -> set[str]:
-    """The files whose functions run in a call."""
+    """Return the files whose functions run in a call."""
     seen: set[str] = set()
 
     def note(frame: object, event: str, argument: object) -> None:
