@@ -75,7 +75,7 @@ def test_a_pair_is_one_sequence_in_which_the_longer_text_is_cut(
     compute(encoder, [PAIR], look, max_length=8)
     tokens = encoder.tokenizer.convert_ids_to_tokens(seen[0]["input_ids"][0])
     assert tokens == ["[CLS]", "the", "cat", "[SEP]", "a", "dog", "sat", "[SEP]"]
-    # Segments are told apart where the tokenizer was published with them, as BERT's is.
+    # Segment ids are present if the published tokenizer has them, such as BERT's.
     if model == "minilm":
         assert seen[0]["token_type_ids"][0].tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
     else:

@@ -29,7 +29,7 @@ def dev_file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def trained(tmp_path: Path, dev_file: Path, tiny_encoder: SentenceTransformer) -> Path:
-    """What a run leaves: a model and the metrics of its dev set."""
+    """Create the output of a run: a model and the metrics of its dev set."""
     entries = [entry(0, 0.5, -0.2), entry(10, 0.4, -1.0), entry(20, 0.45, -1.5)]
     folder = make_run(tmp_path / "sg-tiny", entries, dev=str(dev_file))
     tiny_encoder.save_pretrained(str(folder), create_model_card=False)

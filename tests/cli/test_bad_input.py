@@ -69,7 +69,7 @@ FILES: dict[str, str | bytes] = {
 
 @pytest.fixture(scope="module")
 def ground(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Path:
-    """A folder with files of every kind, and beside it an index."""
+    """Create a folder with files of every kind, and an index next to it."""
     folder = tmp_path_factory.mktemp("ground") / "ground"
     for name, content in FILES.items():
         path = folder / name

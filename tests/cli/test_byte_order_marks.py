@@ -69,7 +69,7 @@ CASES: dict[str, tuple[str, str, Callable[[Path], Any]]] = {
     "labelled": ("l.csv", "text,label\na,x\nb,y\n", lambda path: load_labelled(path).label_names),
     "pairs": ("q.csv", PAIRS, lambda path: load_positive_pairs(path).names),
     "corpus": ("corpus.jsonl", '{"_id": "a", "text": "a cat"}\n', judged),
-    "judged queries": ("queries.jsonl", '{"_id": "1", "text": "cat"}\n', judged),
+    "queries": ("queries.jsonl", '{"_id": "1", "text": "cat"}\n', judged),
     "qrels": ("qrels.tsv", "query-id\tcorpus-id\tscore\n1\ta\t1\n", judged),
     "qrels of TREC": ("qrels.trec", "1 0 a 1\n", lambda path: judged_by_trec(path)),
     "word vectors": (

@@ -23,7 +23,7 @@ SENTENCES = [
 
 
 def build(corpus: Path, model: Path) -> list[str]:
-    """The words of a command that builds `index` beside the corpus."""
+    """Return the arguments of a command that builds `index` next to the corpus."""
     output = corpus.with_name("index")
     return ["index", "build", str(corpus), "-m", str(model), "--pooling", "mean", "-o", str(output)]
 

@@ -197,7 +197,7 @@ def _tree(repository: Repository, below: str, *, recursive: bool) -> list[dict[s
 
 
 def ask(client: str, environment: Mapping[str, str], *questions: list[Any]) -> list[Any]:
-    """What a program in a process of its own answers to questions, a line of JSON each."""
+    """Run a client program in a new process and return its answers to questions, one JSON line each."""
     variables = {key: value for key, value in os.environ.items() if key != "SENTEMB_DATA"}
     done = subprocess.run(
         [sys.executable, "-c", client],

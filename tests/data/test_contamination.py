@@ -1,4 +1,4 @@
-"""What of test sets is in a training text: near texts against a loop over all pairs, counts and places."""
+"""Test-set texts in training texts: near duplicates compared with a loop over all pairs, counts, places."""
 
 from __future__ import annotations
 

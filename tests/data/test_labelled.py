@@ -18,7 +18,7 @@ from sentemb.errors import InputError
 
 Write = Callable[[str, str], Path]
 
-# Checksums of the texts and labels of every split of at most 12,000 rows beside the project.
+# Checksums of the texts and labels of every split of at most 12,000 rows in the shared data folder.
 GOLDEN: dict[str, str] = json.loads(Path(__file__).with_name("golden_labelled.json").read_text())
 
 

@@ -61,7 +61,7 @@ _ODD_VALUE: st.SearchStrategy[Any] = st.one_of(
 
 
 def damaged(name: str, content: bytes) -> st.SearchStrategy[tuple[str, bytes]]:
-    """What was done to a file, and its content then."""
+    """Return a strategy of descriptions of damage to a file with the damaged content."""
     ways = [_cut(content), _bytes(content), _random(content)]
     if name.endswith((".json", ".toml", ".jsonl", ".csv", ".tsv", ".txt")):
         ways += [_lines(content), _tokens(content), _wholes(content)]

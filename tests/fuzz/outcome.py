@@ -26,20 +26,20 @@ LOGS = (".sqlite-shm", ".sqlite-wal")
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended: its exit code, and all it printed."""
+    """Exit code and output of a command."""
 
     code: int | None
     printed: str
 
     def fault(self, culprits: list[str]) -> str | None:
-        """What is wrong with it, if anything; an error must name one of the culprits in its line."""
+        """Return the fault of the outcome, if any; the error line must name one of the culprits."""
         lines = self.printed.strip().splitlines() or [""]
         if self.code in (None, -signal.SIGXCPU):
             return f"hangs, or computes for {SECONDS} s"
         if "Traceback (most recent call last)" in self.printed:
             return "traceback"
         if self.code == 0:
-            return "a number that is none" if self._has_bad_number(culprits) else None
+            return "a number that is NaN or infinite" if self._has_bad_number(culprits) else None
         if self.code != 2:
             return f"exit code {self.code}"
         if not lines[-1].startswith(_ERROR):
@@ -56,16 +56,16 @@ class Outcome:
         return not any(map(_BAD_NUMBER.search, given)) and bool(_BAD_NUMBER.search(self.printed))
 
     def diverged(self) -> bool:
-        """Whether it is a training that went astray, which leaves a run to look into."""
+        """Return True if training diverged, which leaves a run to inspect."""
         return bool(re.search("loss is not finite at step|gives NaN or infinity", self.printed))
 
     def tail(self) -> str:
-        """The end of what it printed."""
+        """Return the end of the output."""
         return self.printed[-_TAIL:]
 
 
 def _parts(culprit: str) -> list[str]:
-    """A culprit, and what an error may call it: parts of a list, words of an option, the home folder."""
+    """Return the names an error may use for a culprit: list items, words of an option, the home folder."""
     values = re.split("[,=]", culprit) if re.search("[,=]", culprit) else []
     words = [*culprit.strip("-").split("-"), culprit.replace("_", " ")]
     home = [str(Path(culprit).expanduser())] if culprit == "~" or culprit.startswith("~/") else []
@@ -73,7 +73,7 @@ def _parts(culprit: str) -> list[str]:
 
 
 def _shown(text: str) -> str:
-    """The beginning of a text that every way of showing it leaves as it is."""
+    """Return the start of a text that no way of escaping changes."""
     return re.split(r"[^!-&(-\[\]-~\xa1-\xac\xae-\u024f]", text.strip())[0][:30]
 
 

@@ -58,13 +58,13 @@ class Trial:
         self.faults: list[str] = []
 
     def begin(self) -> Path:
-        """An empty folder for the next case."""
+        """Create an empty folder for the next case."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
         return self.folder
 
     def check(self, arguments: list[str], culprits: list[str], damage: str) -> None:
-        """Run a command in the case's folder and note what is wrong with what it did."""
+        """Run a command in the folder of the case and record its fault, if any."""
         given = contents(self.folder)
         outcome = run(arguments, self.folder)
         fault = outcome.fault(culprits)
@@ -77,7 +77,7 @@ class Trial:
         now = stamps(self.ground)
         changed = [name for name, stamp in self.before.items() if now.get(name) != stamp]
         added = now.keys() - self.before.keys()
-        for name in added:  # a command may add to a folder that it is told to write to
+        for name in added:  # a command may add files to its output folder
             Path(name).unlink()
         if changed or (added and outcome.code != 0):
             return f"the inputs: changed {changed[:5]}, added {sorted(added)[:5]}"

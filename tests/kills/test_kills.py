@@ -45,7 +45,7 @@ Whole = Callable[[str], "tuple[dict[str, Any], float]"]
 
 @pytest.fixture(scope="module")
 def whole(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Whole:
-    """What a job writes that nothing interrupts, and how long it takes."""
+    """Return the output and the duration of a job that is not interrupted."""
 
     @cache
     def of(name: str) -> tuple[dict[str, Any], float]:

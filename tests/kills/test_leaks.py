@@ -1,4 +1,4 @@
-"""What others get to read names no folder, user or environment of the machine it was made on."""
+"""Published files do not name a folder, user or environment of the machine that made them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sets of CS 224N, and what is no set of its task."""
+"""The CS 224N data sets, and data that is not suitable for a task."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def other_models(tokenizer: PreTrainedTokenizerFast) -> list[PreTrainedModel]:
     vocabulary = len(tokenizer)
     return [
         RobertaForMaskedLM(RobertaConfig(vocab_size=vocabulary, max_position_embeddings=70, **SIZES)),
-        # Its head is no single module: every position is decoded.
+        # Its head is not a single module: every position is decoded.
         DistilBertForMaskedLM(
             DistilBertConfig(vocab_size=vocabulary, dim=16, n_layers=2, n_heads=2, hidden_dim=32)
         ),

@@ -142,7 +142,7 @@ def test_the_card_says_what_was_trained_on_what(config: PretrainConfig, tmp_path
 def test_a_new_model_ends_by_the_clock_with_a_rate_near_zero(
     config: PretrainConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = itertools.count(step=0.01)  # it goes on when it is looked at
+    clock = itertools.count(step=0.01)  # it advances on every read
     monkeypatch.setattr(trainer_module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     scratch = config.replace(
         base=None, vocabulary=300, layers=1, width=8, heads=2, inner_width=8, positions=32,

@@ -70,7 +70,7 @@ def test_the_interval_is_that_of_the_paired_bootstrap() -> None:
         ([0.3], 0, 0),
         ([0.3, 0.4, 0.5], 0, 0),
         ([0.5, 0.4, 0.45, 0.3, 0.6], 2, 0),  # a new best does not reset the counter
-        ([0.5, 0.5, 0.5], 0, 2),  # an equal score is no drop, and no improvement
+        ([0.5, 0.5, 0.5], 0, 2),  # an equal score is neither a drop nor an improvement
         ([0.2, 0.6, 0.5, 0.4, 0.3], 3, 3),
     ],
 )

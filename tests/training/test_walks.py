@@ -1,4 +1,4 @@
-"""How many files of ours training runs through: what a maintainer opens to follow it."""
+"""Limits on the number of sentemb files that training runs through and a maintainer has to open."""
 
 from __future__ import annotations
 
