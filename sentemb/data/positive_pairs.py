@@ -163,7 +163,7 @@ class PairBatches:
     """
 
     drop_last = False
-    """No batch is dropped; the data loader's wrappers ask."""
+    """Batches are never dropped. Wrappers of data loaders read this."""
 
     def __init__(
         self,

@@ -111,7 +111,7 @@ class PretrainSession(Session):
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerFast
     stores: list[TokenStore]
-    """Of the training and the validation part."""
+    """Tokens of the training and of the validation split."""
 
     def __init__(self, config: PretrainConfig, *, progress: ConsoleProgress | None) -> None:
         super().__init__(config, progress=progress)

@@ -106,7 +106,7 @@ class LocalStore:
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[LocalSnapshot]:
-        """Read one state, regardless of what others write meanwhile."""
+        """Read one state, regardless of concurrent writes."""
         connection = self._connect()
         try:
             attempt = 0

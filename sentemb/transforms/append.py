@@ -100,7 +100,7 @@ def add_whitening(
     Args:
         model: The encoder, which is not changed; as for `add_flow`, like the options below.
         texts: Sentences; each counts as often as it comes.
-        dimensions: How many to keep; None keeps all in which the vectors vary.
+        dimensions: Number to keep; None keeps all in which the vectors vary.
         max_length: Longest input in tokens.
         cache_dir: Cache of vectors.
         progress: Show a bar.
