@@ -1,4 +1,4 @@
-"""Contrast with back-translations, which SG-BERT compares itself with and then joins to its own method."""
+"""Contrastive loss with back-translations: a baseline of SG-BERT, which also combines it with SG-OPT."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sentemb.losses.view_cache import ViewCache
 from sentemb.losses.views import View, encode_views
 
 Side = Literal["trained", "frozen"]
-"""Through which encoder a back-translation goes: BERT_T or BERT_F."""
+"""Encoder of the back-translations: the trained BERT_T or the frozen BERT_F."""
 
 _NAME = "BackTranslationLoss"
 _Column = TypeVar("_Column")
@@ -23,17 +23,17 @@ _Column = TypeVar("_Column")
 class BackTranslationLoss(SelfGuidedLoss):
     """Contrastive loss of texts and their back-translations (Kim, Yoo and Lee, 2021, appendix A.2).
 
-    `SelfGuidedLoss` with another positive: v_i is made of the back-translation of sentence i, not of the
-    sentence itself. Head, temperature, objectives, weight regulariser and what is frozen are the same.
+    `SelfGuidedLoss` with another positive: v_i is computed from the back-translation of sentence i instead of
+    the sentence itself. The head, temperature, objectives, weight regulariser and frozen parts are the same.
 
     - `view_encoder="trained"` is Contrastive (BT) of tables 1 and 11: v_i = f(c'_i), where c'_i is BERT_T's
-      own vector of the back-translation, and the objective is `base`, NT-Xent over the 2b vectors. So do the
-      authors' code and CERT (Fang and Xie, 2020).
-    - `view_encoder="frozen"` takes the views of BERT_F's layers, as A.2 can be read too ("identical with our
-      Contrastive (SG) model"). With `objective="opt3"` it is BT + SG-OPT of table 7.
+      own vector of the back-translation, and the objective is `base`, NT-Xent over the 2b vectors. The
+      authors' code and CERT (Fang and Xie, 2020) do the same.
+    - `view_encoder="frozen"` uses the views of BERT_F's layers, which is another reading of A.2 ("identical
+      with our Contrastive (SG) model"). With `objective="opt3"` it is BT + SG-OPT of table 7.
 
-    A back-translation that equals its original is a positive that differs by dropout alone with BERT_T, and
-    what self-guidance has with BERT_F.
+    If a back-translation equals its original, the positive differs by dropout alone with BERT_T, and the
+    loss is plain self-guidance with BERT_F.
 
     Inputs:
         text, back-translation; labels: none.
@@ -41,14 +41,14 @@ class BackTranslationLoss(SelfGuidedLoss):
     Args:
         model: The encoder to train, with its pretrained weights: they are copied here.
         view_encoder: `trained` or `frozen`, see above.
-        objective: `base` in A.2, `opt3` in table 7. The trained encoder gives one view, so that `opt3` needs
+        objective: `base` in A.2, `opt3` in table 7. The trained encoder returns one view, so `opt3` needs
             the frozen one.
         temperature, layers, view_pooling, drift_weight, projection_width, frozen_dropout, views, view_cache,
             gather_across_devices, preset: As for `SelfGuidedLoss`; `released` doubles the contrastive term of
             `base` as the authors' code does once it runs.
 
     Raises:
-        InputError: An option is out of range, or the encoder is no transformer.
+        InputError: An option is out of range, or the encoder is not a transformer.
 
     Example:
         >>> encoder = load("bert-base-uncased", pooling="cls", max_length=128)
@@ -105,7 +105,7 @@ class BackTranslationLoss(SelfGuidedLoss):
     def forward(
         self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """The weighted components `contrast` and, unless its weight is 0, `drift`."""
+        """Return the weighted components `contrast` and, unless its weight is 0, `drift`."""
         columns = list(sentence_features)
         if len(columns) != 2:
             raise InputError(
@@ -120,9 +120,9 @@ class BackTranslationLoss(SelfGuidedLoss):
         return self.compute_loss_from_embeddings([texts, translations.unsqueeze(1)], labels)
 
     def columns_of_views(self, columns: Sequence[_Column]) -> Sequence[_Column]:
-        """The back-translations: BERT_F sees no original."""
+        """Return the back-translations: BERT_F does not see the originals."""
         return columns[1:]
 
     def get_config_dict(self) -> dict[str, Any]:
-        """Options for the model card."""
+        """Return the options for the model card."""
         return {**super().get_config_dict(), "view_encoder": self.view_encoder}

@@ -1,4 +1,4 @@
-"""What every loss shares: the views that it encodes, checks of its options, its gathering, its citation."""
+"""Base class of all losses: encodes views, checks options, gathers rows across processes, cites papers."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Number = TypeVar("Number")
 
 
 class EncoderLoss(LossParameters):
-    """Base of the losses of one encoder: encode the views of a batch, compare what came out.
+    """Base class of the losses of one encoder: encode the views of a batch and compare the outputs.
 
-    A subclass says what it compares, in `compute_loss_from_embeddings`, and where that is not the sentence
-    vector of every text column, what it encodes (`views_of`) and what of it is compared (`embeddings_of`).
-    Because encoding and comparing are apart, `GradientCache` can wrap any of them. Options are stored under
-    the names that the constructor gives them.
+    A subclass implements the comparison in `compute_loss_from_embeddings`. If it does not compare the
+    sentence vectors of all text columns, it also overrides `views_of`, which selects what is encoded, and
+    `embeddings_of`, which selects the compared part of the output. Encoding and comparing are separate, so
+    `GradientCache` can wrap any subclass. Options are stored under the names of the constructor's arguments.
 
     Args:
         model: The encoder to train.
@@ -53,17 +53,17 @@ class EncoderLoss(LossParameters):
     def forward(
         self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None
     ) -> Tensor | dict[str, Tensor]:
-        """Loss of a batch.
+        """Compute the loss of a batch.
 
         Args:
             sentence_features: One dict of tokenized texts per column.
-            labels: What the class describes under Inputs, or None.
+            labels: The labels that the class describes under Inputs, or None.
 
         Returns:
             A scalar, or the weighted components by name.
 
         Raises:
-            InputError: The text columns or the labels are not those that the loss takes.
+            InputError: The loss does not take these text columns or labels.
         """
         outputs = encode_views(self.model, self.views_of(sentence_features))
         embeddings = [
@@ -72,29 +72,29 @@ class EncoderLoss(LossParameters):
         return self.compute_loss_from_embeddings(embeddings, labels)
 
     def views_of(self, sentence_features: Iterable[dict[str, Any]]) -> list[View]:
-        """What of a batch is encoded, asked once in a step: every column, under its own dropout."""
+        """Return the views of a batch to encode: by default every column. Called once per step."""
         return [View(column) for column in sentence_features]
 
     def embeddings_of(self, output: dict[str, Any], view: int) -> list[Tensor]:
-        """What of an encoded view is compared.
+        """Return the parts of an encoded view that are compared.
 
         Args:
-            output: What the encoder returned for it.
-            view: Its place in `views_of`.
+            output: The encoder's output for the view.
+            view: Index of the view in `views_of`.
 
         Returns:
-            Its part of the arguments of `compute_loss_from_embeddings`, each `(b, ...)`.
+            The tensors that the view adds to the input of `compute_loss_from_embeddings`, each `(b, ...)`.
         """
         return [output["sentence_embedding"]]
 
     def compute_loss_from_embeddings(
         self, embeddings: list[Tensor], labels: Tensor | None = None
     ) -> Tensor | dict[str, Tensor]:
-        """Loss of what `embeddings_of` gives for all views.
+        """Compute the loss of the tensors that `embeddings_of` returned for all views.
 
         Args:
             embeddings: Tensors of `(b, ...)`.
-            labels: What the class describes under Inputs, or None.
+            labels: The labels that the class describes under Inputs, or None.
 
         Returns:
             A scalar, or the weighted components by name.
@@ -102,25 +102,25 @@ class EncoderLoss(LossParameters):
         raise NotImplementedError
 
     def why_not_cached(self) -> str | None:
-        """What keeps `GradientCache` from wrapping this loss, for the user, or None."""
+        """Return the reason why `GradientCache` cannot wrap this loss, for messages; None if it can."""
         return None
 
     def get_config_dict(self) -> dict[str, Any]:
-        """Options for the model card: the constructor's keyword-only ones with their values."""
+        """Return the options for the model card: the constructor's keyword-only arguments."""
         options = inspect.signature(type(self)).parameters.values()
         return {one.name: getattr(self, one.name) for one in options if one.kind is one.KEYWORD_ONLY}
 
     @property
     def citation(self) -> str:
-        """BibTeX of the papers."""
+        """BibTeX entries of the papers."""
         return "\n".join(bibtex(key) for key in self.references)
 
     def gather(self, rows: Tensor) -> GatheredRows:
-        """Rows of all processes, if the loss compares across them."""
+        """Gather the rows of all processes, if the loss compares across them."""
         return gather_rows(rows, across_devices=bool(self.gather_across_devices))
 
     def check_choice(self, option: str, value: Choice, choices: Collection[object]) -> Choice:
-        """Refuse a value that is none of the choices; give it back otherwise."""
+        """Return the value; raise InputError if it is not one of the choices."""
         if value not in choices:
             allowed = ", ".join(repr(choice) for choice in choices)
             raise InputError(f"{option} of {type(self).__name__} is {value!r}", f"choose one of {allowed}")
@@ -129,12 +129,12 @@ class EncoderLoss(LossParameters):
     def check_number(
         self, option: str, value: Number, *, low: float, inclusive: bool = False, whole: bool = False
     ) -> Number:
-        """Refuse what is no number, or one that is not finite or not above its lower bound."""
+        """Return the value; raise InputError if it is not a finite number within its lower bound."""
         check_number(type(self).__name__, option, value, low=low, inclusive=inclusive, whole=whole)
         return value
 
     def one_column(self, sentence_features: Iterable[dict[str, Any]]) -> dict[str, Any]:
-        """The only text column of a batch."""
+        """Return the only text column of a batch; raise InputError if there are several."""
         columns = list(sentence_features)
         if len(columns) != 1:
             raise InputError(
@@ -144,7 +144,7 @@ class EncoderLoss(LossParameters):
         return columns[0]
 
     def row_labels(self, labels: Tensor | None, *, rows: int) -> Tensor:
-        """One label per row of the batch."""
+        """Return one label per row of the batch; raise InputError if the labels do not match."""
         name = type(self).__name__
         if labels is None:
             raise InputError(f"{name} needs labels", "add a column called label to the data")
@@ -159,7 +159,7 @@ class EncoderLoss(LossParameters):
 def check_number(
     loss: str, option: str, value: Any, *, low: float, inclusive: bool = False, whole: bool = False
 ) -> None:
-    """Refuse what is no number, or one that is not finite or not above its lower bound."""
+    """Raise InputError if the value is not a finite number within its lower bound."""
     number = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
     if not (number and _is_finite(value) and (value >= low if inclusive else value > low)):
         bound = f"at least {low:g}" if inclusive else f"above {low:g}"
@@ -168,7 +168,7 @@ def check_number(
 
 
 def _is_finite(value: Any) -> bool:
-    """Whether a number is finite as a float, which whole numbers of hundreds of digits are not."""
+    """Return whether a number is finite as a float; an integer of hundreds of digits is not."""
     try:
         return math.isfinite(value)
     except OverflowError:
@@ -176,7 +176,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def bibtex(key: str) -> str:
-    """The entry of a paper."""
+    """Return the BibTeX entry of a paper."""
     return _bibliography()[key]
 
 

@@ -1,4 +1,4 @@
-"""Regression of an encoder's vectors to a teacher's."""
+"""Distillation of a teacher's vectors by their cosine with the student's."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sentemb.losses.base import EncoderLoss
 
 
 class CosineDistillationLoss(EncoderLoss):
-    """Brings the vector of each text to the direction of its teacher's (after Reimers and Gurevych, 2020).
+    """Align the vector of each text with the teacher's vector (after Reimers and Gurevych, 2020).
 
     With h_i the vector of text i and t_i the teacher's::
 
         loss = mean_i ( 1 - cos(h_i, t_i) )
 
-    The paper takes the squared distance, which for vectors of length 1 is twice as much. The cosine leaves
-    lengths free: a teacher that does not normalise can be compared by cosine all the same.
+    The paper uses the squared distance, which is twice this loss for vectors of length 1. The cosine ignores
+    the lengths, so a teacher that does not normalise its vectors works too.
 
     Inputs:
         text; labels: the teacher's vectors, `(b, d)`.
@@ -45,7 +45,7 @@ class CosineDistillationLoss(EncoderLoss):
         super().__init__(model)
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
-        """Loss of the vectors of the texts, one tensor `(b, d)`, with the teacher's, `(b, d)`."""
+        """Compute the loss of the texts' vectors, one tensor `(b, d)`, and the teacher's, `(b, d)`."""
         name = type(self).__name__
         if labels is None:
             raise InputError(f"{name} needs labels", "put the teacher's vectors in a column called label")

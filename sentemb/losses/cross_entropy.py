@@ -21,15 +21,15 @@ class CrossEntropyLoss(ClassificationLoss):
         loss = - 1 / b * sum_i log p_i[y_i]
 
     With `dropouts` every row is encoded once per probability, as `SupCLSeqLoss` does, and the mean is over
-    all views: the dropout-augmented baseline of SupCL-Seq (Table 2). A row is one text to the encoder, be it
-    a sentence or a pair joined by the separator.
+    all views: the dropout-augmented baseline of SupCL-Seq (Table 2). The encoder reads a row as one text,
+    either a sentence or a pair joined by the separator.
 
     Inputs:
         sentence; labels: class.
 
     Args:
         model: The encoder to train.
-        head: From what the encoder returns to logits, such as `LinearHead`; the loss owns its weights.
+        head: Maps the encoder's output to logits, such as `LinearHead`. The loss owns its weights.
         dropouts: One probability per view; None encodes each row once, under the encoder's own dropout.
 
     Raises:
@@ -54,11 +54,11 @@ class CrossEntropyLoss(ClassificationLoss):
         self.dropouts = None if dropouts is None else check_dropouts(self, dropouts)
 
     def views_of(self, sentence_features: Iterable[dict[str, Any]]) -> list[View]:
-        """The only text column, under each probability of `dropouts`."""
+        """Return a view of the only text column for each probability of `dropouts`."""
         column = self.one_column(sentence_features)
         return [View(column, probability) for probability in self.dropouts or (None,)]
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
-        """Mean loss of the logits of each view, `(b, classes)`."""
+        """Compute the mean loss of the logits of all views, each `(b, classes)`."""
         entropies = torch.cat([self.cross_entropy(logits, labels) for logits in embeddings])
         return mean_weight(entropies) * entropies.mean()

@@ -32,11 +32,11 @@ class CrossEntropyContrastLoss(ClassificationLoss):
         sentence; labels: class.
 
     Args:
-        model: The encoder to train, with dropout in it.
-        head: From what the encoder returns to logits, such as `LinearHead`; the loss owns its weights.
+        model: The encoder to train; it needs dropout.
+        head: Maps the encoder's output to logits, such as `LinearHead`. The loss owns its weights.
         weight: alpha; 0.15 in ConSERT.
         temperature: Divides the cosine; 0.1 in ConSERT.
-        form: `consert`, or the one-directional `simcse`, which is what LaCon's "InfoNCE" may be.
+        form: `consert`, or the one-directional `simcse`, which may be what LaCon calls "InfoNCE".
         gather_across_devices: Take in-batch negatives from all processes.
 
     Raises:
@@ -72,18 +72,18 @@ class CrossEntropyContrastLoss(ClassificationLoss):
         self.gather_across_devices = gather_across_devices
 
     def views_of(self, sentence_features: Iterable[dict[str, Any]]) -> list[View]:
-        """The only text column, twice."""
+        """Return two views of the only text column."""
         return [View(self.one_column(sentence_features))] * 2
 
     def embeddings_of(self, output: dict[str, Any], view: int) -> list[Tensor]:
-        """The head's logits of the first view, `(b, classes)`, and vectors of both, `(b, d)`."""
+        """Return the head's logits of the first view, `(b, classes)`, and the vectors of both, `(b, d)`."""
         vectors = output["sentence_embedding"]
         return [vectors] if view else [self.head(output), vectors]
 
     def compute_loss_from_embeddings(
         self, embeddings: list[Tensor], labels: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """Components `ce` and `contrast` of logits `(b, classes)` and both views, each `(b, d)`."""
+        """Compute `ce` and `contrast` from logits `(b, classes)` and the vectors of both views, `(b, d)`."""
         logits, *views = embeddings
         entropies = self.cross_entropy(logits, labels)  # (b,)
         rows, anchors, share = self.gather(torch.stack(views, dim=1))  # (n, 2, d)

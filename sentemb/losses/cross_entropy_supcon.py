@@ -1,4 +1,4 @@
-"""Cross-entropy and supervised contrastive learning together."""
+"""Cross-entropy combined with supervised contrastive learning."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ class CrossEntropySupConLoss(ClassificationLoss):
         SCL  = sum_i - 1 / (N_i - 1) * sum_{j != i, y_j = y_i} log( phi(i, j) / sum_{k != i} phi(i, k) )
 
     CE is the mean cross-entropy of the head over the batch. A row whose class occurs once has SCL 0 and still
-    counts in the mean, so in a batch of different classes cross-entropy alone remains.
+    counts in the mean, so a batch without repeated classes trains by cross-entropy alone.
 
     Inputs:
         sentence; labels: class.
 
     Args:
         model: The encoder to train.
-        head: From what the encoder returns to logits, such as `LinearHead`; the loss owns its weights.
-        temperature: tau; 0.3, mostly the best of the grid 0.1 to 0.7 in the published version.
-        weight: lambda; 0.9, mostly the best of the grid 0.1 to 1 there.
+        head: Maps the encoder's output to logits, such as `LinearHead`. The loss owns its weights.
+        temperature: tau; 0.3, usually the best of the grid 0.1 to 0.7 in the published version.
+        weight: lambda; 0.9, usually the best of the grid 0.1 to 1 in the published version.
         representation: `cls`, the last hidden state of the first token (section 2), or `sentence`, the
             encoder's vector: what the head of a RoBERTa classifier sees before its projection, if the encoder
             pools by `cls-mlp`.
         reduction: `mean` over the rows, on the scale of CE; or `sum` as Eq. 3 is printed, where SCL grows
-            with the batch. A weight that was tuned for one is none for the other.
+            with the batch. Tune the weight again if you change the reduction.
         gather_across_devices: Compare with the rows of all processes.
 
     Raises:
@@ -86,13 +86,13 @@ class CrossEntropySupConLoss(ClassificationLoss):
         self._check_positives = PositivesCheck()
 
     def embeddings_of(self, output: dict[str, Any], view: int) -> list[Tensor]:
-        """The head's logits, `(b, classes)`, and the vectors that are compared, `(b, d)`."""
+        """Return the head's logits, `(b, classes)`, and the vectors to compare, `(b, d)`."""
         return [self.head(output), represent(self, output, self.representation)]
 
     def compute_loss_from_embeddings(
         self, embeddings: list[Tensor], labels: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """Components `ce` and `supcon` of logits `(b, classes)` and the vectors `(b, d)` to compare."""
+        """Compute `ce` and `supcon` from logits `(b, classes)` and the vectors `(b, d)` to compare."""
         logits, vectors = embeddings
         entropies = self.cross_entropy(logits, labels)  # (b,)
         classes = self.gather(self.row_labels(labels, rows=len(vectors))).rows  # (n,)

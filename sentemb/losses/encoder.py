@@ -1,4 +1,4 @@
-"""Looking into a SentenceTransformer: its transformer, its pooling, the parts that self-guidance freezes."""
+"""Access to parts of a SentenceTransformer: transformer, pooling, and what self-guidance freezes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 def unwrap(model: nn.Module) -> nn.Module:
-    """The SentenceTransformer inside DDP and `torch.compile` wrappers."""
+    """Return the SentenceTransformer inside DDP and `torch.compile` wrappers."""
     while True:
         inner = getattr(model, "_orig_mod", None) or getattr(model, "module", None)
         if not isinstance(inner, nn.Module):
@@ -24,7 +24,7 @@ def unwrap(model: nn.Module) -> nn.Module:
 
 
 def transformer_module(model: nn.Module, *, loss: str) -> Transformer:
-    """The first module of a model, which holds the transformer and its tokenizer."""
+    """Return the first module of a model, which holds the transformer and its tokenizer."""
     first = next(unwrap(model).children(), None)
     if not isinstance(first, Transformer):
         raise InputError(
@@ -35,7 +35,7 @@ def transformer_module(model: nn.Module, *, loss: str) -> Transformer:
 
 
 def pooling_names(model: nn.Module) -> tuple[str, ...] | None:
-    """Names of the model's poolings."""
+    """Return the names of the model's poolings; None if it does not have a pooling module."""
     for module in unwrap(model).children():
         if isinstance(module, Pooling):
             mode = module.pooling_mode
@@ -44,7 +44,7 @@ def pooling_names(model: nn.Module) -> tuple[str, ...] | None:
 
 
 def embeddings_module(transformer: nn.Module) -> nn.Module:
-    """The whole embedding part of a transformer, its LayerNorm included.
+    """Return the whole embedding module of a transformer, including its LayerNorm.
 
     BERT, RoBERTa, MPNet, DistilBERT, ELECTRA, ALBERT, DeBERTa and ModernBERT keep token, position and segment
     tables and the LayerNorm in a module called `embeddings`. Elsewhere the token table alone is returned.
@@ -58,10 +58,10 @@ def embeddings_module(transformer: nn.Module) -> nn.Module:
 
 
 def freeze_outside_layers(module: Transformer) -> None:
-    """Stop training the embeddings, and a pooler head that takes no part in the sentence vector.
+    """Freeze the embeddings, and a pooler head that the sentence vector does not use.
 
     The pooler gets no gradient from the sentence vector, and DDP rejects a gradient that the weight
-    regulariser alone would send it. An optimiser that exists already skips what has no gradient.
+    regulariser alone would send it. An existing optimiser skips parameters without a gradient.
     """
     frozen = [embeddings_module(module.model)]
     pooler = getattr(module.model, "pooler", None)
@@ -74,12 +74,12 @@ def freeze_outside_layers(module: Transformer) -> None:
 
 
 def ends_normalised(model: nn.Module) -> bool:
-    """Whether a model scales its vectors to length 1."""
+    """Return whether a model scales its vectors to length 1."""
     return any(isinstance(module, Normalize) for module in unwrap(model).children())
 
 
 def check_sentence_vector(model: nn.Module, width: int, *, loss: str) -> None:
-    """Refuse sentence vectors that one head cannot share with hidden states; say when they are not CLS."""
+    """Raise InputError if vectors and hidden states differ in width; log a pooling that is not CLS."""
     dimension = unwrap(model).get_embedding_dimension()  # type: ignore[operator]
     if dimension != width:
         raise InputError(
@@ -98,10 +98,10 @@ def check_sentence_vector(model: nn.Module, width: int, *, loss: str) -> None:
 
 
 def fingerprint(module: nn.Module) -> Tensor:
-    """Checksum of all parameters and buffers that hidden states depend on.
+    """Compute a checksum of all parameters and buffers that hidden states depend on.
 
-    A pooler is left out: no hidden state depends on it, and where a checkpoint lacks one it is drawn at
-    random, so that runs which differ in their seed alone would seem to have different frozen encoders.
+    A pooler is skipped because hidden states do not depend on it. If a checkpoint lacks a pooler, its weights
+    are random, and runs with different seeds would appear to have different frozen encoders.
     """
     digest = hashlib.sha256()
     for name, tensor in sorted(module.state_dict().items()):

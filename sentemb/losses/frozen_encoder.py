@@ -19,20 +19,20 @@ from sentemb.losses.gather import counts_of
 class FrozenEncoder(nn.Module):
     """BERT_F: a copy of the transformer that never trains and pools each of its layers into a view.
 
-    It stays in evaluation mode whatever `train()` is called on it or on the loss around it, so its views are
-    a function of the text alone. The copy is a plain transformers model, not a SentenceTransformer: the
-    trainer would replace one by the model in training.
+    It stays in evaluation mode even if `train()` is called on it or on the loss that holds it, so its views
+    depend on the text alone. The copy is a plain transformers model: the trainer would replace a
+    SentenceTransformer with the model in training.
 
     Args:
         transformer: The transformer to copy, before any part of it is frozen.
-        layers: Half-open range over the hidden states 0 (embedding output) to the number of layers; None for
-            the end means through the last.
+        layers: Half-open range over the hidden states, from 0 (embedding output) to the number of layers.
+            None as the end includes the last layer.
         pooling: `max` or `mean` over tokens.
-        dropout: Follow `train()` after all, as the authors' code does, so that views are noisy while
+        dropout: Follow `train()`, as the authors' code does, so that dropout adds noise to the views during
             training.
 
     Raises:
-        InputError: The range selects nothing, or more than there is.
+        InputError: The range is empty or exceeds the hidden states.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class FrozenEncoder(nn.Module):
         return int(self.transformer.config.get_text_config().hidden_size)  # type: ignore[union-attr, operator]
 
     def identity(self) -> str:
-        """What the views are a function of, besides the text."""
+        """Return a key of everything that the views depend on except the text."""
         checksum = bytes(fingerprint(self.transformer).tolist()).hex()
         return f"{checksum} {self.layers} {self.pooling}"
 
@@ -69,9 +69,9 @@ class FrozenEncoder(nn.Module):
 
     @torch.no_grad()
     def forward(self, features: dict[str, Any]) -> Tensor:
-        """The views of a batch."""
+        """Compute the views of a batch."""
         inputs = {name: value for name, value in features.items() if name in self._inputs}
-        # Views are made in the encoder's own precision, so that cached ones and those of the step agree.
+        # Views are computed in the encoder's own precision, so that cached and fresh views agree.
         with torch.autocast(features["input_ids"].device.type, enabled=False):
             output = self.transformer(**inputs, output_hidden_states=True, return_dict=True)
         mask = features["attention_mask"]  # (b, t)
@@ -98,8 +98,8 @@ def _hidden_state_count(transformer: nn.Module) -> int:
 def sample_layer(views: Tensor) -> Tensor:
     """Draw one layer per sentence, uniformly and independently, from torch's CPU random numbers.
 
-    Processes are seeded alike, so each draws for all of them and takes its own part: what they draw together
-    is what one process draws for the whole batch, and it is restored with torch's generator.
+    All processes have the same seed, so each draws for all of them and takes its own part. The draws are
+    those of a single process with the whole batch, and restoring torch's generator restores them.
     """
     counts = counts_of(views)
     drawn = torch.randint(views.shape[1], (sum(counts),))  # (rows of all processes,)

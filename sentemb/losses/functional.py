@@ -1,8 +1,8 @@
-"""The objectives as functions of tensors: no model, no device calls, no reduction.
+"""Objectives as functions of tensors, without a model, device calls or reduction.
 
-Every function takes the vectors of the whole batch (under several processes: of all of them, gathered) and
-the slice `anchors` of the rows whose loss is wanted; the other rows are candidates only. Vectors need no
-normalisation. Half precision is computed in float32, float64 stays float64, autocast is switched off inside.
+Every function takes the vectors of the whole batch, gathered from all processes, and the slice `anchors` of
+the rows whose loss is computed; the other rows are candidates only. Vectors do not need to be normalised.
+Half precision is computed in float32, float64 stays float64, and autocast is disabled inside.
 `temperature` divides the cosine, and phi is `exp(cos / temperature)`.
 
 Degenerate batches: an anchor without negatives, or without positives, has loss 0 with gradient 0, still
@@ -45,8 +45,9 @@ def info_nce(
     """One-directional InfoNCE: `-log(phi(x_i, y_i) / sum_j phi(x_i, y_j))`, `(a,)`.
 
     `first` holds the anchors' vectors x, `second` the positives y. Hard negatives z, each `(n, d)`, join
-    every denominator; an anchor's own get `hard_negative_weight` added to their logit after the division by
-    the temperature, which multiplies `phi(x_i, z_i)` by `exp(hard_negative_weight)` (SimCSE, Eq. 8).
+    every denominator. `hard_negative_weight` is added to the logit of an anchor's own hard negatives after
+    the division by the temperature, which multiplies `phi(x_i, z_i)` by `exp(hard_negative_weight)` (SimCSE,
+    Eq. 8).
     """
     own = own_pair(len(first), anchors, first.device)  # (a, n)
     candidates = torch.cat([second, *hard_negatives])  # ((1 + columns) * n, d)
@@ -60,8 +61,8 @@ def info_nce(
 def nt_xent(first: Tensor, second: Tensor, *, temperature: float, anchors: slice = _EVERY) -> Tensor:
     """NT-Xent over the 2n vectors of both sides (SG-BERT's L_base; Chen et al., 2020, Eq. 1).
 
-    Every vector is an anchor once; its partner is the positive, the other 2n - 2 are negatives. The losses of
-    the anchors of `first`, then of `second`, `(2a,)`.
+    Every vector is an anchor once; its partner is the positive, the other 2n - 2 are negatives. Returns the
+    losses of the anchors of `first`, then of `second`, `(2a,)`.
     """
     own = own_pair(len(first), anchors, first.device)  # (a, n)
     nobody = torch.zeros_like(own)
@@ -94,8 +95,8 @@ def self_guided_opt2(
 ) -> Tensor:
     """L_opt2 of SG-BERT, `(a,)`: negatives are the other sentences' views only.
 
-    `drop_one` leaves out one negative per anchor as the authors' code does: view 1 for anchor 0, view 0 for
-    every other.
+    `drop_one` skips one negative per anchor, as the authors' code does: view 1 for anchor 0, and view 0 for
+    all other anchors.
     """
     if not drop_one or len(sentences) < 2:
         return info_nce(sentences, views, temperature=temperature, anchors=anchors)
@@ -112,9 +113,9 @@ def self_guided_opt3(
 ) -> Tensor:
     """L_opt3 of SG-BERT, the objective of SG-OPT: each of a sentence's views `(n, l, d)` is a positive once.
 
-    Negatives are all views of all other sentences; the other views of the same sentence are on neither side.
-    All positives of an anchor share their negatives, so one `(a, n * l)` similarity matrix holds everything.
-    The loss of each anchor with each of its views, `(a, l)`.
+    Negatives are all views of all other sentences; the other views of the same sentence are ignored. All
+    positives of an anchor share their negatives, so one `(a, n * l)` similarity matrix is enough. Returns the
+    loss of each anchor with each of its views, `(a, l)`.
     """
     own = own_pair(len(sentences), anchors, sentences.device)  # (a, n)
     logits = cosine_similarity(sentences[anchors], views.flatten(0, 1)) / temperature  # (a, n * l)
@@ -140,8 +141,9 @@ def supervised_contrastive(
 
     `vectors` are l views of n rows, `(n, l, d)`, and share the row's class in `labels`, `(n,)`. With P(x) the
     other vectors of x's class, the loss of an anchor x is the mean over y in P(x) of `-log( phi(x, y) /
-    sum_{z != x} phi(x, z) )`, and 0 where `positives_per_anchor` is 0. `first_view_only` takes view 0 of a
-    row as its only anchor; candidates are all views all the same. `(a, l)`, or then `(a, 1)`.
+    sum_{z != x} phi(x, z) )`, and 0 where `positives_per_anchor` is 0. With `first_view_only`, view 0 of a
+    row is its only anchor; candidates are still all views. Returns `(a, l)`, or `(a, 1)` with
+    `first_view_only`.
     """
     index = torch.arange(vectors[..., 0].numel(), device=vectors.device).view(vectors.shape[:2])  # (n, l)
     chosen = index[anchors, :1] if first_view_only else index[anchors]  # (a, l)
@@ -157,7 +159,7 @@ def supervised_contrastive(
 
 
 def positives_per_anchor(labels: Tensor, *, views: int) -> Tensor:
-    """How many positives each view of a row has, `(n,)`: the views of its class, itself excepted."""
+    """Count the positives of each view of a row, `(n,)`: the views of its class except itself."""
     return views * (labels.unsqueeze(1) == labels).sum(1) - 1
 
 
@@ -173,11 +175,11 @@ def pair_contrast(
     opposed: Tensor | None = None,
     anchors: slice = _EVERY,
 ) -> Tensor:
-    """InfoNCE whose denominators lack some second texts, and may have the similarities of further pairs.
+    """InfoNCE that excludes some second texts from the denominators and can add further pairs to them.
 
     With y the second texts and O the `opposed` pairs, a mask `(n,)`, the loss of pair i is `-log( phi(x_i,
     y_i) / (sum_{j not excluded} phi(x_i, y_j) + sum_{k in O} phi(x_k, y_k)) )`, `(a,)`. `excluded`, `(a, n)`,
-    never leaves out an anchor's own second text. A loss is at least 0, at most `2 / temperature` plus the log
+    never excludes an anchor's own second text. A loss is at least 0, at most `2 / temperature` plus the log
     of the number of terms in its denominator, and 0 with gradient 0 where that number is 1.
     """
     logits = cosine_similarity(first[anchors], second) / temperature  # (a, n)
@@ -191,22 +193,23 @@ def pair_contrast(
 
 
 def same_component(components: Tensor, *, anchors: slice = _EVERY) -> Tensor:
-    """Where another pair's second text is known to say what an anchor says, `(a, n)`.
+    """Mask the second texts of other pairs that are known paraphrases of an anchor, `(a, n)`.
 
-    `components` has the component of both texts of every pair, `(n, 2)`; an anchor's own second text is none.
+    `components` holds the components of both texts of every pair, `(n, 2)`. An anchor's own second text is
+    never masked.
     """
     same = components[anchors, :1] == components[:, 1]  # (a, n)
     return same & ~own_pair(len(components), anchors, components.device)
 
 
 def own_pair(size: int, anchors: slice, device: torch.device) -> Tensor:
-    """True where a column is the anchor's own row, `(a, n)`."""
+    """Return a mask that is True where a column is the anchor's own row, `(a, n)`."""
     index = torch.arange(size, device=device)
     own: Tensor = index[anchors].unsqueeze(1) == index
     return own
 
 
-# Texts and label vectors: costs grow with texts times labels, nothing compares texts with texts
+# Texts and label vectors: the cost is texts times labels, since texts are not compared with each other
 
 
 def head_similarities(
@@ -214,8 +217,8 @@ def head_similarities(
 ) -> Tensor:
     """Similarity of every text with every label in each of m equal slices of the dimensions (LaCon, Eq. 4).
 
-    `renormalised` is the cosine of two slices; `global` the dot product of slices of vectors of length 1, so
-    that the heads add up to the cosine of the whole vectors. `(m, n, c)` from `(n, d)` and `(c, d)`.
+    `renormalised` is the cosine of two slices. `global` is the dot product of slices of vectors of length 1,
+    so the heads add up to the cosine of the whole vectors. Returns `(m, n, c)` from `(n, d)` and `(c, d)`.
     """
     with torch.autocast(vectors.device.type, enabled=False):
         texts = _slices(vectors, heads, slices)  # (m, n, d / m)
@@ -275,7 +278,7 @@ def label_dispersion(label_vectors: Tensor) -> Tensor:
 def pool_tokens(hidden: Tensor, mask: Tensor, *, pooling: ViewPooling) -> Tensor:
     """Pool `(n, t, d)` over every position whose mask is 1: `[CLS]` and `[SEP]` count and padding does not.
 
-    `(n, d)` in float32, or in float64 when `hidden` is; zero where a row has no token at all.
+    Returns `(n, d)` in float32, or in float64 if `hidden` is float64; rows without tokens are zero.
     """
     hidden = full_precision(hidden)
     attended = mask.bool().unsqueeze(2)  # (n, t, 1)
@@ -286,7 +289,7 @@ def pool_tokens(hidden: Tensor, mask: Tensor, *, pooling: ViewPooling) -> Tensor
 
 
 def _start(anchors: slice) -> int:
-    """Column of the first anchor's own sentence: own entries lie on the diagonal from there."""
+    """Return the column of the first anchor's own sentence, where the diagonal of own entries starts."""
     return anchors.start or 0
 
 

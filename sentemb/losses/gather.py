@@ -1,8 +1,8 @@
 """In-batch negatives from every process.
 
-The convention is sentence-transformers': local anchors against the candidates of all processes, each
-process's loss being a mean such that the average over processes, which DDP takes of the gradients, is the
-loss of one process that holds the whole batch. No further factor of the world size is needed.
+The convention is that of sentence-transformers: each process compares its local anchors with the candidates
+of all processes. Its loss is a mean, weighted so that the average over processes, which DDP takes of the
+gradients, equals the loss of a single process with the whole batch. A factor of the world size is not needed.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from sentemb._compat import all_gather_with_grad, get_rank, get_world_size
 
 
 class GatheredRows(NamedTuple):
-    """Rows of all processes and the place of the local ones.
+    """Rows of all processes and the positions of the local rows.
 
     Attributes:
-        rows: `(n, ...)`, those of process 0 first.
-        anchors: Which of them are local.
+        rows: `(n, ...)`, in the order of the processes.
+        anchors: Slice of the local rows.
         weight: Factor for the mean over the local anchors, see `mean_weight`.
     """
 
@@ -32,7 +32,7 @@ class GatheredRows(NamedTuple):
 def gather_rows(rows: Tensor, *, across_devices: bool) -> GatheredRows:
     """Concatenate the rows of all processes, with gradients to the process that each row came from.
 
-    Processes may hold different numbers of rows: shorter ones are padded for the exchange.
+    Processes may hold different numbers of rows: they are padded for the exchange.
     """
     count = len(rows)
     world = get_world_size()
@@ -48,7 +48,7 @@ def gather_rows(rows: Tensor, *, across_devices: bool) -> GatheredRows:
 
 
 def counts_of(rows: Tensor) -> list[int]:
-    """How many rows each process holds."""
+    """Return the number of rows of each process."""
     world = get_world_size()
     if world == 1:
         return [len(rows)]
@@ -59,10 +59,10 @@ def counts_of(rows: Tensor) -> list[int]:
 
 
 def mean_weight(rows: Tensor) -> float:
-    """Factor for the mean over the local rows, so that the average over the processes is the mean over all.
+    """Return the factor of the local mean with which the average over processes is the mean over all rows.
 
-    It is 1 when all processes hold equally many rows, and otherwise their share times the number of
-    processes.
+    It is 1 if all processes hold the same number of rows. Otherwise it is the local share of the rows times
+    the number of processes.
     """
     counts = counts_of(rows)
     return len(counts) * len(rows) / sum(counts) if len(set(counts)) > 1 else 1.0

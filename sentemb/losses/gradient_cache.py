@@ -1,4 +1,4 @@
-"""Gradient caching (Gao et al., 2021): any loss on batches that do not fit into memory."""
+"""Gradient caching (Gao et al., 2021): train any loss on batches that do not fit into memory."""
 
 from __future__ import annotations
 
@@ -14,31 +14,32 @@ from sentemb.errors import InputError
 from sentemb.losses.base import EncoderLoss, bibtex, check_number
 from sentemb.losses.views import View, dropout_probability
 
-_TOGETHER = (StaticEmbedding, nn.BatchNorm1d, nn.SyncBatchNorm)  # what treats the texts of a batch together
-_SETTING = "sentemb"  # key of a column: how its mini-batches are encoded, in the first pass and in the second
+_TOGETHER = (StaticEmbedding, nn.BatchNorm1d, nn.SyncBatchNorm)  # modules that depend on the whole batch
+_SETTING = "sentemb"  # key of a column: settings of its mini-batches in both passes
 
 
 class GradientCache(CachedLossMixin, nn.Module):
-    """A loss with the gradient cache of Gao et al. (2021): the same loss in the memory of a mini-batch.
+    """Gradient cache of Gao et al. (2021): the same loss with the memory of a mini-batch.
 
-    The batch is encoded in mini-batches without a graph, the loss sends its gradient to what it compares, and
-    every mini-batch is encoded again, under the same dropout and in the same precision, to take that gradient
-    into the encoder. Time is about that of one more forward. The components of a loss are added up.
+    The batch is encoded in mini-batches without a graph. The gradient of the loss with respect to the
+    compared vectors is computed and cached. Then every mini-batch is encoded again, with the same dropout
+    masks and precision, to backpropagate that gradient through the encoder. This costs about one more forward
+    pass. The components of a loss are summed.
 
-    A head works in mini-batches as the encoder does, whatever it makes of a text's tokens. Weights that the
-    loss itself uses, such as label vectors, get their gradient from the whole batch. A mini-batch holds texts
-    of similar length, so that little of it is padding; the loss sees the rows in their own order.
+    A head runs in mini-batches like the encoder. Weights that the loss itself uses, such as label vectors,
+    get their gradient from the whole batch. A mini-batch holds texts of similar length to reduce padding; the
+    loss sees the rows in their original order.
 
     Inputs:
         Those of the loss.
 
     Args:
-        loss: Any loss of sentemb but the self-guided ones, or one of your own that derives from
-            `EncoderLoss`. Its weights stay its own, in checkpoints too.
-        mini_batch_size: Rows that are encoded at a time; 32 as in sentence-transformers' cached losses.
+        loss: Any loss of sentemb except the self-guided ones, or a custom loss that derives from
+            `EncoderLoss`. It keeps its weights, also in checkpoints.
+        mini_batch_size: Rows to encode at a time; 32 as in sentence-transformers' cached losses.
 
     Raises:
-        InputError: The size is no whole number from 1, or the loss, its encoder or its head cannot take a
+        InputError: The size is not a positive integer, or the loss, its encoder or its head cannot process a
             batch in parts.
 
     Example:
@@ -52,8 +53,8 @@ class GradientCache(CachedLossMixin, nn.Module):
 
     model: Any
     loss: EncoderLoss
-    _widths: dict[int, list[int]]  # of what `embeddings_of` gives for each view
-    _places: list[Tensor | None]  # of each view's rows among those encoded, None where both are the same
+    _widths: dict[int, list[int]]  # of the tensors that `embeddings_of` returns for each view
+    _places: list[Tensor | None]  # of each view's rows in encoding order, None if unchanged
     _direct: list[tuple[nn.Parameter, Tensor]]  # weights used by the loss itself, with their gradients
 
     def __init__(self, loss: nn.Module, *, mini_batch_size: int = 32) -> None:
@@ -65,7 +66,7 @@ class GradientCache(CachedLossMixin, nn.Module):
         self.mini_batch_size = mini_batch_size
 
     def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
-        """Loss of a batch as one scalar, whose backward pass encodes the batch again."""
+        """Compute the loss of a batch as a scalar, whose backward pass encodes the batch again."""
         self._direct = []
         loss = self.forward_cached(self.arrange(self.loss.views_of(sentence_features)), labels)  # type: ignore[operator]
         direct, self._direct = self._direct, []
@@ -74,17 +75,17 @@ class GradientCache(CachedLossMixin, nn.Module):
         return connected
 
     def get_config_dict(self) -> dict[str, Any]:
-        """Options for the model card: those of the loss, its name, and the size of a mini-batch."""
+        """Return the options for the model card: those of the loss, its name, and the mini-batch size."""
         options = self.loss.get_config_dict()
         return {"loss": type(self.loss).__name__, **options, "mini_batch_size": self.mini_batch_size}
 
     @property
     def citation(self) -> str:
-        """BibTeX of the papers."""
+        """BibTeX entries of the papers."""
         return f"{self.loss.citation}\n{bibtex('gao-etal-2021-scaling')}"
 
     def arrange(self, views: Sequence[View]) -> list[dict[str, Any]]:
-        """The columns as they are encoded: by length, each with its dropout and the precision of now."""
+        """Sort each column by length and add its dropout probability and the current precision."""
         device = next(self.model.parameters()).device.type
         enabled, dtype = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
         self._places, self._widths, arranged = [], {}, []
@@ -104,10 +105,10 @@ class GradientCache(CachedLossMixin, nn.Module):
         copy_random_state: bool,
         random_state: RandContext | None = None,
     ) -> tuple[Tensor, RandContext | None]:
-        """Encode some rows of a column, as upstream asks for it."""
+        """Encode some rows of a column; called by upstream."""
         features = slice_minibatch(sentence_feature, begin, end)
         view, dropout, enabled, dtype = features.pop(_SETTING)
-        # Weights that autocast has cast without a graph must not be found again by the pass with one.
+        # The pass with a graph must not reuse weights that autocast cast without one.
         device = next(self.model.parameters()).device.type
         precision = torch.autocast(device, dtype=dtype, enabled=enabled, cache_enabled=False)
         graph = nullcontext() if with_grad else torch.no_grad()
@@ -120,7 +121,7 @@ class GradientCache(CachedLossMixin, nn.Module):
     def calculate_loss(
         self, reps: list[list[Tensor]], labels: Tensor | None = None, *, with_backward: bool = False
     ) -> Tensor:
-        """Loss of the whole batch, as upstream asks for it."""
+        """Compute the loss of the whole batch; called by upstream."""
         parts: list[Tensor] = []
         for view, (column, places) in enumerate(zip(reps, self._places, strict=True)):
             rows = torch.cat(column) if places is None else torch.cat(column)[places]
@@ -131,7 +132,7 @@ class GradientCache(CachedLossMixin, nn.Module):
         if not with_backward:
             return loss  # type: ignore[no-any-return]
         compared, own = [row for column in reps for row in column], list(self.loss.owned_parameters())
-        # Autocast would reach into a backward pass that runs inside of it, down to the cosines' products.
+        # Autocast would also apply to a backward pass inside it, including the products of the cosines.
         with torch.autocast(loss.device.type, enabled=False):
             gradients = torch.autograd.grad(loss, [*compared, *own], allow_unused=True)
         for row, gradient in zip(compared, gradients[: len(compared)], strict=True):
@@ -142,17 +143,17 @@ class GradientCache(CachedLossMixin, nn.Module):
 
 
 def cached(loss: nn.Module, mini_batch_size: int | None) -> nn.Module:
-    """Put a gradient cache around a loss.
+    """Wrap a loss in a gradient cache.
 
     Args:
         loss: The loss.
-        mini_batch_size: Rows that are encoded at a time; None encodes a batch as a whole.
+        mini_batch_size: Rows to encode at a time; None encodes a batch as a whole.
 
     Returns:
         The loss itself, or its `GradientCache`.
 
     Raises:
-        InputError: The size is no whole number from 1, or the loss cannot take a batch in parts.
+        InputError: The size is not a positive integer, or the loss cannot process a batch in parts.
 
     Example:
         >>> loss = cached(SimCSELoss(load("bert-mini", pooling="cls")), 32)
@@ -163,7 +164,7 @@ def cached(loss: nn.Module, mini_batch_size: int | None) -> nn.Module:
 
 
 def check_cacheable(loss: nn.Module) -> EncoderLoss:
-    """Refuse a loss, an encoder or a head that cannot take a batch in parts."""
+    """Raise InputError if the loss, its encoder or its head cannot process a batch in parts."""
     name = type(loss).__name__
     if not isinstance(loss, EncoderLoss):
         raise InputError(
@@ -185,7 +186,7 @@ def check_cacheable(loss: nn.Module) -> EncoderLoss:
 
 
 class _Setting(NamedTuple):
-    """How a column is encoded in both passes."""
+    """Settings that a column is encoded with in both passes."""
 
     view: int
     dropout: float | None
@@ -194,13 +195,13 @@ class _Setting(NamedTuple):
 
 
 def _by_length(column: dict[str, Any], mini_batch_size: int) -> Tensor | None:
-    """The rows of a column from the longest text to the shortest; None where they stay as they are."""
+    """Return the row order from the longest text to the shortest; None if the order does not change."""
     mask = column.get("attention_mask")
     if not isinstance(mask, Tensor) or mask.ndim != 2 or len(mask) <= mini_batch_size:
         return None
     tensors = [value for value in column.values() if isinstance(value, Tensor)]
     if any(value.ndim == 0 or len(value) != len(mask) for value in tensors):
-        return None  # the parts of an image or of texts in one row go by other numbers
+        return None  # image patches or texts flattened into one row have other lengths
     return mask.sum(1).argsort(descending=True, stable=True)
 
 
@@ -209,10 +210,10 @@ def _take(column: dict[str, Any], rows: Tensor) -> dict[str, Any]:
 
 
 class _KnownGradients(torch.autograd.Function):
-    """Hands a loss on. Backward, weights get gradients known by then, times the one that arrives.
+    """Pass a loss through; the backward pass gives weights precomputed gradients times the incoming one.
 
-    Written into the weights at once they would miss what the trainer multiplies the loss by: the share of a
-    step that gradient accumulation gives it, and the factor of float16.
+    Gradients written to the weights directly would miss the factors by which the trainer multiplies the loss:
+    that of gradient accumulation and the loss scale of float16.
     """
 
     @staticmethod

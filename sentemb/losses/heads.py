@@ -1,4 +1,4 @@
-"""Heads that exist in training only and belong to the loss, so that no saved model can contain them."""
+"""Heads for training only: they belong to the loss, so a saved model never contains them."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ _INITIAL_DEVIATION = 0.02  # BERT's initializer_range, which the papers' code dr
 
 
 def build_head(model: nn.Module, kind: Literal["train-only", "two-layer"]) -> nn.Sequential:
-    """A fresh head on the sentence vectors of a model, on its device."""
+    """Build a new head for the sentence vectors of a model, on its device."""
     width = int(unwrap(model).get_embedding_dimension())  # type: ignore[operator]
     head = train_only_head(width) if kind == "train-only" else contrast_head(width)
     return head.to(next(model.parameters()).device)
 
 
 def project(head: nn.Module | None, vectors: Tensor) -> Tensor:
-    """Apply a head in the number type of its weights; None leaves vectors as they are."""
+    """Apply a head in the dtype of its weights; without a head, return the vectors unchanged."""
     return vectors if head is None else head(vectors.to(dtype_of(head)))
 
 
 def dtype_of(module: nn.Module) -> torch.dtype:
-    """Number type of a module's weights, which its input must have outside autocast."""
+    """Return the dtype of a module's weights, which its input must have outside autocast."""
     return next(module.parameters()).dtype
 
 
 def projection_head(width: int, projection_width: int) -> nn.Sequential:
-    """Head of SG-BERT: two linear layers, each followed by an exact GELU (paper, footnote 4)."""
+    """Build the head of SG-BERT: two linear layers, each followed by an exact GELU (paper, footnote 4)."""
     return _initialised(
         nn.Sequential(
             nn.Linear(width, projection_width),
@@ -42,14 +42,14 @@ def projection_head(width: int, projection_width: int) -> nn.Sequential:
 
 
 def train_only_head(width: int) -> nn.Sequential:
-    """Head of unsupervised SimCSE: one linear layer and tanh, freshly initialised."""
+    """Build the head of unsupervised SimCSE: one new linear layer and tanh."""
     return _initialised(nn.Sequential(nn.Linear(width, width), nn.Tanh()))
 
 
 def contrast_head(width: int) -> nn.Sequential:
-    """Head of the CS224N project's contrastive training: two linear layers (its section 4.1).
+    """Build the head of the CS224N project's contrastive training: two linear layers (its section 4.1).
 
-    The paper does not name what lies between them; SimCLR, to which it refers, has a ReLU.
+    The paper does not specify the activation between them; SimCLR, which it cites, has a ReLU.
     """
     return _initialised(nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width)))
 

@@ -1,4 +1,4 @@
-"""A teacher's similarities within the batch, learned by a student."""
+"""Distillation of a teacher's similarities within the batch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sentemb.losses.base import EncoderLoss
 
 
 class InBatchDistillationLoss(EncoderLoss):
-    """Lets a student rank the texts of a batch as its teacher does (after Lin, Yang and Lin, 2021).
+    """Train a student to rank the texts of a batch as its teacher does (after Lin, Yang and Lin, 2021).
 
     With q_i and d_j the student's vectors of a query and a document, q'_i and d'_j the teacher's, and the
     softmax over the documents of the batch::
@@ -22,15 +22,15 @@ class InBatchDistillationLoss(EncoderLoss):
         loss_i = - sum_j P'(j | i) * log P(j | i)
 
     and the same from documents to queries, both averaged over the batch. The cross-entropy differs from the
-    paper's divergence by the entropy of P', which no gradient goes through. Unlike a contrastive loss it
-    knows which texts of the batch say the same. Any teacher will do, whatever its dimension.
+    paper's divergence by the entropy of P', which is constant for the student. Unlike a contrastive loss, it
+    accounts for texts of the batch with the same meaning. The teacher can have any dimension.
 
     Inputs:
-        query, document; labels: the teacher's vectors of both, one after the other, `(b, 2 d')`.
+        query, document; labels: the teacher's vectors of both, concatenated, `(b, 2 d')`.
 
     Args:
         model: The encoder to train.
-        temperature: Divides the cosines of both; the paper takes inner products as they are.
+        temperature: Divides the cosines of both; the paper uses plain inner products.
         gather_across_devices: Compare with the texts of all processes.
 
     Raises:
@@ -56,7 +56,7 @@ class InBatchDistillationLoss(EncoderLoss):
         self.gather_across_devices = gather_across_devices
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
-        """Loss of the vectors of queries and of documents, `(b, d)` each, with the teacher's, `(b, 2 d')`."""
+        """Compute the loss of query and document vectors, each `(b, d)`, and the teacher's, `(b, 2 d')`."""
         name = type(self).__name__
         if len(embeddings) != 2:
             raise InputError(
@@ -82,7 +82,7 @@ class InBatchDistillationLoss(EncoderLoss):
 
 
 def _cross_entropy(own: Tensor, others: Tensor, taught: Tensor, others_taught: Tensor, by: float) -> Tensor:
-    """Mean cross-entropy of two distributions over the others, by the student's and the teacher's vectors."""
+    """Compute the mean cross-entropy of the student's distribution over the others and the teacher's."""
     given = cosine_similarity(own, others) / by  # (a, n)
     wanted = (cosine_similarity(taught, others_taught) / by).softmax(dim=1)
     return -(wanted * given.log_softmax(dim=1)).sum(dim=1).mean()

@@ -1,4 +1,4 @@
-"""The base of losses that classify, and what losses on labels share."""
+"""Base class of classification losses, and functions shared by losses on labels."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from sentemb.losses.views import View
 logger = logging.getLogger(__name__)
 
 Representation = Literal["sentence", "cls"]
-"""`sentence` is the encoder's vector, `cls` the last hidden state of the first token whatever the pooling."""
+"""`sentence` is the encoder's vector, `cls` the last hidden state of the first token with any pooling."""
 
 Reduction = Literal["mean", "sum"]
 
 
 class ClassificationLoss(EncoderLoss):
-    """Base of losses on single texts with class numbers, whose classification head belongs to the loss.
+    """Base class of losses on single texts with class numbers; the loss owns the classification head.
 
     Args:
         model: The encoder to train.
-        head: From what the encoder returns to logits.
+        head: Maps the encoder's output to logits.
 
     Raises:
-        InputError: The head is no module.
+        InputError: The head is not a `torch.nn.Module`.
     """
 
     owned_modules: ClassVar[tuple[str, ...]] = ("head",)
@@ -47,24 +47,24 @@ class ClassificationLoss(EncoderLoss):
         self.head: Any = head.to(next(model.parameters()).device)
 
     def views_of(self, sentence_features: Iterable[dict[str, Any]]) -> list[View]:
-        """The only text column."""
+        """Return a view of the only text column."""
         return [View(self.one_column(sentence_features))]
 
     def embeddings_of(self, output: dict[str, Any], view: int) -> list[Tensor]:
-        """The head's logits, `(b, classes)`."""
+        """Return the head's logits, `(b, classes)`."""
         return [self.head(output)]
 
     def get_config_dict(self) -> dict[str, Any]:
-        """The kind of head, and the options."""
+        """Return the options for the model card, with the class of the head."""
         return {"head": type(self.head).__name__, **super().get_config_dict()}
 
     def cross_entropy(self, logits: Tensor, labels: Tensor | None) -> Tensor:
-        """Cross-entropy of every row, `(b,)`, in float32 or float64."""
+        """Compute the cross-entropy of every row, `(b,)`, in float32 or float64."""
         name = type(self).__name__
         labels = self.row_labels(labels, rows=len(logits))
         if labels.is_floating_point():
             raise InputError(f"{name} needs integer labels", "number the classes from 0")
-        # On an accelerator a wrong label would end the process without naming it.
+        # On an accelerator a wrong label would kill the process without naming the label.
         wrong = labels[(labels < 0) | (labels >= logits.shape[1])]
         if len(wrong):
             raise InputError(
@@ -77,7 +77,7 @@ class ClassificationLoss(EncoderLoss):
 
 
 def check_representation(loss: EncoderLoss, representation: Representation) -> Representation:
-    """Refuse an unknown representation, or CLS where the pooling leaves no last hidden state."""
+    """Return the representation; raise InputError if it is unknown or the pooling does not support it."""
     loss.check_choice("representation", representation, get_args(Representation))
     mixed = any(isinstance(module, WeightedLayerPooling) for module in unwrap(loss.model).children())
     if representation == "cls" and mixed:
@@ -90,7 +90,7 @@ def check_representation(loss: EncoderLoss, representation: Representation) -> R
 
 
 def represent(loss: EncoderLoss, output: dict[str, Any], representation: Representation) -> Tensor:
-    """The vectors that are compared, `(b, d)`."""
+    """Return the vectors to compare, `(b, d)`."""
     vectors: Tensor = output["sentence_embedding"]  # (b, d)
     if representation == "sentence":
         return vectors
@@ -104,13 +104,13 @@ def represent(loss: EncoderLoss, output: dict[str, Any], representation: Represe
 
 
 class PositivesCheck:
-    """Warns once, in the first training step, when batches leave most anchors without a positive."""
+    """Warn once, in the first training step, if most anchors do not have a positive."""
 
     def __init__(self) -> None:
         self._done = False
 
     def __call__(self, losses: Tensor, has_positive: Tensor) -> None:
-        """Look at a batch."""
+        """Check a batch, if none was checked before."""
         if self._done or not losses.requires_grad:
             return
         self._done = True

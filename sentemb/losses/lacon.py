@@ -1,4 +1,4 @@
-"""LaCon: texts against label vectors, label vectors against texts, and label vectors against each other."""
+"""LaCon: contrast between texts and label vectors, in both directions, and among label vectors."""
 
 from __future__ import annotations
 
@@ -32,39 +32,40 @@ class LaConLoss(ClassificationLoss):
         LCL  = - 1 / |P| * sum_{p in P} sum_{a in A(p)} log( phi(L_p, H_a) / sum_{b in B(p)} phi(L_p, H_b) )
         LER  = mean_{i != j} ( exp(1 + cos(L_i, L_j)) - 1 )
 
-    The denominator of LCL holds the negatives only, as printed, so LCL can be negative; it adds up over the
-    texts of a label, so it grows with the batch, and `average_positives` ends that. All labels of the head
-    take part in ICL and LER, also those that the batch lacks. In a batch of one label, such as a batch of one
-    text, nothing can be negative and LCL is 0, except under `denominator="all"`; for a head of one label ICL
-    and LER are 0 as well.
+    The denominator of LCL holds the negatives only, as printed, so LCL can be negative. LCL sums over the
+    texts of a label, so it grows with the batch unless `average_positives` is set. ICL and LER use all labels
+    of the head, also those that are missing from the batch. A batch with a single label does not have
+    negatives: LCL is 0, except with `denominator="all"`. For a head with one label, ICL and LER are 0 as
+    well.
 
-    Label vectors learn at the encoder's rate, as the paper names a single one (section 3.1). The training
-    arguments take another for them: `learning_rate_mapping={"label_vectors": 1e-3}`.
+    Label vectors use the encoder's learning rate, since the paper has a single one (section 3.1). To set
+    another, pass `learning_rate_mapping={"label_vectors": 1e-3}` in the training arguments.
 
     Inputs:
         sentence; labels: class.
 
     Args:
         model: The encoder to train.
-        head: Embeds texts among label vectors: `LabelHead` (LaCon-vanilla) or `FusionHead` (LaCon-fusion).
-            The loss owns its weights.
-        heads: m of ICL, a divisor of the width. None takes as many as leave slices of at least 128
+        head: Embeds texts in the space of the label vectors: `LabelHead` (LaCon-vanilla) or `FusionHead`
+            (LaCon-fusion). The loss owns its weights.
+        heads: m of ICL, a divisor of the width. None chooses the most heads with slices of at least 128
             dimensions: 6 for a width of 768, the best of the paper (section 4.4), 2 for 256, 1 below that.
-        temperature: tau of ICL and LCL. None takes the head's, so that the logits it predicts by are those
-            that ICL trains.
-        icl_weight: Factor of ICL, 1 in the paper, as for LCL; 0 is a row of its ablation.
+        temperature: tau of ICL and LCL. None uses the head's temperature, so that ICL trains the logits used
+            for prediction.
+        icl_weight: Factor of ICL; 1 in the paper, 0 in a row of its ablation. The same holds for LCL.
         lcl_weight: Factor of LCL.
-        ler_weight: lambda; 0.5, the middle of the grid 0.1 to 1, which the paper calls a wide range of good
+        ler_weight: lambda; 0.5, the middle of the grid 0.1 to 1. The paper reports a wide range of good
             values without naming one (section 4.4).
-        denominator: Of LCL: `negatives` as printed; `infonce` adds the positive itself, after which LCL is
-            never negative; `all` sums over the whole batch.
-        slices: Of ICL: the cosine of `renormalised` slices, since sim is the cosine; or `global`, the dot
-            product of slices of normalised vectors.
+        denominator: Denominator of LCL. `negatives` as printed; `infonce` adds the positive itself, so that
+            LCL is never negative; `all` sums over the whole batch.
+        slices: Similarity in ICL. `renormalised` is the cosine of slices, since sim is the cosine; `global`
+            is the dot product of slices of normalised vectors.
         average_positives: Divide the terms of a label by |A(p)|.
-        gather_across_devices: Let LCL see the texts of all processes.
+        gather_across_devices: Use the texts of all processes in LCL.
 
     Raises:
-        InputError: An option is out of range, `heads` divides no width, or the head has no label vectors.
+        InputError: An option is out of range, `heads` does not divide the width, or the head does not have
+            label vectors.
 
     Example:
         >>> encoder = load("bert-base-uncased", pooling="cls")
@@ -111,13 +112,13 @@ class LaConLoss(ClassificationLoss):
         self.gather_across_devices = gather_across_devices
 
     def embeddings_of(self, output: dict[str, Any], view: int) -> list[Tensor]:
-        """H, which is compared with the label vectors, `(b, d)`."""
+        """Return H, which is compared with the label vectors, `(b, d)`."""
         return [self.head.embed(output)]
 
     def compute_loss_from_embeddings(
         self, embeddings: list[Tensor], labels: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """Components `icl`, `lcl` and `ler` of the head's vectors H, `(b, d)`."""
+        """Compute `icl`, `lcl` and `ler` from the head's vectors H, `(b, d)`."""
         (vectors,) = embeddings
         classes = self.row_labels(labels, rows=len(vectors))  # (b,)
         instance_centered = self._instance_centered(vectors, classes)  # refuses labels before the exchange
@@ -129,7 +130,7 @@ class LaConLoss(ClassificationLoss):
         }
 
     def _instance_centered(self, vectors: Tensor, classes: Tensor) -> Tensor:
-        """ICL of the local texts: cross-entropy over the labels in every head, summed over heads."""
+        """Compute ICL of the local texts: cross-entropy over the labels in every head, summed over heads."""
         similarities = head_similarities(
             vectors, self.head.label_vectors, heads=self.heads, slices=self.slices
         )  # (m, b, c)
@@ -138,7 +139,7 @@ class LaConLoss(ClassificationLoss):
         return self.heads * losses.mean()
 
     def _label_centered(self, rows: Tensor, classes: Tensor, anchors: slice) -> Tensor:
-        """The local texts' part of LCL, as a mean over them that stands for the sum over all texts."""
+        """Compute the local part of LCL as a mean; its average over processes is the sum over all texts."""
         labels = self.gather(classes).rows.long()  # (n,)
         terms = label_centered(
             rows,

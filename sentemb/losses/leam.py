@@ -1,4 +1,4 @@
-"""LEAM's objective: label vectors that the classifier must tell apart."""
+"""LEAM's objective: the classifier is also trained to classify the label vectors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LeamLoss(ClassificationLoss):
 
         loss = CE(f(z_i), y_i) + label_weight * CE(f(L_p), p)
 
-    each a mean, over the texts of the batch and over all labels.
+    The first term is a mean over the texts of the batch, the second over all labels.
 
     Inputs:
         sentence; labels: class.
@@ -28,10 +28,10 @@ class LeamLoss(ClassificationLoss):
         model: The encoder to train.
         head: `LeamHead`; the loss owns its weights.
         label_weight: Factor of the second term; 1 in the authors' code. Zhang et al. (2022), who run LEAM on
-            BERT, do not say whether they keep it.
+            BERT, do not report theirs.
 
     Raises:
-        InputError: The weight is out of range, or the head has no classifier for label vectors.
+        InputError: The weight is out of range, or the head does not have a classifier for label vectors.
 
     Example:
         >>> encoder = load("bert-base-uncased", pooling="cls")
@@ -57,7 +57,7 @@ class LeamLoss(ClassificationLoss):
     def compute_loss_from_embeddings(
         self, embeddings: list[Tensor], labels: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """Components `ce` and `label_ce` of the head's logits of the texts, `(b, classes)`."""
+        """Compute `ce` and `label_ce` from the head's logits of the texts, `(b, classes)`."""
         (logits,) = embeddings
         label_logits = self.head.label_logits()  # (classes, classes)
         own = torch.arange(len(label_logits), device=label_logits.device)  # (classes,)

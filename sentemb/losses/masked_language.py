@@ -16,16 +16,16 @@ _IGNORED = -100  # the label that cross-entropy skips
 
 
 class MaskedLanguageHead(nn.Module):
-    """A pretrained masked-language-model head on hidden states that are computed elsewhere.
+    """A pretrained masked-language-model head for given hidden states.
 
-    Its decoder is tied to the encoder's own word embeddings, where the architecture ties them: that table
-    stays the encoder's and is trained with it.
+    If the architecture ties them, its decoder shares the encoder's word embeddings. These still belong to the
+    encoder and are trained with it.
 
     Args:
         encoder: The first module of the model.
 
     Raises:
-        InputError: The base model was saved without such a head, or its tokenizer has no mask token.
+        InputError: The base model was saved without this head, or its tokenizer lacks a mask token.
     """
 
     def __init__(self, encoder: Transformer) -> None:
@@ -41,9 +41,9 @@ class MaskedLanguageHead(nn.Module):
         self.network = _pretrained_head(encoder)
 
     def forward(self, hidden: Tensor, labels: Tensor) -> Tensor:
-        """Cross-entropy of each masked position."""
+        """Compute the cross-entropy of each masked position."""
         chosen = labels != _IGNORED  # (n, t)
-        # The head works position by position, so the 85 % that nobody asks about can stay out of it.
+        # The head works position by position, so the 85 % that are not masked can be skipped.
         logits = self.network(inputs_embeds=hidden[chosen].unsqueeze(0)).logits[0]  # (m, vocabulary)
         return nn.functional.cross_entropy(logits.float(), labels[chosen], reduction="none")
 
@@ -61,7 +61,7 @@ class MaskedLanguageHead(nn.Module):
 
 
 class _HandedThrough(nn.Module):
-    """Stands where the masked-language model has its encoder and returns the hidden states it is given."""
+    """Replace the encoder of a masked-language model and return the given hidden states."""
 
     def forward(self, *_: Any, inputs_embeds: Tensor, **__: Any) -> BaseModelOutput:
         return BaseModelOutput(last_hidden_state=inputs_embeds)

@@ -1,4 +1,4 @@
-"""What a trainer needs of a loss that has weights of its own."""
+"""Interface between a trainer and a loss with its own weights."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sentemb.errors import InputError
 
 
 class LossParameters(nn.Module):
-    """Base of losses that have weights: a projection head, a classifier, label vectors.
+    """Base class of losses with weights: a projection head, a classifier, label vectors.
 
     sentence-transformers saves, restores, clips and averages over ranks only the weights under `loss.model`.
-    A trainer does the same for the weights that this class names. A subclass lists the child modules that
-    hold them in `owned_modules`; the encoder and frozen reference encoders are not among them. What else a
-    resumed run has to find again, it adds in `head_state` and takes out in `load_head_state`.
+    A trainer of sentemb does the same for the weights that this class yields. A subclass lists the child
+    modules that hold them in `owned_modules`, without the encoder and frozen reference encoders. If a resumed
+    run needs further state, the subclass adds it in `head_state` and restores it in `load_head_state`.
 
     Example:
         >>> issubclass(SelfGuidedLoss, LossParameters)
@@ -25,7 +25,7 @@ class LossParameters(nn.Module):
     """
 
     owned_modules: ClassVar[tuple[str, ...]] = ()
-    """Names of the child modules whose weights the loss owns; one that is None is skipped."""
+    """Names of the child modules whose weights the loss owns; modules that are None are skipped."""
 
     def owned_parameters(self) -> Iterator[nn.Parameter]:
         """Iterate over the trainable weights that the loss owns, each once, in a fixed order.
@@ -37,14 +37,14 @@ class LossParameters(nn.Module):
                 yield parameter
 
     def head_state(self) -> dict[str, Tensor]:
-        """Copies of the owned weights by name (`head.0.weight`), on the CPU, ready for safetensors."""
+        """Return copies of the owned weights by name (`head.0.weight`), on the CPU, ready for safetensors."""
         return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in self._named_owned()}
 
     def load_head_state(self, state: Mapping[str, Tensor]) -> None:
-        """Put back what `head_state` gave; nothing changes unless everything fits.
+        """Restore what `head_state` returned; nothing changes unless all names and shapes match.
 
         Args:
-            state: Names to values.
+            state: Tensors by name.
 
         Raises:
             InputError: A name is missing or unknown, or a shape differs.

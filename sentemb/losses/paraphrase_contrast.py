@@ -1,4 +1,4 @@
-"""Contrastive learning on pairs that are labelled as paraphrases or as none."""
+"""Contrastive learning on pairs with labels: paraphrase or not."""
 
 from __future__ import annotations
 
@@ -19,47 +19,47 @@ class ParaphraseContrastLoss(EncoderLoss):
     """Contrastive loss of labelled pairs (Chen, Stanford CS224N; its section 4.1).
 
     With h_i and h'_i the head's outputs for the texts of pair i and phi(x, y) = exp(cos(x, y) / temperature),
-    the loss of a pair is InfoNCE over all N second texts of the batch, those of non-paraphrases among them::
+    the loss of a pair is InfoNCE over all N second texts of the batch, including those of non-paraphrases::
 
         loss_i = -log( phi(h_i, h'_i) / sum_j phi(h_i, h'_j) )
 
-    Paraphrases minimise it. The paper says of the other pairs that their loss "is maximized instead", and
-    `negatives` offers that and two readings besides:
+    Paraphrases minimise it. For the other pairs, the paper says that the loss "is maximized instead".
+    `negatives` offers that and two other readings:
 
     * `signed`: the mean over all pairs of s_i loss_i, s_i = 1 for a paraphrase and -`negative_weight` for any
       other pair. It is usually below 0, and never below -(2 / temperature + log N) * `negative_weight`. The
-      gradient of a maximised term does not fade before the pair has the cosine -1; `clamp` ends it at a loss.
+      gradient of a maximised term does not vanish until the cosine of the pair is -1; `clamp` stops it at a
+      given loss.
     * `denominator`: the mean over the paraphrases alone. The other pairs are negatives in their denominators:
-      their second texts as all others, and the similarity phi(h_k, h'_k) of the pair itself, without which
-      it would not be pushed apart.
-    * `ignored`: the mean over the paraphrases among themselves, as if the other pairs were not there (table
-      4, "No Negative Pairs").
+      their second texts like all others, and also the similarity phi(h_k, h'_k) of the pair itself, which
+      pushes its two texts apart.
+    * `ignored`: the mean over the paraphrases alone, without the other pairs (table 4, "No Negative Pairs").
 
-    A batch holds texts that ask the same without being each other's pair. Where labels come with the
-    components of the graph of paraphrases, such a text leaves the denominator; `statistics` has the share of
-    in-batch negatives for which that is so. A batch without paraphrases has loss 0 with gradient 0 under
-    `denominator` and `ignored`; a single pair has loss 0 under `signed` and `ignored`.
+    A batch can contain paraphrases that are not labelled as a pair. If the labels include the components of
+    the graph of paraphrases, these texts are removed from the denominator; `statistics` reports their share
+    of the in-batch negatives. A batch without paraphrases has loss 0 with gradient 0 under `denominator` and
+    `ignored`; a single pair has loss 0 under `signed` and `ignored`.
 
     Inputs:
-        first text, second text; labels: 1 for a paraphrase, 0 for none, or [1 or 0, component of the first
+        first text, second text; labels: 1 for a paraphrase, 0 otherwise; or [1 or 0, component of the first
         text, component of the second].
 
     Args:
         model: The encoder to train.
         temperature: Divides the cosine; 0.05 in the paper (section 5.3).
-        negatives: What a pair that is no paraphrase does: `signed`, `denominator` or `ignored`.
-        negative_weight: Factor of the maximised terms; the paper has none, which is 1.
-        clamp: Loss above which a term is not maximised any further; None for no end, as in the paper.
-        head: `two-layer` puts two fresh linear layers on the encoder's vector, which belong to the loss, so
-            that no saved model contains them (section 4.1). None takes the encoder's vectors as they are.
+        negatives: Effect of a pair that is not a paraphrase: `signed`, `denominator` or `ignored`.
+        negative_weight: Factor of the maximised terms; the paper does not use one, which corresponds to 1.
+        clamp: Loss above which a term is no longer maximised; None for no limit, as in the paper.
+        head: `two-layer` adds two new linear layers to the encoder's vector. They belong to the loss, so a
+            saved model does not contain them (section 4.1). None compares the encoder's vectors directly.
         gather_across_devices: Take in-batch negatives from all processes.
 
     Attributes:
-        statistics: What the last batch counted, for the log: `false_negatives`, the share of in-batch
-            negatives of the counted anchors that are known to be paraphrases; empty without components.
+        statistics: Statistics of the last batch for the log: `false_negatives`, the share of the in-batch
+            negatives that are known to be paraphrases; empty without components.
 
     Raises:
-        InputError: An option is out of range, or without use for `negatives`.
+        InputError: An option is out of range, or does not apply to `negatives`.
 
     Example:
         >>> loss = ParaphraseContrastLoss(encoder)
@@ -102,7 +102,7 @@ class ParaphraseContrastLoss(EncoderLoss):
         self.statistics: dict[str, Tensor] = {}
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
-        """Loss of the vectors of first and second texts, each `(b, d)`, with labels `(b,)` or `(b, 3)`."""
+        """Compute the loss of first and second texts, each `(b, d)`, with labels `(b,)` or `(b, 3)`."""
         if len(embeddings) != 2:
             raise InputError(
                 f"{type(self).__name__} compares two texts, but this batch has {len(embeddings)} text "
@@ -123,11 +123,11 @@ class ParaphraseContrastLoss(EncoderLoss):
         return weight * losses.masked_fill(~paraphrase[anchors], 0).mean() * share
 
     def get_config_dict(self) -> dict[str, Any]:
-        """Options for the model card."""
+        """Return the options for the model card."""
         return {**super().get_config_dict(), "head": None if self.head is None else "two-layer"}
 
     def _losses(self, rows: Tensor, paraphrase: Tensor, components: Tensor, anchors: slice) -> Tensor:
-        """InfoNCE of the local pairs among what `negatives` and the components leave, `(a,)`."""
+        """Compute InfoNCE of the local pairs, without excluded second texts, `(a,)`."""
         left_out = torch.zeros_like(own_pair(len(rows), anchors, rows.device))  # (a, n)
         if self.negatives == "ignored":
             left_out = left_out | ~paraphrase
@@ -146,14 +146,14 @@ class ParaphraseContrastLoss(EncoderLoss):
         )
 
     def _count(self, known: Tensor, left_out: Tensor, paraphrase: Tensor, anchors: slice) -> None:
-        """Note the share of the in-batch negatives that `known` takes away."""
+        """Record the share of the in-batch negatives that `known` excludes."""
         negative = ~left_out & ~own_pair(len(paraphrase), anchors, known.device)  # (a, n)
         if self.negatives != "signed":
             negative = negative & paraphrase[anchors].unsqueeze(1)
         self.statistics["false_negatives"] = (known & negative).sum() / negative.sum().clamp_min(1)
 
     def _pair_labels(self, labels: Tensor | None, *, rows: int) -> Tensor:
-        """Labels of pairs, as rows."""
+        """Return the labels of pairs as rows."""
         name = type(self).__name__
         if labels is None:
             raise InputError(

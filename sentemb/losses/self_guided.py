@@ -50,42 +50,41 @@ class SelfGuidedLoss(EncoderLoss):
         opt3   -log( phi(u_i, v_ik) / (phi(u_i, v_ik) + sum_{m != i, n} phi(u_i, v_mn)) )   for every layer k
 
     where base, opt1 and opt2 draw one layer per sentence in every step. The weight regulariser, the component
-    `drift`, is drift_weight * |theta_T - theta_F|^2 over the transformer's trainable parameters. The whole
-    embedding module of the encoder is frozen by this constructor, and so is a pooler head that takes no part
-    in the sentence vector. A batch of one sentence has contrastive loss 0. Duplicated texts are negatives of
+    `drift`, is drift_weight * |theta_T - theta_F|^2 over the transformer's trainable parameters. The
+    constructor freezes the whole embedding module of the encoder, and a pooler head that the sentence vector
+    does not use. A batch of one sentence has contrastive loss 0. Duplicated texts are negatives of
     each other, as in the paper.
 
-    c_i is the encoder's vector whatever its pooling. Where the encoder ends with `Normalize`, the h_ik are
-    scaled to length 1 too, so that both sides meet the head on one scale.
+    c_i is the encoder's vector, with any pooling. If the encoder ends with `Normalize`, the h_ik are scaled
+    to length 1 too, so that both inputs of the head have the same scale.
 
     Inputs:
         sentence; labels: none.
 
     Args:
-        model: The encoder to train, with its pretrained weights: they are copied here. Of the CLS kind in the
-            paper.
+        model: The encoder to train, with its pretrained weights: they are copied here. The paper pools by
+            CLS.
         objective: `base`, `opt1`, `opt2` or `opt3`; the last is the paper's best (SG-OPT, Table 5).
         temperature: Divides the cosine; 0.01 (Table 8).
         layers: Half-open range over the hidden states that serve as views; 0 is the embedding output and None
             means through the last layer. All in the paper.
         view_pooling: `max` or `mean` over tokens, `[CLS]` and `[SEP]` included; None is `max` (section 3.1),
             or `mean` with `preset="released"`.
-        drift_weight: lambda of the weight regulariser, 0.1 (Table 8); 0 leaves it out.
+        drift_weight: lambda of the weight regulariser, 0.1 (Table 8); 0 disables it.
         projection_width: Width of the head's layers, 4096 (footnote 4). None compares the vectors themselves,
             without a head (Table 5).
-        frozen_dropout: Whether BERT_F runs with dropout while training. None is no, or yes with
+        frozen_dropout: Whether BERT_F runs with dropout while training. None is False, or True with
             `preset="released"`.
         views: `cached` computes the views of a sentence once and reads them from disk afterwards, `online`
             computes them in every step; the loss is the same. With `frozen_dropout` they differ from step to
             step and are always computed online.
-        view_cache: The store of `views="cached"`, to share it between losses; None makes one.
+        view_cache: The store of `views="cached"`, to share it between losses; None creates one.
         gather_across_devices: Take in-batch negatives from all processes.
-        preset: `released` repeats what the authors' code computes where it departs from the paper: mean
-            pooling, dropout in BERT_F, twice the contrastive term for `base`, and one negative fewer for
-            `opt2`.
+        preset: `released` follows the authors' code where it differs from the paper: mean pooling, dropout in
+            BERT_F, twice the contrastive term for `base`, and one negative fewer for `opt2`.
 
     Raises:
-        InputError: An option is out of range, or the encoder is no transformer.
+        InputError: An option is out of range, or the encoder is not a transformer.
 
     Example:
         >>> encoder = load("bert-base-uncased", pooling="cls", max_length=128)
@@ -128,7 +127,7 @@ class SelfGuidedLoss(EncoderLoss):
         released = preset == "released"
         transformer = transformer_module(model, loss=type(self).__name__)
         self.gather_across_devices = gather_across_devices
-        # The copy comes before the freezing, whose flags it must not inherit.
+        # Copy before freezing: the copy must not inherit the requires_grad flags.
         self.frozen = FrozenEncoder(
             transformer.model,
             layers=layers,
@@ -149,7 +148,7 @@ class SelfGuidedLoss(EncoderLoss):
     def forward(
         self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """The weighted components `contrast` and, unless its weight is 0, `drift`."""
+        """Return the weighted components `contrast` and, unless its weight is 0, `drift`."""
         columns = list(sentence_features)
         if len(columns) != 1:
             name = type(self).__name__
@@ -162,7 +161,7 @@ class SelfGuidedLoss(EncoderLoss):
     def compute_loss_from_embeddings(
         self, embeddings: list[Tensor], labels: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """The weighted components of sentence vectors c, `(b, d)`, and views h, `(b, l, d)`."""
+        """Compute the weighted components from sentence vectors c, `(b, d)`, and views h, `(b, l, d)`."""
         sentences, views = embeddings
         if self.objective != "opt3":
             views = sample_layer(views)  # (b, 1, d)
@@ -178,11 +177,11 @@ class SelfGuidedLoss(EncoderLoss):
         return components
 
     def head_state(self) -> dict[str, Tensor]:
-        """The head's weights, and the checksum of the frozen encoder that they were trained beside."""
+        """Return the head's weights and the checksum of the frozen encoder used to train them."""
         return {**super().head_state(), _FINGERPRINT: fingerprint(self.frozen.transformer)}
 
     def load_head_state(self, state: Mapping[str, Tensor]) -> None:
-        """Put back what `head_state` gave, where it was trained beside the same frozen encoder."""
+        """Restore what `head_state` returned; raise InputError if the frozen encoder differs."""
         weights = dict(state)
         saved = weights.pop(_FINGERPRINT, None)
         if saved is not None and not torch.equal(saved.cpu(), fingerprint(self.frozen.transformer)):
@@ -193,7 +192,7 @@ class SelfGuidedLoss(EncoderLoss):
         super().load_head_state(weights)
 
     def get_config_dict(self) -> dict[str, Any]:
-        """Options for the model card."""
+        """Return the options for the model card."""
         return {
             "objective": self.objective,
             "temperature": self.temperature,
@@ -208,18 +207,18 @@ class SelfGuidedLoss(EncoderLoss):
         }
 
     def why_not_cached(self) -> str:
-        """The views of BERT_F would be held for the whole batch."""
+        """Return the reason: the views of BERT_F are held for the whole batch."""
         return (
             "it compares a batch with the views of all layers of its frozen encoder, which must stay "
             "in memory for the whole batch anyway"
         )
 
     def columns_of_views(self, columns: Sequence[_Column]) -> Sequence[_Column]:
-        """Of a batch's text columns, those that BERT_F sees: the views of their texts can be cached."""
+        """Return the text columns that BERT_F reads, whose views can be cached."""
         return columns
 
     def _both_sides(self, sentences: dict[str, Any], viewed: dict[str, Any]) -> list[Tensor]:
-        """Vectors c of one column, `(b, d)`, and views h of the same or another, `(b, l, d)`."""
+        """Compute vectors c of one column, `(b, d)`, and views h of the same or another, `(b, l, d)`."""
         if "cu_seq_lens_q" in viewed:
             raise InputError(
                 f"{type(self).__name__} needs padded batches, but this model flattens them",
@@ -235,7 +234,7 @@ class SelfGuidedLoss(EncoderLoss):
         return [self.model(dict(sentences))["sentence_embedding"], views]
 
     def _contrast(self, sentences: Tensor, views: Tensor, anchors: slice) -> Tensor:
-        """Per-anchor losses of projected sentence vectors `(n, w)` and views `(n, l, w)`."""
+        """Compute per-anchor losses of projected sentence vectors `(n, w)` and views `(n, l, w)`."""
         released = self.preset == "released"
         options: dict[str, Any] = {"temperature": self.temperature, "anchors": anchors}
         if self.objective == "opt3":
@@ -260,7 +259,7 @@ class SelfGuidedLoss(EncoderLoss):
                 "add adapters before you build the loss",
             )
         distance = squared_distance(list(trained.values()), [references[name] for name in trained])
-        # With nothing left to train it is a zero on the CPU, which trainers cannot stack with the other term.
+        # Without trainable parameters it is 0 on the CPU, which trainers cannot stack with the other term.
         return distance.to(next(iter(references.values())).device)
 
     def _make_cache(self, views: str, shared: ViewCache | None) -> ViewCache | None:

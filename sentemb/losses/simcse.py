@@ -34,34 +34,33 @@ class SimCSELoss(EncoderLoss):
 
     in one direction, averaged over the batch; the z* terms exist with hard negatives only. With a single text
     column the positive is the same text under another dropout mask: the batch is doubled and encoded in one
-    forward, in which every row draws a mask of its own. A batch of one sentence without hard negatives gives
+    forward pass, in which every row draws its own mask. A batch of one sentence without hard negatives has
     loss 0. Duplicated texts in a batch are negatives of each other, as in the paper.
 
     Inputs:
         sentence; or anchor, positive; or anchor, positive, hard negative 1, ..., n; labels: none.
 
-    Under several processes with unequal last batches the mean stays that of one process. The poolers of the
-    paper map to: `cls` with `head="train-only"` (unsupervised), the encoder's own Dense + tanh after CLS with
-    `head=None` (supervised), `cls_before_pooler` and all averages with `head=None`.
+    With several processes and unequal last batches, the mean equals that of a single process. The poolers of
+    the paper map to: `cls` with `head="train-only"` (unsupervised), the encoder's own Dense + tanh after CLS
+    with `head=None` (supervised), `cls_before_pooler` and all averages with `head=None`.
 
     Args:
         model: The encoder to train.
         temperature: Divides the cosine; 0.05 in the paper (section 3).
-        head: `train-only` puts a fresh Linear + tanh on the sentence vector; it belongs to the loss, so a
-            saved model never contains it (unsupervised SimCSE). `two-layer` puts two linear layers there
-            (Chen, CS224N). None compares the encoder's vectors as they are. `auto` is what the paper's code
-            does: `train-only` where the encoder pools by CLS, and None where it averages tokens or has a
-            Dense layer of its own.
+        head: `train-only` adds a new Linear + tanh to the sentence vector. It belongs to the loss, so a saved
+            model never contains it (unsupervised SimCSE). `two-layer` adds two linear layers (Chen, CS224N).
+            None compares the encoder's vectors directly. `auto` follows the paper's code: `train-only` if the
+            encoder pools by CLS, and None if it averages tokens or has its own Dense layer.
         hard_negative_weight: w above, added to the logit of an anchor's own hard negatives; 0 in the released
             code.
-        mlm_weight: Factor of the auxiliary masked-language-model term; 0 leaves it out as most of the paper
-            does, 0.1 is its value where it is used. The term masks 15 % of the tokens of every text in a
-            forward of its own and needs a base model saved with its pretrained masked-language-model head.
+        mlm_weight: Factor of the auxiliary masked-language-model term. 0 disables it, as in most experiments
+            of the paper; the others use 0.1. The term masks 15 % of the tokens of every text in a separate
+            forward pass and needs a base model saved with its pretrained masked-language-model head.
         gather_across_devices: Take in-batch negatives from all processes.
 
     Raises:
-        InputError: An option is out of range, `train-only` on an encoder with a Dense layer of its own, or
-            no pretrained head for `mlm_weight`.
+        InputError: An option is out of range, `train-only` is set for an encoder with its own Dense layer, or
+            `mlm_weight` is set without a pretrained head.
 
     Example:
         >>> encoder = load("bert-base-uncased", pooling="cls", max_length=32)
@@ -105,7 +104,7 @@ class SimCSELoss(EncoderLoss):
     def forward(
         self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None
     ) -> Tensor | dict[str, Tensor]:
-        """A scalar; with `mlm_weight` the weighted components `contrast` and `mlm`."""
+        """Return a scalar; with `mlm_weight` the weighted components `contrast` and `mlm`."""
         columns = list(sentence_features)
         contrast = super().forward(columns, labels)
         if self.masked_language is None or isinstance(contrast, dict):
@@ -114,13 +113,13 @@ class SimCSELoss(EncoderLoss):
         return {"contrast": contrast, "mlm": self.mlm_weight * masked}
 
     def views_of(self, sentence_features: Iterable[dict[str, Any]]) -> list[View]:
-        """Every text column; a single one twice, under two dropout masks."""
+        """Return a view of every text column; two views of a single one, under two dropout masks."""
         views = super().views_of(sentence_features)
         self._dropout_views = len(views) == 1
         return views * 2 if self._dropout_views else views
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
-        """Loss of anchors, positives, then any number of hard negatives, each `(b, d)`."""
+        """Compute the loss of anchors, positives and any number of hard negatives, each `(b, d)`."""
         if len(embeddings) < 2:
             raise InputError(
                 f"{type(self).__name__} needs at least two vectors per sentence",
@@ -142,18 +141,18 @@ class SimCSELoss(EncoderLoss):
         return weight * losses.mean()
 
     def why_not_cached(self) -> str | None:
-        """The masked-language-model term compares nothing within a batch."""
+        """Return the reason if the loss has a masked-language-model term, which does not compare vectors."""
         if self.masked_language is None:
             return None
         return "its masked-language-model term (mlm_weight) is not computed from the vectors"
 
     def get_config_dict(self) -> dict[str, Any]:
-        """Options for the model card, with the head that `auto` chose."""
+        """Return the options for the model card, with the head that `auto` chose."""
         return {**super().get_config_dict(), "head": self._head_kind}
 
     def _masked_language_loss(self, head: MaskedLanguageHead, views: list[View]) -> Tensor:
-        """Mean over the masked positions of all columns; each view has masks of its own, as published."""
-        # The transformer alone: poolings over layers overwrite the token vectors.
+        """Compute the mean over the masked positions of all columns; each view has its own mask."""
+        # Only the transformer: poolings over layers overwrite the token vectors.
         transformer = transformer_module(self.model, loss=type(self).__name__)
         losses = []
         for view in views:
@@ -163,7 +162,7 @@ class SimCSELoss(EncoderLoss):
         return every.sum() / max(1, len(every))
 
     def _check_views_differ(self, first: Tensor, second: Tensor) -> None:
-        """Warn once, in the first training step, when dropout does not make two views of a text."""
+        """Warn once, in the first training step, if two views of a text do not differ."""
         if self._views_checked or not first.requires_grad:
             return
         self._views_checked = True

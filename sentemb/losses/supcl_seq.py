@@ -1,4 +1,4 @@
-"""SupCL-Seq: supervised contrastive learning on views of several dropout probabilities."""
+"""SupCL-Seq: supervised contrastive learning on views with several dropout probabilities."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ class SupCLSeqLoss(SupConLoss):
 
         loss(x) = - 1 / |P(x)| * sum_{y in P(x)} log( phi(x, y) / sum_{z != x} phi(x, z) )
 
-    Without labels each sentence is a class of its own, the paper's self-supervised row (Table 3). Graded
-    labels are classes once they are rounded to one decimal (footnote 3). Views of one probability share a
-    forward; those of probability 0 are one and the same vector. The encoder's own probabilities are back
-    after every forward, also after one that failed.
+    Without labels each sentence is its own class, the paper's self-supervised row (Table 3). Graded labels
+    are rounded to one decimal and used as classes (footnote 3). Views with the same probability share a
+    forward pass; views with probability 0 are identical. The encoder's own probabilities are restored after
+    every forward pass, even if it fails.
 
     Inputs:
         sentence; labels: class, grade or none.
 
     Args:
-        model: The encoder to train, with dropout in it.
+        model: The encoder to train; it needs dropout.
         dropouts: One probability per view; (0, 0.1, 0.2) for most tasks of the paper (Table 4), which tries
             two to five views (Table 1).
         temperature: Divides the cosine; 0.05 (Table 4).
         representation: `sentence` compares the encoder's vectors. The paper's is a pooled CLS (footnote 2),
             dense and tanh on the first token: build the encoder with `pooling="cls-mlp"`. `cls` compares the
-            last hidden state of the first token whatever the pooling.
+            last hidden state of the first token, with any pooling.
         reduction: `mean` over the anchors as in the authors' code, or `sum` as Eq. 2 is printed.
         gather_across_devices: Compare with the rows of all processes.
-        preset: `released` repeats what the authors' code computes where it departs from the paper: a view
+        preset: `released` follows the authors' code where it differs from the paper: a view
             under the encoder's own dropout comes first; an entry 0.1 keeps the probability of the view before
             it; a list that ends with 0.1 leaves that probability to the next step's first view, so that after
             (0, 0.1) all views of later steps are equal; grades are not rounded; the loss is multiplied by
             temperature / 0.07.
 
     Raises:
-        InputError: An option is out of range, or the encoder has no dropout.
+        InputError: An option is out of range, or the encoder does not have dropout.
 
     Example:
         >>> encoder = load("bert-base-uncased", pooling="cls-mlp", max_length=128)
@@ -89,22 +89,25 @@ class SupCLSeqLoss(SupConLoss):
         self._left_behind: float | None = None
 
     def views_of(self, sentence_features: Iterable[dict[str, Any]]) -> list[View]:
-        """The only text column, under each probability of this step."""
+        """Return a view of the only text column for each probability of this step."""
         column = self.one_column(sentence_features)
         return [View(column, probability) for probability in self.next_views()]
 
     def embeddings_of(self, output: dict[str, Any], view: int) -> list[Tensor]:
-        """The vectors of a view, `(b, d)`."""
+        """Return the vectors of a view, `(b, d)`."""
         return [represent(self, output, self.representation)]
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
-        """Loss of a tensor `(b, d)` per view, with the class or grade of each row."""
+        """Compute the loss of a tensor `(b, d)` per view and the class or grade of each row."""
         if labels is not None and labels.is_floating_point() and self.preset is None:
             labels = labels.round(decimals=1)
         return super().compute_loss_from_embeddings(embeddings, labels)
 
     def next_views(self) -> tuple[float | None, ...]:
-        """Dropout probabilities of this step's views, None for the encoder's own; a training step counts."""
+        """Return the dropout probabilities of this step's views; None is the encoder's own.
+
+        With `released`, a call in training mode counts as a step.
+        """
         if self.preset is None:
             return self.dropouts
         views, left_behind = released_views(self.dropouts, self._left_behind)
@@ -113,7 +116,7 @@ class SupCLSeqLoss(SupConLoss):
         return views
 
     def head_state(self) -> dict[str, Tensor]:
-        """Under `released`, the dropout that the last step left in the encoder; no number for its own."""
+        """Return the state; with `released` also the last step's dropout, empty for the encoder's own."""
         state = super().head_state()
         if self.preset == "released":
             left = [] if self._left_behind is None else [self._left_behind]
@@ -121,7 +124,7 @@ class SupCLSeqLoss(SupConLoss):
         return state
 
     def load_head_state(self, state: Mapping[str, Tensor]) -> None:
-        """Put back what `head_state` gave, if it is of the same preset."""
+        """Restore what `head_state` returned; raise InputError if the presets differ."""
         if state.keys() != self.head_state().keys():
             raise InputError(
                 f"the saved state of a {type(self).__name__} contains "
@@ -135,7 +138,7 @@ class SupCLSeqLoss(SupConLoss):
 def released_views(
     dropouts: tuple[float, ...], current: float | None
 ) -> tuple[tuple[float | None, ...], float | None]:
-    """The probabilities that the authors' trainer really uses in a step."""
+    """Return the probabilities of a step in the authors' trainer, and the one left for the next step."""
     used = [current]
     for listed in dropouts:
         if listed != _RELEASED_DEFAULT:

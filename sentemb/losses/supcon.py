@@ -24,9 +24,9 @@ class SupConLoss(EncoderLoss):
         loss(x) = - 1 / |P(x)| * sum_{y in P(x)} log( phi(x, y) / sum_{z != x} phi(x, z) )
 
     averaged over the anchors. Every text column is a view of its row, and views of a row share its class;
-    without labels each row is a class of its own. An anchor without a positive, which only a single view can
-    leave, is left out of the mean; a batch without any has loss 0. Rows with one text under two labels are
-    negatives of each other.
+    without labels each row is its own class. An anchor without a positive, which occurs only with a single
+    view, is excluded from the mean; a batch without positives has loss 0. Rows with the same text and
+    different labels are negatives of each other.
 
     Inputs:
         sentence; labels: class. Or view 1, view 2, ..., l; labels: class or none.
@@ -34,12 +34,12 @@ class SupConLoss(EncoderLoss):
     Args:
         model: The encoder to train.
         temperature: Divides the cosine; 0.07 in the released code.
-        anchors: `all` vectors of the batch, or the `one` first view of each row, as the released code
-            offers.
+        anchors: `all` vectors of the batch, or `one`: the first view of each row, an option of the released
+            code.
         reduction: `mean` over the anchors that have a positive, or their `sum` as Eq. 2 is printed.
         gather_across_devices: Compare with the rows of all processes. The mean is then over the anchors of
             all processes.
-        preset: `released` repeats what the authors' code computes where it departs from the paper: anchors
+        preset: `released` follows the authors' code where it differs from the paper: anchors
             without a positive count as 0 in the mean, and the loss is multiplied by temperature / 0.07.
 
     Raises:
@@ -75,7 +75,7 @@ class SupConLoss(EncoderLoss):
         self._check_positives = PositivesCheck()
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
-        """Loss of a tensor `(b, d)` per view; a single view needs labels."""
+        """Compute the loss of a tensor `(b, d)` per view; a single view needs labels."""
         vectors, anchors, weight = self.gather(torch.stack(embeddings, dim=1))  # (n, l, d)
         classes = self._classes(labels, embeddings, vectors)  # (n,)
         losses = supervised_contrastive(
@@ -95,7 +95,7 @@ class SupConLoss(EncoderLoss):
         return mean * len(vectors) * losses.shape[1] if self.reduction == "sum" else mean
 
     def _classes(self, labels: Tensor | None, embeddings: list[Tensor], vectors: Tensor) -> Tensor:
-        """Classes of the rows of all processes, `(n,)`."""
+        """Return the classes of the rows of all processes, `(n,)`."""
         if labels is None:
             if len(embeddings) < 2:
                 raise InputError(

@@ -20,17 +20,17 @@ logger = logging.getLogger(__name__)
 
 
 class ViewCache:
-    """A bounded store of views on disk, keyed by token ids.
+    """A cache of views on disk with a size limit, keyed by token ids.
 
-    The views live in an unnamed temporary file that the system removes with the process; memory holds 16
-    bytes and a row number per sentence. Sentences beyond the bound, and all after a full disk, are computed
-    again each time, so the cache changes speed and nothing else. One cache may serve several losses over the
-    same frozen encoder, layers and pooling: the runs of a list of seeds, for instance.
+    The views are kept in an unnamed temporary file that the system removes with the process; memory holds 16
+    bytes and a row number per sentence. Sentences beyond the limit, or after the disk is full, are computed
+    every time, so the cache affects only the speed. Several losses with the same frozen encoder, layers and
+    pooling can share a cache, for example the runs of several seeds.
 
     Args:
-        max_bytes: Most bytes on disk. The 13 views of a 12-layer encoder of width 768 take 40 kB per
-            sentence.
-        folder: Where the file is made; None means the system's temporary folder.
+        max_bytes: Maximum number of bytes on disk. The 13 views of a 12-layer encoder of width 768 take 40 kB
+            per sentence.
+        folder: Folder of the file; None means the system's temporary folder.
 
     Example:
         >>> cache = ViewCache(max_bytes=2 << 30)
@@ -59,11 +59,11 @@ class ViewCache:
 
     @property
     def full(self) -> bool:
-        """Whether it takes no more sentences."""
+        """Return whether the cache does not accept more sentences."""
         return self._full
 
     def bind(self, owner: str) -> None:
-        """Tie the cache to one encoder, layer range and pooling: what views depend on besides the text."""
+        """Bind the cache to an encoder, layer range and pooling; raise InputError if it has others."""
         if self._owner not in (None, owner):
             raise InputError(
                 "this ViewCache contains the views of another encoder, layer range or pooling",
@@ -72,9 +72,9 @@ class ViewCache:
         self._owner = owner
 
     def views(self, features: dict[str, Any], compute: Callable[[dict[str, Any]], Tensor]) -> Tensor:
-        """The views of a batch, `(b, l, d)`: from the store, or computed from the features of some rows."""
+        """Return the views of a batch, `(b, l, d)`, and compute those that are not cached."""
         keys = batch_keys(features)
-        first_row: dict[bytes, int] = {}  # of each sentence that is not stored: duplicates are computed once
+        first_row: dict[bytes, int] = {}  # of each sentence that is not cached: duplicates are computed once
         for row, key in enumerate(keys):
             if key not in self._rows:
                 first_row.setdefault(key, row)
@@ -130,7 +130,7 @@ class ViewCache:
 
 
 def batch_keys(features: dict[str, Any]) -> list[bytes]:
-    """One key per sentence, from its tokens without the padding."""
+    """Return one key per sentence, from its tokens without padding."""
     mask = features["attention_mask"].cpu().numpy().astype(bool)  # (b, t)
     # The mask itself and the segment ids are part of the key: they change what the encoder computes.
     names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in features]
@@ -146,7 +146,7 @@ def batch_keys(features: dict[str, Any]) -> list[bytes]:
 
 
 def _select(features: dict[str, Any], rows: list[int]) -> dict[str, Any]:
-    """Some rows of a batch, without the padding columns that only the other rows needed."""
+    """Select rows of a batch, without the padding columns that only the other rows need."""
     size = features["input_ids"].shape
     mask = features["attention_mask"][rows]  # (rows, t)
     width = int(mask.any(0).nonzero().max()) + 1

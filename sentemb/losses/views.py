@@ -1,4 +1,4 @@
-"""What is encoded in a step: text columns, and views of them under dropout."""
+"""Views that are encoded in a step: text columns with a dropout probability."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sentemb.losses.encoder import unwrap
 
 
 class View(NamedTuple):
-    """Tokenized texts, and the dropout probability that they are encoded under; None is the encoder's own."""
+    """Tokenized texts and the dropout probability to encode them with; None is the encoder's own."""
 
     features: dict[str, Any]
     dropout: float | None = None
@@ -23,7 +23,7 @@ class View(NamedTuple):
 
 @contextmanager
 def dropout_probability(model: nn.Module, probability: float | None) -> Iterator[None]:
-    """Run an encoder with one probability in all of its dropouts, and restore the old ones."""
+    """Set all dropouts of an encoder to one probability, and restore the previous ones on exit."""
     if probability is None:
         yield
         return
@@ -45,10 +45,10 @@ def dropout_probability(model: nn.Module, probability: float | None) -> Iterator
 
 
 def dropout_places(model: nn.Module) -> list[tuple[nn.Module, str]]:
-    """Where an encoder keeps the probabilities of its dropouts.
+    """Return the modules and attributes that hold an encoder's dropout probabilities.
 
-    Most are `nn.Dropout` modules, also those whose `p` BERT's attention hands to the fused kernel. Younger
-    architectures keep a bare number for it (`attention_dropout` of ModernBERT and Qwen).
+    Most are `nn.Dropout` modules, including those whose `p` BERT's attention passes to the fused kernel.
+    Newer architectures store a plain number (`attention_dropout` of ModernBERT and Qwen).
     """
     places: list[tuple[nn.Module, str]] = []
     for module in unwrap(model).modules():
@@ -62,7 +62,7 @@ def dropout_places(model: nn.Module) -> list[tuple[nn.Module, str]]:
 
 
 def check_dropouts(loss: nn.Module, dropouts: object) -> tuple[float, ...]:
-    """Refuse a list of dropout probabilities that no views can be made with."""
+    """Return the dropout probabilities; raise InputError if views cannot be encoded with them."""
     if not (isinstance(dropouts, list | tuple) and dropouts and all(map(_is_probability, dropouts))):
         raise InputError(
             f"dropouts of {type(loss).__name__} are {dropouts!r}",
@@ -77,10 +77,10 @@ def check_dropouts(loss: nn.Module, dropouts: object) -> tuple[float, ...]:
 
 
 def encode_views(model: nn.Module, views: Sequence[View]) -> list[dict[str, Any]]:
-    """What the encoder returns for each view, with as few forwards as there are dropout probabilities.
+    """Encode all views, with one forward pass per dropout probability.
 
-    Views of one probability share a forward, in which every row draws a mask of its own. Without dropout all
-    views of the same texts are alike and one is enough.
+    Views with the same probability share a forward pass, in which every row draws its own mask. Without
+    dropout, views of the same texts are identical, so they are encoded once.
     """
     outputs: list[dict[str, Any]] = [{} for _ in views]
     for probability in dict.fromkeys(view.dropout for view in views):
@@ -96,7 +96,7 @@ def encode_views(model: nn.Module, views: Sequence[View]) -> list[dict[str, Any]
 
 
 def _encode(model: nn.Module, columns: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    # Copies: the encoder writes its output into the dict that it is given.
+    # Copies: the encoder writes its output into its input dict.
     copies = [dict(column) for column in columns]
     merged = merge_feature_batches(copies) if len(copies) > 1 else None
     if merged is None:  # a single column, or columns that cannot be joined, such as texts in one long row

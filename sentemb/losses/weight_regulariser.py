@@ -11,11 +11,12 @@ from torch.autograd.function import once_differentiable
 
 
 def squared_distance(parameters: Sequence[Tensor], references: Sequence[Tensor]) -> Tensor:
-    """L_reg of SG-BERT: the sum over all entries of `(theta_T - theta_F)^2`, no mean, no root (footnote 5).
+    """Compute L_reg of SG-BERT: the sum of `(theta_T - theta_F)^2`, not its mean or root (footnote 5).
 
-    The gradient `2 (theta_T - theta_F)` is written down, not derived: no difference of the size of the model
-    is kept between forward and backward. It passes through the parameters' own autograd nodes, so gradient
-    accumulation, loss scaling and DDP treat it like any other. At `theta_T = theta_F` it is exactly zero.
+    The gradient `2 (theta_T - theta_F)` is implemented directly instead of by autograd, so a difference of
+    the size of the model is not kept between forward and backward. It passes through the parameters' own
+    autograd nodes, so gradient accumulation, loss scaling and DDP treat it like any other gradient. At
+    `theta_T = theta_F` it is exactly zero.
     """
     if not parameters:
         return torch.zeros(())
@@ -27,7 +28,7 @@ class _SquaredDistance(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, references: tuple[Tensor, ...], *parameters: Tensor) -> Tensor:
         ctx.references = references
-        ctx.save_for_backward(*parameters)  # references to the parameters, no copies
+        ctx.save_for_backward(*parameters)  # references to the parameters, not copies
         # Parameter by parameter: the peak is one difference, not one model.
         parts = []
         for parameter, reference in zip(parameters, references, strict=True):
