@@ -1,4 +1,4 @@
-"""What runs inside a SentenceTransformer: poolings, normalising flows, heads that classify; and `load`."""
+"""Modules of a SentenceTransformer: poolings, normalising flows, classification heads; and `load`."""
 
 from __future__ import annotations
 

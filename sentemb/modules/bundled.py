@@ -8,7 +8,7 @@ _FOLDER = Path(__file__).resolve().parents[1] / "models"
 
 
 def bundled_names() -> tuple[str, ...]:
-    """Names of the models that come with the package."""
+    """Return the names of the models that come with the package."""
     return tuple(sorted(path.name for path in _FOLDER.iterdir() if (path / "config.json").is_file()))
 
 

@@ -1,4 +1,4 @@
-"""What all model cards have: the hub's front matter, a table, and what the card of the base states."""
+"""Parts of all model cards: the hub's front matter, a table, and metadata from the base model's card."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ def front_matter(
     pipeline: str = "sentence-similarity",
     tags: Sequence[str] = ENCODER_TAGS,
 ) -> str:
-    """The YAML that the hub reads at the top of a card.
+    """Return the YAML that the hub reads at the top of a card.
 
     Args:
-        terms: Licence and language of the base, as far as they are known.
-        base: What the model was made of.
-        library: What loads it.
-        pipeline: The hub's name for what it does.
-        tags: Beside the library and `sentemb`.
+        terms: License and language of the base, if they are known.
+        base: Base model.
+        library: Library that loads the model.
+        pipeline: The hub's name of the model's task.
+        tags: Tags in addition to the library and `sentemb`.
 
     Returns:
         The front matter with its fences.
     """
     lines = [f"library_name: {library}", f"pipeline_tag: {pipeline}"]
-    # Only a hub id may stand here: a path or the name of a bundled model would point to nowhere.
+    # Only a hub id is valid here: the hub cannot link a path or the name of a bundled model.
     if base and not Path(base).exists() and bundled_folder(base) is None:
         lines.append(f"base_model: {base}")
     lines += [f"{name}: {value}" for name, value in terms.items()]
@@ -44,7 +44,7 @@ def front_matter(
 
 
 def table(rows: Mapping[str, object]) -> str:
-    """Settings and scores by title; rows of None are left out."""
+    """Return a table of settings and scores by title; rows of None are skipped."""
     shown = [
         f"| {title} | {str(value).replace('|', chr(92) + '|')} |"
         for title, value in rows.items()
@@ -54,13 +54,13 @@ def table(rows: Mapping[str, object]) -> str:
 
 
 def public_name(place: str) -> str:
-    """A model or a data set without the folders of this machine, and without secrets of a URI."""
+    """Return the name of a model or data set without local folders and without secrets of a URI."""
     path = local_path(place)
     return path.name if path.expanduser().exists() else without_secrets(place)
 
 
 def base_terms(base: str) -> dict[str, str]:
-    """Licence and language that the base's own card states."""
+    """Return the license and language that the base model's card states."""
     folder = Path(base).expanduser()
     if not folder.is_dir() and (bundled := bundled_folder(base)) is not None:
         folder = bundled

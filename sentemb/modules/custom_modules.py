@@ -1,7 +1,7 @@
-"""Custom modules: what a saved model of sentemb may hold beside upstream's own, and how it is loaded.
+"""Custom modules, which a saved model of sentemb can contain in addition to upstream's, and their loading.
 
-sentence-transformers imports a module that is not its own only with `trust_remote_code=True`, which would let
-the folder choose any code. Here the folder chooses among these classes, and nothing of it is run.
+sentence-transformers imports third-party modules only with `trust_remote_code=True`, which would run any code
+that the folder names. Here the folder can only choose among these classes, and none of its code runs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CUSTOM_MODULES: tuple[type[nn.Module], ...] = (FlowModule, LayerPooling, Rounded
 
 
 def open_model(address: str, **options: Any) -> SentenceTransformer:
-    """Load a sentence-transformers model that may hold modules of sentemb."""
+    """Load a sentence-transformers model that can contain modules of sentemb."""
     classes = {f"{module.__module__}.{module.__qualname__}": module for module in CUSTOM_MODULES}
     with exported_networks(address):
         return load_with_module_classes(address, classes, **options)

@@ -1,4 +1,4 @@
-"""Where a model can be put on this machine."""
+"""Devices of this machine on which a model can run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sentemb.errors import InputError
 
 
 def check_device(device: str | None) -> None:
-    """Refuse a device that this machine does not have; None is whatever sentence-transformers chooses."""
+    """Raise InputError if this machine does not have the device; None is the default of upstream."""
     if device is None:
         return
     try:
@@ -22,6 +22,6 @@ def check_device(device: str | None) -> None:
 
 
 def available_devices() -> list[str]:
-    """The devices of this machine by the names that torch gives them."""
+    """Return the devices of this machine by their names in torch."""
     devices = ["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
     return [*devices, "mps"] if torch.backends.mps.is_available() else devices

@@ -84,7 +84,7 @@ class ExportedNetwork(nn.Module):
         return self
 
     def get_input_embeddings(self) -> None:
-        """Nothing: the embeddings are inside."""
+        """Return None: the embeddings are inside the exported network."""
 
     def save_pretrained(self, folder: str, **_: Any) -> None:
         """Copy the network to its place in a folder."""
@@ -96,7 +96,7 @@ class ExportedNetwork(nn.Module):
 
 
 def exported_file(folder: Path) -> Path | None:
-    """The network of a folder that has no weights for torch; None of any other."""
+    """Return the network of a folder without weights for torch; None if it has them."""
     if any(folder.glob("*.safetensors")):
         return None
     return next((folder / name for name in EXPORTED.values() if (folder / name).is_file()), None)
@@ -144,7 +144,7 @@ def _open_openvino(file: Path) -> tuple[set[str], _Run, str]:
     def run(given: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float32]:
         if not hasattr(own, "request"):
             own.request = compiled.create_infer_request()
-        # A copy: the next batch is written over it.
+        # A copy, since the next batch overwrites it.
         return np.array(own.request.infer(dict(given))[0], dtype=np.float32)
 
     names = {one.get_any_name() for one in compiled.inputs}
@@ -152,7 +152,7 @@ def _open_openvino(file: Path) -> tuple[set[str], _Run, str]:
 
 
 def _files(network: Path) -> list[Path]:
-    """OpenVINO keeps weights beside the graph."""
+    """Return the files of a network: OpenVINO keeps the weights next to the graph."""
     return [network, network.with_suffix(".bin")] if network.suffix == ".xml" else [network]
 
 

@@ -129,13 +129,13 @@ class FlowModule(OwnModule):
         return vectors
 
     def log_prob(self, vectors: Tensor) -> Tensor:
-        """Logarithm of the density of vectors (batch, dimension), in nats: shape (batch,)."""
+        """Compute the log-density of vectors (batch, dimension) in nats, shape (batch,)."""
         latent, log_det = self.transform(vectors)
         normal = -0.5 * (latent.square().sum(dim=1) + self.dimension * math.log(2 * math.pi))
         return normal + log_det
 
     def bits(self, vectors: Tensor) -> Tensor:
-        """Negative log-density in bits per dimension, shape (batch,); its mean is the objective."""
+        """Compute the negative log-density in bits per dimension, (batch,); its mean is the objective."""
         return -self.log_prob(vectors) / (math.log(2) * self.dimension)
 
     @torch.no_grad()

@@ -1,4 +1,4 @@
-"""The layers of a normalising flow on vectors: each is invertible and knows the volume that it changes."""
+"""Layers of a normalising flow on vectors: each is invertible and computes its log-determinant."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class ActNorm(nn.Module):
         self.log_scale.copy_(-(deviation + _LEAST_DEVIATION).log() / _LOG_SCALE_FACTOR)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Shift and scale."""
+        """Shift and scale the inputs."""
         return (inputs + self.shift) * (_LOG_SCALE_FACTOR * self.log_scale).exp()
 
     def log_det(self) -> Tensor:
-        """Logarithm of the change of volume, which is the same for every input."""
+        """Return the log-determinant of the Jacobian, which is the same for every input."""
         return _LOG_SCALE_FACTOR * self.log_scale.sum()
 
     def inverse(self, outputs: Tensor) -> Tensor:
@@ -89,7 +89,7 @@ class Coupling(nn.Module):
 
 
 class ScaledLinear(nn.Module):
-    """A linear layer times `exp(3 * log_scale)` that begins at zero, so that a coupling changes nothing."""
+    """A linear layer times `exp(3 * log_scale)`, initialised to zero: a new coupling is the identity."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a flow can be made of, checked before it is made."""
+"""Options of a flow and their checks."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Literal, get_args
 from sentemb.errors import InputError
 
 CouplingKind = Literal["additive", "affine"]
-"""How a coupling changes one half of the channels by the other: it shifts it, or shifts and scales it."""
+"""Effect of a coupling on half of the channels: it shifts them, or shifts and scales them."""
 PermutationKind = Literal["reverse", "learned"]
-"""How channels change places between couplings: in reverse order, or by a learned matrix in PLU form."""
+"""Permutation of the channels between couplings: in reverse order, or by a learned matrix in PLU form."""
 
 
 def check_flow_options(*, levels: int, steps: int, width: int, coupling: str, permutation: str) -> None:
-    """Refuse what no flow can be made of."""
+    """Raise InputError if a flow cannot be built with these options."""
     for name, number in (("levels", levels), ("steps", steps), ("width", width)):
         if not isinstance(number, int) or isinstance(number, bool) or number < 1:
             raise InputError(f"{name} of a flow is {number!r}", "use an integer of at least 1")
@@ -26,7 +26,7 @@ def check_flow_options(*, levels: int, steps: int, width: int, coupling: str, pe
 
 
 def channels_of_levels(dimension: int, levels: int) -> list[int]:
-    """Count the channels that each level works on: half of those before, of an odd number the larger half."""
+    """Count the channels of each level: half of those of the previous level, rounded up."""
     channels = [dimension]
     for _ in range(levels - 1):
         channels.append(channels[-1] - channels[-1] // 2)

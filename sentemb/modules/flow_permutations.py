@@ -1,4 +1,4 @@
-"""How channels change places between the couplings of a flow."""
+"""Permutations of the channels between the couplings of a flow."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from torch import Tensor, nn
 
 
 class Reversal(nn.Module):
-    """The channels in reverse order."""
+    """Reversal of the channels."""
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Reverse."""
+        """Reverse the channels."""
         return inputs.flip(1)
 
     def log_det(self) -> Tensor:
-        """Logarithm of the change of volume."""
+        """Return the log-determinant of the Jacobian."""
         return torch.zeros(())
 
     def inverse(self, outputs: Tensor) -> Tensor:
@@ -23,9 +23,10 @@ class Reversal(nn.Module):
 
 
 class LearnedPermutation(nn.Module):
-    """An invertible matrix `P L U` with a fixed permutation P, as Glow's 1x1 convolution; first a rotation.
+    """An invertible matrix `P L U` with a fixed permutation P, as in Glow's 1x1 convolution.
 
-    L has ones on its diagonal and U signs that stay what they are, so that the matrix stays invertible.
+    It is initialised as a rotation. The diagonal of L is 1 and the signs on the diagonal of U are fixed, so
+    the matrix stays invertible.
     """
 
     order: Tensor
@@ -48,7 +49,7 @@ class LearnedPermutation(nn.Module):
         return (inputs @ upper.T @ lower.T)[:, self.order]
 
     def log_det(self) -> Tensor:
-        """Logarithm of the change of volume."""
+        """Return the log-determinant of the Jacobian."""
         return self.log_diagonal.sum()
 
     def inverse(self, outputs: Tensor) -> Tensor:

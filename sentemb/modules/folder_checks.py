@@ -1,4 +1,4 @@
-"""What is missing or damaged in a model folder, by file: upstream often does not say, or does not mind."""
+"""Checks of a model folder that name the missing or damaged file, which upstream often does not."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LENGTHS = "sentence_*_config.json"
 _ROUTER = "router_config.json"
 _INDEX = "model.safetensors.index.json"
 _OBJECTS = (CONFIG, OPTIONS, _LENGTHS, _INDEX, "tokenizer_config.json", "special_tokens_map.json")
-# A word or a 0 here becomes an error without a name, or a network without layers.
+# A string or 0 here causes an error that does not name the field, or a network without layers.
 _COUNTS = ("hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers", "vocab_size")
 _CONVERT = {
     False: "AutoModel.from_pretrained(folder).save_pretrained(folder)",
@@ -30,12 +30,12 @@ _WITHOUT_FILES = ".Normalize"
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder of which a configuration is damaged, or names what is not there.
+    """Raise InputError if a configuration of the folder is damaged or names a missing file.
 
-    Only small files are read; weights and vocabulary are looked at by `damage_in`, when loading has failed.
+    Only small files are read; `damage_in` checks weights and vocabulary after loading has failed.
 
     Raises:
-        InputError: It names the file, and the field where it is one.
+        InputError: The message names the file, and the field if there is one.
     """
     modules = read_modules(folder)
     if modules is None and ((folder / OPTIONS).exists() or any(folder.glob("[1-9]_*/config.json"))):
@@ -54,7 +54,7 @@ def check_folder(folder: Path) -> None:
 
 
 def read_modules(folder: Path) -> list[dict[str, str]] | None:
-    """The modules that a sentence-transformers folder lists; None where it lists none."""
+    """Return the modules that a sentence-transformers folder lists; None if it does not list any."""
     path = folder / MODULES
     if not path.exists():
         return None
@@ -83,12 +83,12 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def module_folders(folder: Path) -> list[Path]:
-    """The folders inside a model's that hold its modules."""
+    """Return the subfolders of a model folder that contain its modules."""
     return [place for place in _places(folder, read_modules(folder)) if place != folder and place.is_dir()]
 
 
 def damage_in(folder: Path, error: Exception) -> str | None:
-    """The file that explains why loading a folder ended in an error."""
+    """Describe the damaged file that explains why a folder could not be loaded; None if there is none."""
     culprit = error.args[0] if isinstance(error, KeyError) else getattr(error, "name", None)
     for place in _places(folder, read_modules(folder)):
         for path in place.glob("tokenizer.json"):
@@ -109,7 +109,7 @@ def damage_in(folder: Path, error: Exception) -> str | None:
 
 
 def _places(folder: Path, modules: list[dict[str, str]] | None) -> list[Path]:
-    """The folder and those of its modules, each once, with the parts of a Router."""
+    """Return the folder and those of its modules, each once, including the parts of a Router."""
     places = [folder, *(folder / module["path"] for module in modules or ())]
     for place in list(places):
         if (place / _ROUTER).is_file():

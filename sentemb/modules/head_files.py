@@ -1,4 +1,4 @@
-"""The files of heads that stand beside an encoder: a configuration and safetensors."""
+"""Files of heads stored next to an encoder: a configuration and safetensors."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ CONFIG_FILE = "config.json"
 
 @dataclass(frozen=True)
 class HeadFolder:
-    """The folder beside an encoder in which a kind of model keeps its heads.
+    """The folder next to an encoder in which a kind of model stores its heads.
 
     Args:
-        kind: What messages call the model.
-        name: The folder's name.
-        weights: The name of the file of weights.
-        schema: What the configuration holds.
-        version: Of the format.
-        hint: What to do about a folder that is missing or damaged.
+        kind: Name of the kind of model in messages.
+        name: Name of the folder.
+        weights: Name of the weights file.
+        schema: Schema of the configuration.
+        version: Version of the format.
+        hint: The next step if the folder is missing or damaged.
     """
 
     kind: str
@@ -60,7 +60,7 @@ class HeadFolder:
 
     @contextmanager
     def reading(self, folder: Path) -> Iterator[None]:
-        """Let errors about what the configuration holds name its file."""
+        """Add the name of the file to errors about the content of the configuration."""
         path = folder / self.name / CONFIG_FILE
         try:
             yield

@@ -1,4 +1,4 @@
-"""Heads that turn what an encoder computes into the logits of classes.
+"""Heads that map the output of an encoder to the logits of classes.
 
 A head stays with a classifier after training, so it says how it was made: `config()` gives JSON, of which
 `build_head` makes the same head again.
@@ -31,7 +31,7 @@ INITIAL_DEVIATION = 0.02
 
 
 class ClassificationHead(nn.Module, ABC):
-    """From the output of a SentenceTransformer to logits.
+    """Base class of heads that map the output of a SentenceTransformer to logits.
 
     A subclass names its `kind`, is listed in `HEADS` under it, and keeps the arguments of its constructor as
     attributes of the same names.
@@ -49,7 +49,7 @@ class ClassificationHead(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, features: Mapping[str, Any]) -> Tensor:
-        """Logits of a batch.
+        """Compute the logits of a batch.
 
         Args:
             features: What a SentenceTransformer returns: `sentence_embedding` `(b, d)`, `token_embeddings`
@@ -63,7 +63,7 @@ class ClassificationHead(nn.Module, ABC):
         """
 
     def config(self) -> dict[str, Any]:
-        """`kind` and the constructor's arguments as JSON values, for `build_head`."""
+        """Return `kind` and the constructor's arguments as JSON values, for `build_head`."""
         names = inspect.signature(type(self)).parameters
         return {"kind": self.kind, **{name: getattr(self, name) for name in names}}
 
@@ -101,7 +101,7 @@ class LinearHead(ClassificationHead):
         self.linear = linear_layer(width, classes)
 
     def forward(self, features: Mapping[str, Any]) -> Tensor:
-        """Logits of the sentence vectors, `(b, classes)`."""
+        """Compute the logits of the sentence vectors, `(b, classes)`."""
         vectors: Tensor = features["sentence_embedding"]  # (b, d)
         check_width(vectors, self.width)
         logits: Tensor = self.linear(self.drop(vectors.to(self.linear.weight.dtype)))  # (b, classes)
@@ -109,7 +109,7 @@ class LinearHead(ClassificationHead):
 
 
 def build_head(config: Mapping[str, Any]) -> ClassificationHead:
-    """Make a head from what `ClassificationHead.config` gave, freshly initialised.
+    """Build a newly initialised head from the result of `ClassificationHead.config`.
 
     Args:
         config: `kind` and the arguments of its constructor.
@@ -140,7 +140,7 @@ def build_head(config: Mapping[str, Any]) -> ClassificationHead:
 
 
 def linear_layer(width: int, outputs: int) -> nn.Linear:
-    """A linear layer as BERT initialises one: weights from N(0, 0.02), biases 0."""
+    """Build a linear layer with the initialisation of BERT: weights from N(0, 0.02), biases 0."""
     layer = nn.Linear(width, outputs)
     nn.init.normal_(layer.weight, std=INITIAL_DEVIATION)
     nn.init.zeros_(layer.bias)
@@ -148,7 +148,7 @@ def linear_layer(width: int, outputs: int) -> nn.Linear:
 
 
 def check_width(vectors: Tensor, width: int) -> None:
-    """Refuse vectors of an encoder that the head was not built for."""
+    """Raise InputError if the head was not built for vectors of this width."""
     if vectors.shape[-1] != width:
         raise InputError(
             f"the encoder's vectors have {vectors.shape[-1]} dimensions, but the head expects {width}",
@@ -157,7 +157,7 @@ def check_width(vectors: Tensor, width: int) -> None:
 
 
 def check_count(option: str, value: Any, *, least: int = 1) -> None:
-    """Refuse what is no whole number of at least `least`."""
+    """Raise InputError if the value is not an integer of at least `least`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise InputError(
             f"{option} of a classification head is {value!r}", f"use an integer of at least {least}"
@@ -165,19 +165,19 @@ def check_count(option: str, value: Any, *, least: int = 1) -> None:
 
 
 def check_flag(option: str, value: Any) -> None:
-    """Refuse what is neither true nor false, such as a word of a configuration file."""
+    """Raise InputError if the value is not a boolean, such as a string in a configuration file."""
     if not isinstance(value, bool):
         raise InputError(f"{option} of a classification head is {value!r}", "use true or false")
 
 
 def check_temperature(value: Any) -> None:
-    """Refuse what is no finite number above 0."""
+    """Raise InputError if the value is not a finite number above 0."""
     if not (_is_finite(value) and value > 0):
         raise InputError(f"temperature of a classification head is {value!r}", "use a finite number above 0")
 
 
 def check_probability(option: str, value: Any) -> None:
-    """Refuse what is no dropout probability."""
+    """Raise InputError if the value is not a dropout probability."""
     if not (_is_finite(value) and 0 <= value < 1):
         raise InputError(
             f"{option} of a classification head is {value!r}", "use a number of at least 0 and below 1"

@@ -1,4 +1,4 @@
-"""What kind of model a folder holds, by its configuration: not all are sentence encoders."""
+"""Kinds of models, recognised by their configuration: not all are sentence encoders."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PACKAGES: dict[str, Kind] = {
     "pylate.": "multi-vector",
 }
 _TRUSTED = ("sentence_transformers.", "sentemb.")
-# Published without a word of what they are, but in their name: what their architecture ends in.
+# Models whose kind only their name states, with the suffix of their architecture.
 _NAMED: dict[str, tuple[str, Kind]] = {
     "splade": ("ForMaskedLM", "sparse"),
     "rerank": ("ForCausalLM", "cross-encoder"),
@@ -68,7 +68,7 @@ _WHAT: dict[Kind, tuple[str, str]] = {
 
 
 def kind_of(source: ModelSource) -> Kind:
-    """Tell what kind of model a source is, without loading it."""
+    """Return the kind of a model without loading it."""
     saved = source.options.get("model_type", "SentenceTransformer")
     if saved != "SentenceTransformer":
         return _SAVED.get(str(saved), "other")
@@ -84,10 +84,10 @@ def kind_of(source: ModelSource) -> Kind:
 
 
 def check_kind(source: ModelSource, wanted: Kind = "encoder") -> None:
-    """Refuse a model of another kind.
+    """Raise InputError if a model is of another kind.
 
     Raises:
-        InputError: It says which kind the model is and where it can be used.
+        InputError: The message states the kind of the model and where it can be used.
     """
     if (kind := kind_of(source)) != wanted:
         error = refusal(source, kind)
@@ -99,7 +99,7 @@ def check_kind(source: ModelSource, wanted: Kind = "encoder") -> None:
 
 
 def refusal(source: ModelSource, kind: Kind) -> InputError:
-    """The error for a model that is of a kind that cannot be used here."""
+    """Return the error for a model of a kind that cannot be used here."""
     what, hint = _WHAT[kind]
     code = next(
         (one for one in source.modules if not one.startswith(_TRUSTED)), "auto_map in its config.json"
@@ -110,9 +110,10 @@ def refusal(source: ModelSource, kind: Kind) -> InputError:
 
 @contextmanager
 def naming_code(source: ModelSource) -> Iterator[None]:
-    """Explain what fails with code of its own, where a model's configuration names some.
+    """Explain an error by the custom code that a model's configuration names, if it names any.
 
-    It is no reason to refuse a model before: transformers may have the architecture meanwhile.
+    Custom code alone is not a reason to reject a model, since newer versions of transformers may include the
+    architecture.
     """
     try:
         yield
@@ -129,7 +130,7 @@ def is_decoder(source: ModelSource) -> bool:
 
 
 def _kind_of_transformer(source: ModelSource) -> Kind:
-    """Tell what a folder without modules.json is by its architecture."""
+    """Return the kind of a folder without modules.json by its architecture."""
     architecture = source.architecture
     if architecture.endswith("ForSequenceClassification"):
         labels = source.config.get("id2label") or {}

@@ -1,4 +1,4 @@
-"""LSAN: a vector of the text for every label, from two kinds of attention."""
+"""LSAN: one text vector per label, from two kinds of attention."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ class LsanHead(ClassificationHead):
 
     With E_t the hidden states, L_p the label vectors and s the logistic function, label p sees the text as::
 
-        self-attention    S_p = sum_t a_tp E_t,   a_.p = softmax over t of (W2 tanh(W1 E_t))_p label attention
-        A_p = sum_t (L_p . E_t) E_t adaptive fusion   D_p = w_p A_p + (1 - w_p) S_p,   w_p = s(u . A_p) / (s(u
-        . A_p) + s(v . S_p))
+        self-attention    S_p = sum_t a_tp E_t,   a_.p = softmax over t of (W2 tanh(W1 E_t))_p
+        label attention   A_p = sum_t (L_p . E_t) E_t
+        adaptive fusion   D_p = w_p A_p + (1 - w_p) S_p,   w_p = s(u . A_p) / (s(u . A_p) + s(v . S_p))
 
-    and the logits are a linear layer on the mean of D over the labels. The hidden states take the place of
-    the authors' bidirectional LSTM, softmax and `CrossEntropyLoss` that of their sigmoids; padding is left
-    out.
+    and the logits are a linear layer on the mean of D over the labels. The hidden states replace the authors'
+    bidirectional LSTM, and softmax with `CrossEntropyLoss` replaces their sigmoids. Padding is ignored.
 
     Args:
         width: Width d of the hidden states and label vectors.
         classes: Number of classes.
         hidden: Width of W1's output, 200 in the authors' code.
-        train_labels: Whether the label vectors learn. In the authors' code they receive no gradient.
+        train_labels: Whether to train the label vectors. The authors' code does not train them.
 
     Attributes:
-        label_vectors: `(classes, width)`, drawn from N(0, 0.02) and part of the saved state either way.
+        label_vectors: `(classes, width)`, drawn from N(0, 0.02) and saved even if they are not trained.
 
     Raises:
         InputError: An argument is out of range.
@@ -67,22 +66,22 @@ class LsanHead(ClassificationHead):
         self.output = linear_layer(width, classes)
 
     def forward(self, features: Mapping[str, Any]) -> Tensor:
-        """Logits of a batch, `(b, classes)`."""
+        """Compute the logits of a batch, `(b, classes)`."""
         states, attended = token_states(features, width=self.width)
         states = states.to(self.label_vectors.dtype)  # (b, t, d)
         scores = full_precision(self.token_scores(states)).mT  # (b, classes, t)
         weights = masked_softmax(scores, attended.unsqueeze(1)).to(states.dtype)  # (b, classes, t)
         by_itself = weights @ states  # (b, classes, d)
-        # Parameters either way, so that whoever shares a head among processes shares these too.
+        # Always parameters, so that sharing a head among processes includes them.
         labels = self.label_vectors if self.train_labels else self.label_vectors.detach()  # (classes, d)
         by_label = (labels @ states.mT) @ states  # (b, classes, d)
         logits: Tensor = self.output(self._fuse(by_label, by_itself).mean(1))  # (b, classes)
         return logits
 
     def _fuse(self, by_label: Tensor, by_itself: Tensor) -> Tensor:
-        """Both kinds of attention in one, `(b, classes, d)`."""
+        """Combine both kinds of attention, `(b, classes, d)`."""
         label_gate = nn.functional.logsigmoid(self.label_gate(by_label))  # (b, classes, 1)
         self_gate = nn.functional.logsigmoid(self.self_gate(by_itself))  # (b, classes, 1)
-        # The quotient of the docstring; in this form it is no 0 / 0 where both gates are closed.
+        # The quotient of the docstring in a form that is not 0 / 0 when both gates are closed.
         share = torch.sigmoid(label_gate - self_gate)  # (b, classes, 1)
         return share * by_label + (1 - share) * by_itself

@@ -1,4 +1,4 @@
-"""Attention by label vectors: LaCon's fusion block and the method that it was taken from, LEAM."""
+"""Attention by label vectors: LaCon's fusion block, and LEAM, from which it is adopted."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from sentemb.modules.labels import LabelHead, label_table, token_states
 
 
 class LabelAttention(nn.Module):
-    """A text as the mean of its tokens, each weighted by how near its surroundings are to any label.
+    """Mean of the tokens of a text, each weighted by how similar its context is to any label.
 
-    With E_t the hidden state of token t, `[CLS]` and `[SEP]` among them, and L_p the label vectors::
+    With E_t the hidden state of token t, including `[CLS]` and `[SEP]`, and L_p the label vectors::
 
-        G_tp = cos(E_t, L_p) m_t  = max over p of ReLU(convolution of G over positions) z    = sum_t
-        softmax(m)_t E_t
+        G_tp = cos(E_t, L_p)
+        m_t  = max over p of ReLU(convolution of G over positions)
+        z    = sum_t softmax(m)_t E_t
 
-    The convolution has C input and C output channels and sees `window` tokens, an odd number; padding counts
-    as zero to it and gets no weight.
+    The convolution has C input and C output channels and a window of `window` tokens, an odd number. Padding
+    is zero in the convolution and has weight 0 in the mean.
     """
 
     def __init__(self, classes: int, *, window: int, relu: bool = True) -> None:
@@ -42,7 +43,7 @@ class LabelAttention(nn.Module):
         nn.init.zeros_(self.convolution.bias)  # type: ignore[arg-type]
 
     def forward(self, states: Tensor, attended: Tensor, label_vectors: Tensor) -> Tensor:
-        """Pool tokens."""
+        """Pool the tokens of each text, `(b, d)`."""
         similarity = cosine_similarity(states, label_vectors).mT  # (b, classes, t)
         scores = self.convolution(similarity.to(self.convolution.weight.dtype))  # (b, classes, t)
         strongest = full_precision(scores.relu() if self.relu else scores).amax(1)  # (b, t)
@@ -93,7 +94,7 @@ class FusionHead(LabelHead):
         self.attention = LabelAttention(classes, window=window, relu=relu)
 
     def embed(self, features: Mapping[str, Any]) -> Tensor:
-        """H of the label-aware means, `(b, d)`."""
+        """Compute H from the label-aware means, `(b, d)`."""
         states, attended = token_states(features, width=self.width)
         return self.project(self.attention(states, attended, self.label_vectors))
 
@@ -101,19 +102,19 @@ class FusionHead(LabelHead):
 class LeamHead(ClassificationHead):
     """LEAM on an encoder's hidden states (Wang et al., 2018): `LabelAttention` and a classifier.
 
-    The classifier is a hidden layer with ReLU, dropout before both of its linear layers. It also has to tell
-    the label vectors apart: `LeamLoss`.
+    The classifier is a hidden layer with ReLU, with dropout before both of its linear layers. `LeamLoss` also
+    trains it to classify the label vectors.
 
     Args:
         width: Width d of the hidden states and label vectors.
         classes: Number of classes.
-        window: Tokens that the convolution sees; 5. The authors' code sees 55 in texts of 300 words.
+        window: Window of the convolution in tokens; 5. The authors' code uses 55 for texts of 300 words.
         hidden: Width of the classifier's hidden layer, 300 in the paper.
         dropout: Probability, 0.5 in the paper.
 
     Attributes:
         label_vectors: `(classes, width)`, drawn from N(0, 0.02). The paper starts from word vectors of the
-            labels' names, but those are no hidden states.
+            labels' names, but these do not lie in the space of the hidden states.
 
     Raises:
         InputError: An argument is out of range.
@@ -151,19 +152,19 @@ class LeamHead(ClassificationHead):
         )
 
     def forward(self, features: Mapping[str, Any]) -> Tensor:
-        """Logits of a batch, `(b, classes)`."""
+        """Compute the logits of a batch, `(b, classes)`."""
         states, attended = token_states(features, width=self.width)
         pooled = self.attention(states, attended, self.label_vectors)  # (b, d)
         logits: Tensor = self.classifier(pooled.to(self.label_vectors.dtype))  # (b, classes)
         return logits
 
     def label_logits(self) -> Tensor:
-        """What the classifier makes of the label vectors, `(classes, classes)`."""
+        """Compute the classifier's logits of the label vectors, `(classes, classes)`."""
         logits: Tensor = self.classifier(self.label_vectors)  # (classes, classes)
         return logits
 
 
 def masked_softmax(scores: Tensor, attended: Tensor) -> Tensor:
-    """Softmax over the last dimension, without padding."""
+    """Apply softmax over the last dimension, ignoring padding."""
     lowest = torch.finfo(scores.dtype).min
     return scores.masked_fill(~attended, lowest).softmax(-1).masked_fill(~attended, 0)

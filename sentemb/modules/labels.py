@@ -1,4 +1,4 @@
-"""LaCon's head, in which every class has a vector of its own, and what heads with label vectors share."""
+"""LaCon's head, with one vector per class, and functions shared by heads with label vectors."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class LabelHead(ClassificationHead):
         self.projection = nn.Sequential(*(modules if last_relu else modules[:-1]))
 
     def embed(self, features: Mapping[str, Any]) -> Tensor:
-        """H of the sentence vectors, `(b, d)`, of any length; `InputError` where they are not as wide."""
+        """Compute H from the sentence vectors, `(b, d)`; raise InputError if their width differs."""
         vectors: Tensor = features["sentence_embedding"]  # (b, d)
         check_width(vectors, self.width)
         return self.project(vectors)
@@ -93,19 +93,19 @@ class LabelHead(ClassificationHead):
         return projected
 
     def forward(self, features: Mapping[str, Any]) -> Tensor:
-        """Logits of a batch, `(b, classes)`, in float32, or in float64 when the head is."""
+        """Compute the logits of a batch, `(b, classes)`, in float32, or in float64 if the head is float64."""
         return cosine_similarity(self.embed(features), self.label_vectors) / self.temperature
 
 
 def label_table(classes: int, width: int) -> nn.Parameter:
-    """Label vectors, freshly drawn."""
+    """Draw new label vectors."""
     check_count("width", width)
     check_count("classes", classes)
     return nn.Parameter(INITIAL_DEVIATION * torch.randn(classes, width))
 
 
 def token_states(features: Mapping[str, Any], *, width: int) -> tuple[Tensor, Tensor]:
-    """The hidden states that a head attends to."""
+    """Return the hidden states that a head attends to, and their mask."""
     states, mask = features.get("token_embeddings"), features.get("attention_mask")
     if not (isinstance(states, Tensor) and isinstance(mask, Tensor) and states.ndim == 3):
         raise InputError(

@@ -12,7 +12,7 @@ from sentemb.errors import InputError
 
 
 class LayerPooling(Module):
-    """The poolings of every layer one after the other, so that one forward pass serves all of them."""
+    """Concatenation of several poolings of every layer, so that one forward pass computes all of them."""
 
     config_keys = ["embedding_dimension", "num_hidden_layers", "poolings"]  # noqa: RUF012
 
@@ -48,7 +48,7 @@ class LayerPooling(Module):
         return features
 
     def get_embedding_dimension(self) -> int:
-        """Length of the vector of all layers and poolings."""
+        """Return the length of the vector of all layers and poolings."""
         return (self.num_hidden_layers + 1) * len(self.poolings) * self.embedding_dimension
 
     def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:

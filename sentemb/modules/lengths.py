@@ -1,4 +1,4 @@
-"""How many tokens a model takes."""
+"""Shortest and longest inputs of a model in tokens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 def limit_length(model: SentenceTransformer, max_length: int | None, *, address: str) -> None:
-    """Set the longest input of a model's transformers, or check their own."""
+    """Set the longest input of a model's transformers, or check their own limits."""
     transformers = [module for module in model.modules() if isinstance(module, Transformer)]
     if max_length is not None and not transformers:
         raise InputError(
@@ -31,7 +31,7 @@ def limit_length(model: SentenceTransformer, max_length: int | None, *, address:
 
 
 def _check_length(transformer: Transformer, address: str) -> None:
-    """Refuse a limit without room for a text, and lower one that the positions do not reach."""
+    """Raise InputError if the limit is too short for any text; lower it to the number of positions."""
     own, shortest = transformer.max_seq_length, _shortest(transformer.tokenizer)
     if own is not None and own < shortest:
         raise InputError(
@@ -59,7 +59,7 @@ def _set_length(transformer: Transformer, max_length: int) -> None:
 
 
 def longest_input(model: SentenceTransformer) -> int | None:
-    """Tokens of the longest input; the least of a Router's networks, and None without a limit."""
+    """Return the tokens of the longest input: the minimum of a Router's networks; None without a limit."""
     first = model[0]
     modules = [route[0] for route in first.sub_modules.values()] if isinstance(first, Router) else [first]
     found = [getattr(module, "max_seq_length", None) for module in modules]
@@ -67,21 +67,21 @@ def longest_input(model: SentenceTransformer) -> int | None:
 
 
 def shortest_input(model: SentenceTransformer, *, pairs: bool = False) -> int:
-    """Tokens of the shortest input that has room for a token of each text between the special ones."""
+    """Return the tokens of the shortest input with the special tokens and one token per text."""
     return _shortest(getattr(model[0], "tokenizer", None), pairs=pairs)
 
 
 def _shortest(tokenizer: Any, *, pairs: bool = False) -> int:
-    # The bare tokenizers of static encoders and of vectors of words add none.
+    # The plain tokenizers of static encoders and word vectors do not add special tokens.
     count = getattr(tokenizer, "num_special_tokens_to_add", None)
     special = 0 if count is None or isinstance(tokenizer, Tokenizer) else count(pair=pairs)
     return int(special) + (2 if pairs else 1)
 
 
 def _position_rows(first: nn.Module) -> int | None:
-    """Rows of the position table that a token can use; None where positions are computed.
+    """Return the number of usable rows of the position table; None if positions are computed.
 
-    RoBERTa starts after its padding index. Of a Router's networks the first counts that has a table.
+    RoBERTa starts after its padding index. In a Router, the first network with a table counts.
     """
     for module in first.modules():
         table = getattr(module, "position_embeddings", None)

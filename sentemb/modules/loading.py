@@ -1,4 +1,4 @@
-"""The one way to load a model: a base with a pooling, or an encoder as it is."""
+"""Loading of models: a base model with a pooling, or a complete encoder."""
 
 from __future__ import annotations
 
@@ -83,24 +83,24 @@ def load(
 
 
 def check_options(pooling: str | None, device: str | None) -> None:
-    """Refuse a pooling that there is not and a device that is not here, before anything is loaded."""
+    """Raise InputError if the pooling or the device does not exist, before anything is loaded."""
     if pooling is not None and pooling not in get_args(Poolings):
         raise InputError(f"unknown pooling {pooling!r}", f"choose one of {', '.join(get_args(Poolings))}")
     check_device(device)
 
 
 def is_finished_encoder(base: str | Path, *, revision: str | None = None) -> bool:
-    """Whether a model is a sentence encoder as it is, with a pooling of its own, or a raw transformer.
+    """Return whether a model is a complete sentence encoder with its own pooling, not a plain transformer.
 
     Args:
         base: Name of a bundled model, folder or hub id.
         revision: Branch, tag or commit of a hub id.
 
     Returns:
-        Whether it has a `modules.json`.
+        True if it has a `modules.json`.
 
     Raises:
-        InputError: There is no such model, or it is no encoder.
+        InputError: The model does not exist or is not an encoder.
 
     Example:
         >>> is_finished_encoder("static-mini")
@@ -112,26 +112,26 @@ def is_finished_encoder(base: str | Path, *, revision: str | None = None) -> boo
 
 
 def default_pooling(source: ModelSource) -> Poolings | None:
-    """Choose the pooling of a raw transformer, as sentence-transformers does.
+    """Choose the pooling of a plain transformer, as sentence-transformers does.
 
     Args:
-        source: Where it is.
+        source: The model.
 
     Returns:
         The pooling of the paper for published SimCSE checkpoints, the last token for a decoder, the mean for
-        others; None for CLIP and its like, which have vectors of texts without.
+        others; None for models such as CLIP, which compute text vectors without a pooling.
     """
     if published := published_pooling(source):
         return published
     if "vision_config" in source.config:
         return None
-    # GPT-2, whose architecture is called GPT2LMHeadModel, is pooled by the mean there.
+    # sentence-transformers uses the mean for GPT-2, whose architecture is called GPT2LMHeadModel.
     is_known_decoder = is_decoder(source) and source.architecture.endswith("ForCausalLM")
     return "last-token" if is_known_decoder else "mean"
 
 
 def _with_pooling(source: ModelSource, named: Poolings | None, *, device: str | None) -> SentenceTransformer:
-    """Load a transformer with the named pooling behind it, or with the one that suits it."""
+    """Load a transformer and add the named pooling, or its default."""
     if named in ("cls", "cls-mlp") and is_decoder(source):
         raise InputError(
             f"{source.address} is a decoder: its first token, which {named} pooling uses, does not "
@@ -157,7 +157,7 @@ def _with_pooling(source: ModelSource, named: Poolings | None, *, device: str | 
 
 
 def _give_padding(model: SentenceTransformer) -> None:
-    """Pad with the end of a text where a tokenizer has no padding token: no pooling reads it."""
+    """Set the end-of-text token as padding token if a tokenizer lacks one; poolings ignore padding."""
     for transformer in model.modules():
         tokenizer: Any = getattr(transformer, "tokenizer", None)
         if isinstance(transformer, Transformer) and tokenizer is not None and tokenizer.pad_token is None:
@@ -175,7 +175,7 @@ def _open(source: ModelSource, *, device: str | None, needs_pooler: bool = False
 def _pooled_by(
     pooling: Poolings, transformer: Transformer, own: list[nn.Module], source: ModelSource
 ) -> list[nn.Module]:
-    """What is to follow a transformer that `own` followed so far."""
+    """Return the modules that follow a transformer in place of its `own` ones."""
     if pooling == "cls-mlp" and has_cls_mlp(own):
         kept = 2
         modules = own[:kept]
@@ -192,7 +192,7 @@ def _pooled_by(
 
 
 def _load_modules(source: ModelSource, *, needs_pooler: bool) -> tuple[list[Any], dict[str, Any]]:
-    """Load a transformer, with what follows it in the model, and the options that belong to its text."""
+    """Load a transformer with the modules that follow it, and the options for its prompts."""
     if not source.has_modules:
         options = {"revision": source.revision}
         weights = {**options, "key_mapping": mapping} if (mapping := head_key_mapping(source)) else options

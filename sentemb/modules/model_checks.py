@@ -1,4 +1,4 @@
-"""What a model that was loaded without an error can still have wrong, so that it would score silently."""
+"""Checks of loaded models for defects that do not raise an error but would silently spoil the vectors."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from sentemb.modules.source import ModelSource, readable
 # In many scripts, since a vocabulary may lack any one of them.
 _PROBES = ("a cat sat 猫 кот قط 1", "birds fly over 鸟 птица طائر 2")
 _ALIKE = 1e-5  # of a vector's length; an untrained network's vectors differ by a tenth
-# Upstream pads tables of embeddings to a round number of rows, at most by a few per cent.
+# Upstream pads embedding tables to a round number of rows, by a few percent at most.
 _LEAST_VOCABULARY = 0.75
 _TOKEN_TYPES = 2
-# What a tokenizer writes beside a text, or in the place of what it does not know.
+# Tokens that a tokenizer adds to a text, or puts in place of unknown words.
 _WRITTEN = ("pad_token", "cls_token", "sep_token", "bos_token", "eos_token", "unk_token")
-# Of tokenizer.json, which can take a second to parse: the algorithm that its vocabulary is for.
+# The algorithm in tokenizer.json, which can take a second to parse as a whole.
 _ALGORITHM = re.compile(rb'"model"\s*:\s*\{\s*"type"\s*:\s*"(\w+)"')
 
 
 def check_saved_modules(model: SentenceTransformer, source: ModelSource) -> None:
-    """Refuse modules that upstream loads as something else than was saved.
+    """Raise InputError if upstream loads modules differently from how they were saved.
 
     Raises:
-        InputError: A Dense has an activation that upstream replaces by its default, or a pooling of layers
-            gets the last layer alone.
+        InputError: A Dense has an activation that upstream replaces with its default, or a pooling of layers
+            receives only the last layer.
     """
     pools_layers = any(isinstance(module, WeightedLayerPooling) for module in model)
     if pools_layers and not getattr(model[0].config, "output_hidden_states", False):

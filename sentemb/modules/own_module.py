@@ -1,4 +1,4 @@
-"""What the modules have in common that plain sentence-transformers cannot load."""
+"""Base class of the modules that plain sentence-transformers cannot load."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _DAMAGED = "save or download the model again"
 
 
 class OwnModule(Module):
-    """A module over sentence vectors whose folder `sentemb.load` alone reads."""
+    """A module on sentence vectors whose folder only `sentemb.load` can read."""
 
     dimension: int
 
     def get_embedding_dimension(self) -> int:
-        """Length of a vector, which stays as it is."""
+        """Return the length of a vector, which the module does not change."""
         return self.dimension
 
     def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:

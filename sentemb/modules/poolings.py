@@ -1,4 +1,4 @@
-"""From token embeddings to a sentence embedding, where possible in modules that come with upstream."""
+"""Poolings from token embeddings to a sentence embedding, built from upstream's modules if possible."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sentemb.modules.wk_pooling import WKPooling
 Poolings = Literal[
     "cls", "cls-mlp", "mean", "max", "last-token", "last-2", "first-last", "first-last-static", "wk"
 ]
-"""How a sentence embedding is made; averages and maxima include [CLS] and [SEP] and exclude padding.
+"""Pooling of a sentence embedding; averages and maxima include [CLS] and [SEP] and exclude padding.
 
 - `cls`: last layer at position 0. `cls-mlp`: the same through Dense + tanh (supervised SimCSE).
 - `mean`, `max`: over the tokens of the last layer.
@@ -27,17 +27,17 @@ Poolings = Literal[
 """
 
 _LAYER_MEANS = ("last-2", "first-last", "first-last-static")
-# The released SBERT-WK begins at layer 4 of 12 and of 24; a shallower model leaves out as large a part.
+# The released SBERT-WK starts at layer 4 of 12 and of 24; a shallower model skips the same share of layers.
 _WK_START, _WK_PART = 4, 3
 
 
 def needs_hidden_states(pooling: Poolings) -> bool:
-    """Whether a pooling reads more than the last layer."""
+    """Return whether a pooling reads more than the last layer."""
     return pooling in _LAYER_MEANS or pooling == "wk"
 
 
 def pooling_modules(transformer: Transformer, pooling: Poolings) -> list[nn.Module]:
-    """Make the modules that follow the transformer."""
+    """Build the modules that follow the transformer."""
     width = transformer.get_embedding_dimension()
     if pooling == "cls-mlp":
         return [Pooling(width, "cls"), _head(transformer, width)]
@@ -50,7 +50,7 @@ def pooling_modules(transformer: Transformer, pooling: Poolings) -> list[nn.Modu
 
 
 def has_cls_mlp(modules: Sequence[nn.Module]) -> bool:
-    """Whether the modules of a model are, or begin with, those of `cls-mlp`."""
+    """Return whether the modules of a model start with those of `cls-mlp`."""
     if len(modules) < 2:
         return False
     pooling, dense = modules[:2]
@@ -63,7 +63,7 @@ def has_cls_mlp(modules: Sequence[nn.Module]) -> bool:
 
 
 def freeze_fixed_layer_weights(model: nn.Module) -> None:
-    """Keep layer weights that are exactly 0 or 1, a choice of layers, from being trained further."""
+    """Freeze layer weights that are all exactly 0 or 1, since they select layers."""
     for module in model.children():
         if isinstance(module, WeightedLayerPooling):
             weights = module.layer_weights

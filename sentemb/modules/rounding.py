@@ -1,4 +1,4 @@
-"""Vectors rounded to a byte or a bit a dimension, as an index stores them, at the end of an encoder."""
+"""Rounding of an encoder's vectors to one byte or one bit per dimension, as an index stores them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LARGEST = 127
 
 
 class RoundedVectors(OwnModule):
-    """Rounds sentence vectors to what fits a byte or a bit a dimension, and returns them as float32.
+    """Round sentence vectors to one byte or one bit per dimension, and return them as float32.
 
     Cosines of these are those of the stored codes, so any evaluation shows what the codes cost. A saved
     folder is read by `sentemb.load` only.
@@ -46,7 +46,7 @@ class RoundedVectors(OwnModule):
         return self.dimension if self.kind == "int8" else -(-self.dimension // 8)
 
     def fit(self, vectors: Tensor) -> RoundedVectors:
-        """Take the range of each dimension from vectors (n, dimension); larger values are cut off."""
+        """Take the range of each dimension from vectors (n, dimension); larger values are clipped."""
         self.step = (vectors.abs().amax(dim=0) / _LARGEST).clamp(min=1e-12)
         return self
 

@@ -1,4 +1,4 @@
-"""The published SimCSE checkpoints: which pooling they were made for, and where their MLP is.
+"""The published SimCSE checkpoints: their pooling and the location of their MLP.
 
 A wrong pooling does not fail, it scores 20 points less. Converted checkpoints carry the MLP as the pooler,
 folders straight from the training script under a name that transformers leaves out.
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 def published_pooling(source: ModelSource) -> Poolings | None:
-    """The pooling of a raw transformer where its own publication settles it."""
+    """Return the pooling that the publication of a plain transformer specifies, if any."""
     name = Path(source.address).name
     if "unsup-simcse" in name:
         return "cls"
@@ -35,19 +35,19 @@ def published_pooling(source: ModelSource) -> Poolings | None:
 
 
 def head_key_mapping(source: ModelSource) -> dict[str, str]:
-    """Name under which transformers should load the MLP of a folder from SimCSE's training script."""
+    """Return the key mapping with which transformers loads the MLP of SimCSE's training script."""
     if not _is_training_output(source):
         return {}
     return {r"^mlp\.dense\.": f"{source.config.get('model_type', 'bert')}.pooler.dense."}
 
 
 def has_published_head(source: ModelSource) -> bool:
-    """Whether a raw transformer carries an MLP of SimCSE, which is then loaded as its pooler."""
+    """Return whether a plain transformer contains an MLP of SimCSE, which is then loaded as its pooler."""
     return _is_training_output(source) or "sup-simcse" in Path(source.address).name  # also in unsup-simcse
 
 
 def load_head(head: Dense, transformer: Transformer, source: ModelSource) -> None:
-    """Give the Dense + tanh of `cls-mlp` the weights that the checkpoint has for it."""
+    """Copy the checkpoint's weights into the Dense + tanh of `cls-mlp`, if it has them."""
     pooler = getattr(transformer.model, "pooler", None)
     if pooler is None or not has_published_head(source):
         logger.warning("cls-mlp: the Dense + tanh head of %s is new and needs training", source.address)

@@ -1,4 +1,4 @@
-"""What lies at a base model's address, read before anything is loaded, so that a user error is one line."""
+"""Description of a base model, read before anything is loaded, so that a user error is one line."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ from sentemb.modules.folder_checks import (
 from sentemb.modules.weights import expected_differences
 
 _ADAPTER = "adapter_config.json"
-_ORGANISATION = "sentence-transformers"  # its models may be named without it, as upstream allows
+_ORGANISATION = "sentence-transformers"  # optional in the names of its models, as in upstream
 
 
 @dataclass(frozen=True)
 class ModelSource:
-    """Where a base model is and what it is.
+    """Address and configuration of a base model.
 
     Attributes:
         address: A folder or a hub id that upstream loaders accept.
         revision: Branch, tag or commit of a hub id.
-        has_modules: It is a sentence-transformers model, with its own pooling.
-        config: The transformer's `config.json`; empty where a sentence-transformers model keeps it elsewhere.
-        options: Its `config_sentence_transformers.json`; empty where there is none.
-        modules: The classes of the modules that `modules.json` lists.
+        has_modules: Whether it is a sentence-transformers model with its own pooling.
+        config: The transformer's `config.json`; empty if a sentence-transformers model keeps it elsewhere.
+        options: Its `config_sentence_transformers.json`; empty if it is missing.
+        modules: Classes of the modules in `modules.json`.
     """
 
     address: str
@@ -74,7 +74,7 @@ _MOST_LAYERS = 1_000  # far more than any encoder has; building them would take 
 
 
 def find_source(base: str, *, revision: str | None = None) -> ModelSource:
-    """Look at a folder or a hub id without loading any weights."""
+    """Describe the model at a folder or a hub id without loading its weights."""
     path = Path(base).expanduser()
     if not path.exists() and (bundled := bundled_folder(base)) is not None:
         path = bundled
@@ -141,7 +141,7 @@ def loading(address: str, *, needs_pooler: bool = False) -> Iterator[None]:
 
 @contextmanager
 def readable(address: str) -> Iterator[None]:
-    """Turn upstream's ways of saying "this model cannot be read" into one line, without its progress bars.
+    """Convert upstream's errors about an unreadable model to one line, and hide its progress bars.
 
     A damaged file can end in any exception. Wrap nothing but the loading call: elsewhere they are bugs.
     """
@@ -164,7 +164,7 @@ def readable(address: str) -> Iterator[None]:
 
 
 def _hint(error: Exception) -> str:
-    """The next step after an error of upstream's."""
+    """Return the next step after an upstream error."""
     if isinstance(error, ImportError):
         return "install the package named in the message, or use another model"
     if isinstance(error, OSError):
@@ -218,7 +218,7 @@ def _find_on_hub(base: str, revision: str | None) -> ModelSource:
 
 
 def _models_inside(folder: Path) -> str:
-    """A quickstart, or a training with several seeds, keeps its models one folder below."""
+    """Suggest the models one folder below, as in the output of a quickstart or of several seeds."""
     models = sorted(str(path.parent) for path in folder.glob(f"*/{MODULES}"))
     return f"use a model inside it: {', '.join(models)}" if models else ""
 
@@ -232,11 +232,11 @@ def _or_bundled(base: str) -> str:
 
 
 class _UnknownRepositoryError(Exception):
-    """The hub knows no such repository."""
+    """The hub does not have the repository."""
 
 
 class _UnreachableError(Exception):
-    """The hub does not answer, and its cache does not hold the file."""
+    """The hub does not answer, and the file is not cached."""
 
 
 def _hub_file(name: str, file: str, revision: str | None, *, online: bool = True) -> Path | None:

@@ -1,4 +1,4 @@
-"""Which weights a checkpoint may lack or have to spare, and what of it decides what it computes."""
+"""Weights that a checkpoint may lack or have in excess, and the settings that determine its output."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _PRETRAINING_HEADS = {
     "roberta": ("lm_head",),
     "xlm-roberta": ("lm_head",),
 }
-# Trained to predict the next sentence; poolings read the tokens, not this.
+# Trained to predict the next sentence; poolings read the tokens instead.
 _POOLER = "pooler."
 _INCIDENTAL = {"_name_or_path", "transformers_version", "architectures", "torch_dtype", "dtype"}
 
 
 def expected_differences(address: str, *, needs_pooler: bool) -> Callable[[Any, Any], Any]:
-    """Make the check of what differs between a checkpoint and the encoder that it is loaded into."""
+    """Build the check of the differences between a checkpoint and the encoder that loads it."""
 
     def check(model: Any, differences: Any) -> Any:
         missing = {name for name in differences.missing_keys if needs_pooler or not name.startswith(_POOLER)}
@@ -56,8 +56,8 @@ def expected_differences(address: str, *, needs_pooler: bool) -> Callable[[Any, 
                 "set the number of layers in its config.json, or save the model again",
             )
         for name in differences.missing_keys:
-            # Left as drawn, it would give the same checkpoint another fingerprint at every load, and neither
-            # cached vectors nor a saved index would know it again.
+            # A random weight would change the checkpoint's fingerprint with every load, so cached vectors
+            # and saved indexes would not match it.
             model.get_parameter(name).data.zero_()
         heads = _pretraining_heads(model)
         unexpected = {name for name in differences.unexpected_keys if not name.startswith(heads)}
@@ -67,7 +67,7 @@ def expected_differences(address: str, *, needs_pooler: bool) -> Callable[[Any, 
 
 
 def expected_of_a_masked_model(model: Any, differences: Any) -> Any:
-    """Leave out that an encoder's checkpoint lacks the head that predicts tokens, and may have a pooler."""
+    """Ignore that an encoder's checkpoint lacks a masked-language-model head and may have a pooler."""
     heads = _pretraining_heads(model)
     missing = {name for name in differences.missing_keys if not name.startswith(heads)}
     unused = (*heads, _POOLER, f"{model.base_model_prefix}.{_POOLER}")
@@ -80,7 +80,7 @@ def _pretraining_heads(model: Any) -> tuple[str, ...]:
 
 
 def _is_of_a_layer(name: str, model: nn.Module) -> bool:
-    """Whether a weight belongs to one more layer of a stack that the model has."""
+    """Return whether a weight belongs to an additional layer of one of the model's stacks."""
     layer = re.match(r"(.+?)\.\d+\.", name.removeprefix(f"{model.base_model_prefix}."))
     try:
         return layer is not None and isinstance(model.get_submodule(layer[1]), nn.ModuleList)
@@ -89,12 +89,12 @@ def _is_of_a_layer(name: str, model: nn.Module) -> bool:
 
 
 def lasting_settings(config: Any) -> dict[str, Any]:
-    """A configuration of transformers without where it was loaded from and by which release."""
+    """Return a transformers configuration without its origin and the release that loaded it."""
     return {name: value for name, value in config.to_dict().items() if name not in _INCIDENTAL}
 
 
 def add_weights(digest: hashlib._Hash, network: nn.Module) -> None:
-    """Let a checksum cover all weights; 100 MB take about a tenth of a second."""
+    """Add all weights to a checksum; 100 MB take about 0.1 seconds."""
     for name, tensor in sorted(network.state_dict().items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)

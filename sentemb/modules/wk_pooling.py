@@ -1,7 +1,7 @@
-"""WK pooling: a sentence vector out of all hidden states, by what every layer adds to its neighbours.
+"""WK pooling: a sentence vector from all hidden states, weighted by what a layer adds to its neighbours.
 
-All that the method asks of a token's states follows from their cosines, a K x K matrix per token, in float64:
-neighbouring layers are so much alike that float32 would drown what tells them apart.
+The method needs only the cosines of a token's states, a K x K matrix per token. They are computed in float64:
+neighbouring layers are so similar that their differences would be lost in float32.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from sentemb._compat import Module
 from sentemb._vectors import full_precision
 from sentemb.errors import InputError
 
-# What is smaller, beside 1, counts as 0: a squared sine that float64 cannot tell from rounding.
+# Values below this count as 0: a squared sine that float64 cannot distinguish from a rounding error of 1.
 _TINY = 1e-12
-# Numbers in a float64 copy of hidden states, which is made block by block: 4 MiB stay in the caches of a CPU.
+# Size of a block in the float64 copy of the hidden states: 4 MiB fit into the caches of a CPU.
 _BLOCK_CPU = 2**19
 _BLOCK_ACCELERATOR = 2**26
 
@@ -35,19 +35,19 @@ class WKPooling(Module):
         weight  = variance over k of cos(x_k, x_{k+1}), scaled to sum 1 over the tokens
         vector  = sum over tokens of weight * token
 
-    [CLS] counts as a token, the last token ([SEP]) does not. Where the formulas are undefined, weights are
-    uniform: the layers of a token with a zero state, with linearly dependent states in a context or with
-    some `a_k` not above 0 (there `align` alone); the tokens of a text whose variances are all 0.
+    [CLS] counts as a token; the last token ([SEP]) does not. Weights are uniform where the formulas are
+    undefined: over the layers of a token with a zero state, with linearly dependent states in a context, or
+    with some `a_k` not above 0 (`align` only); and over the tokens of a text whose variances are all 0.
 
-    The module is no part of sentence-transformers, so a saved model that has it is loaded by `sentemb.load`.
+    The module is not part of sentence-transformers. Load a saved model that contains it with `sentemb.load`.
 
     Args:
         embedding_dimension: Width d of the hidden states.
         num_hidden_layers: Layers l of the transformer; it has l + 1 hidden states.
         layer_start: First hidden state used, 0 being the embedding output; 4 in SBERT-WK's released code.
         window: States on either side; 2 in the released code.
-        clip_left: Clip the contexts of the first layers as those of the last are. In the released code, and
-            so in the published numbers, the first `window` layers have nothing to their left.
+        clip_left: Clip the contexts of the first layers like those of the last. In the released code, and so
+            in the published results, the contexts of the first `window` layers do not extend to the left.
 
     Raises:
         InputError: An argument is out of range, or a layer would be left without a context.
@@ -116,7 +116,7 @@ class WKPooling(Module):
         return features
 
     def get_embedding_dimension(self) -> int:
-        """Width of the sentence vectors."""
+        """Return the width of the sentence vectors."""
         return self.embedding_dimension
 
     def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
@@ -144,7 +144,7 @@ def wk_pooling(layers: Sequence[Tensor], mask: Tensor, *, window: int = 2, clip_
 
 
 def _cosines(layers: Sequence[Tensor]) -> Tensor:
-    """Cosines of each token's states with each other, (K, K, b t); 0 with a zero state, itself included."""
+    """Compute the cosines of each token's states with each other, (K, K, b t); 0 for a zero state."""
     tokens = [states.flatten(0, 1) for states in layers]  # K times (b t, d)
     # Apple's GPUs have no float64.
     device = torch.device("cpu") if tokens[0].device.type == "mps" else tokens[0].device
@@ -161,7 +161,7 @@ def _cosines(layers: Sequence[Tensor]) -> Tensor:
 
 
 def _contexts(count: int, *, window: int, clip_left: bool) -> list[list[int]]:
-    """The layers that each layer is compared with."""
+    """Return the layers that each layer is compared with."""
     contexts = []
     for layer in range(count):
         left = range(max(0, layer - window), layer) if clip_left or layer >= window else ()
@@ -171,7 +171,7 @@ def _contexts(count: int, *, window: int, clip_left: bool) -> list[list[int]]:
 
 
 def _layer_weights(cosines: Tensor, contexts: Sequence[Sequence[int]]) -> Tensor:
-    """Weight of every layer in every token, (K, b t), summing to 1 over K."""
+    """Compute the weight of every layer in every token, (K, b t), summing to 1 over K."""
     count = len(contexts)
     sizes = cosines.new_tensor([len(context) for context in contexts]).unsqueeze(1)  # (K, 1)
     residual, independent = _residuals(cosines, contexts)  # (K, b t), (b t)
@@ -188,12 +188,12 @@ def _layer_weights(cosines: Tensor, contexts: Sequence[Sequence[int]]) -> Tensor
 
 
 def _residuals(cosines: Tensor, contexts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """What the span of a context leaves of a state's squared length, for all layers and tokens at once.
+    """Compute the squared length of each state outside the span of its context, for all layers and tokens.
 
-    Gaussian elimination on the cosines of a context, bordered by the state's: the last entry is the answer.
+    Gaussian elimination on the cosines of a context, bordered by the state's: the last entry is the residual.
     """
     width = max(map(len, contexts))
-    # A shorter context is filled up with unit vectors that are orthogonal to all else, layer -1.
+    # A shorter context is padded with unit vectors that are orthogonal to all others, layer -1.
     padded = [[*context, *[-1] * (width - len(context)), layer] for layer, context in enumerate(contexts)]
     index = torch.tensor(padded, device=cosines.device).T  # (width + 1, K)
     real = (index[:, None] >= 0) & (index[None] >= 0)  # (width + 1, width + 1, K)
@@ -208,7 +208,7 @@ def _residuals(cosines: Tensor, contexts: Sequence[Sequence[int]]) -> tuple[Tens
 
 
 def _token_weights(cosines: Tensor, mask: Tensor) -> Tensor:
-    """Weight of every token in its text, (b, t), summing to 1 over t."""
+    """Compute the weight of every token in its text, (b, t), summing to 1 over t."""
     attended = mask.bool()
     position = attended.cumsum(1)  # (b, t), 1 at the first token wherever the padding is
     length = position[:, -1:]  # (b, 1)
