@@ -1,7 +1,7 @@
 """The only file that touches private or moved names of upstream libraries.
 
-sentence-transformers 6.2 keeps what custom losses, evaluators and trainers build on under `base/`; when a
-release moves one of these names, this is the file to mend.
+sentence-transformers 6.2 keeps the base classes of custom losses, evaluators and trainers under `base/`. If a
+release moves one of these names, fix it here.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _HEAD_BIAS = re.compile(r"specifies to tie \S+\.bias to \S+\.bias, but both are 
 def load_with_module_classes(
     address: str, classes: Mapping[str, type[torch.nn.Module]], **options: Any
 ) -> SentenceTransformer:
-    """Load a model whose `modules.json` may name the given classes beside upstream's own."""
+    """Load a model whose `modules.json` may name the given classes in addition to upstream's."""
     return SentenceTransformer._load_with_module_classes(address, classes, **options)
 
 
@@ -87,7 +87,7 @@ def input_of_route(router: Router, task: str | None) -> torch.nn.Module:
 
 @contextmanager
 def networks_by(build: Callable[[Any], torch.nn.Module]) -> Iterator[None]:
-    """Let a function make the networks of the transformers that are loaded, of their configurations."""
+    """Let a function build the networks of loaded transformers from their configurations."""
     load = Transformer._load_model
 
     def made(self: Any, address: str, task: str, config: Any, *_: Any, **__: Any) -> torch.nn.Module:
@@ -102,9 +102,9 @@ def networks_by(build: Callable[[Any], torch.nn.Module]) -> Iterator[None]:
 
 @contextmanager
 def load_reports_through(reviewed: Callable[[Any, Any], Any]) -> Iterator[None]:
-    """Let a function see how a checkpoint differs from the model before transformers reports it.
+    """Let a function review how a checkpoint differs from the model before transformers reports it.
 
-    It takes a bias that the layers of a new head share for a sign of damage, which is not repeated.
+    transformers also warns about a bias that the layers of a new head share; this warning is suppressed.
     """
     log = modeling_utils.log_state_dict_report
 
@@ -125,9 +125,9 @@ def load_reports_through(reviewed: Callable[[Any, Any], Any]) -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def packed_linear_dtypes() -> tuple[torch.dtype, ...]:
-    """Say in which types this build and processor compute linear layers with packed weights (oneDNN).
+    """Return the dtypes in which this build and processor compute linear layers with packed weights (oneDNN).
 
-    The operators are the ones that torch's own compiler emits; they have no public name.
+    torch's own compiler emits these operators; they do not have a public name.
     """
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return ()
@@ -164,7 +164,7 @@ def fused_adam(
     *,
     learning_rate: float,
 ) -> None:
-    """One step of torch's Adam with its default smoothing, without the bookkeeping of `torch.optim`."""
+    """Take one step of torch's Adam with its default betas, without the bookkeeping of `torch.optim`."""
     torch._fused_adam_(
         [weights],
         [gradients],
@@ -183,5 +183,5 @@ def fused_adam(
 
 
 def quiet_ray(ray: Any) -> None:
-    """Keep what Ray's nodes say of every dead worker, pages of it, off standard output."""
+    """Keep the long reports of Ray's nodes about dead workers off standard output."""
     ray._private.worker._worker_logs_enabled = False

@@ -1,12 +1,12 @@
-"""One ranking of two: what an encoder finds for a query, and what keyword search finds.
+"""Fusion of two rankings of a query: that of an encoder and that of keyword search.
 
-A ranking is of one query: the numbers of documents, the best first and each once, and their scores. A weight
-is the encoder's share: 1 is the encoder alone, 0 keyword search alone, 0.5 both alike.
+A ranking holds the documents found for one query, best first and each once, and their scores. A weight is the
+encoder's share: 1 is the encoder alone, 0 is keyword search alone, 0.5 weights both equally.
 
-Scores are fused, not ranks. Ranks hide how far the first document stands out, so that an encoder that cannot
-read the documents' language weighs as much as one that can. A similarity counts by how many standard
-deviations it is above the last of the ranking, the deviation being that of the query's similarities to all
-documents; a keyword score counts in units of the root mean square of the query's 100 best.
+Scores are fused, not ranks. Ranks hide how far the first document stands out, so an encoder that does not
+support the documents' language would weigh as much as one that does. A similarity is measured from the last
+one of the ranking, in standard deviations of the query's similarities to all documents. A keyword score is
+measured in units of the root mean square of the query's 100 best.
 """
 
 from __future__ import annotations
@@ -25,49 +25,49 @@ Double = npt.NDArray[np.float64]
 RRF_K = 60
 """The constant of Cormack, Clarke and Buettcher: Reciprocal Rank Fusion outperforms Condorcet. SIGIR 2009."""
 FUSED = 1000
-"""How many documents of each ranking are fused, where there are so many."""
+"""Maximum number of documents of each ranking that are fused."""
 EVEN = 0.5
-"""The weight where nothing is known of either ranking."""
+"""The weight if nothing is known about either ranking."""
 
-# Measured: makes 0.5 lose least to the better ranking, over good encoders and bad ones.
+# Measured: with it, the weight 0.5 loses least to the better ranking, over good and bad encoders.
 _KEYWORD_UNITS = 8.0
 _UNIT_OF = 100  # keyword scores
-# Of similarities that are all alike, the deviation is nothing but rounding.
+# If all similarities are equal, their deviation is only a rounding error.
 _LEAST_SPREAD = 1e-4  # of the largest
 _NORMAL = NormalDist()
 
 _WEIGHTS = np.linspace(0.0, 1.0, 21)
 _DEPTH = 10
 _DISCOUNTS = 1 / np.log2(np.arange(_DEPTH) + 2.0)
-# Generated queries are not users': neither ranking is left with little, and keyword search not with less than
-# 0.3, for an encoder that knows nothing but topics finds such documents too.
+# Generated queries differ from those of users, so each ranking keeps a minimum weight. That of keyword search
+# is 0.3, since an encoder that only recognises topics finds the documents of generated queries too.
 _GENERATED_FROM, _GENERATED_TO = 0.25, 0.7
-# Standard errors by which a weight may be worse than the best and still be chosen for being nearer to 0.5. A
-# gain on real queries is worth more than one on generated queries.
+# A weight nearer to 0.5 is preferred if it is worse than the best by at most this many standard errors. Gains
+# on real queries count more than gains on generated queries.
 _TOLERANCE, _GENERATED_TOLERANCE = 1.0, 2.0
-# Of what both rankings find, the part below which one of them is bad: less than half of the other's.
+# A ranking is bad if its share of the sum of both scores is lower: less than half of the other's score.
 _BAD = 1 / 3
 
 
 class Ranking(NamedTuple):
-    """What was found for a query, the best first."""
+    """Documents found for a query, best first."""
 
     documents: Integers  # their numbers, each once
     scores: npt.NDArray[np.floating[Any]]  # higher is better
 
 
 class Judged(NamedTuple):
-    """A query that was answered by both, and the relevant documents."""
+    """A query with both rankings and its relevant documents."""
 
     dense: Ranking
     keyword: Ranking
-    total: int  # how many documents were searched
+    total: int  # number of searched documents
     grades: Mapping[int, float]  # of the relevant documents, by their numbers; above 0
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A weight for `fuse`, and what it comes from: mean NDCG@10 of the queries, from 0 to 1."""
+    """A weight for `fuse`, with the mean NDCG@10 of the queries (0 to 1) that it is based on."""
 
     weight: float
     dense: float  # the encoder alone
@@ -77,11 +77,11 @@ class Fit:
 
     @property
     def one_is_bad(self) -> bool:
-        """Whether one side finds less than half of what the other finds."""
+        """Return whether the NDCG@10 of one side is less than half of the other's."""
         return min(self.dense, self.keyword) < _BAD * (self.dense + self.keyword)
 
     def reason(self, queries: str) -> str:
-        """Return half a sentence on which way the weight leans, and why; `queries` says what they are."""
+        """Return a clause that explains which side the weight favors; `queries` describes the queries."""
         side = "keyword search" if self.weight < EVEN else "dense search"
         way = "weights both equally" if abs(self.weight - EVEN) < 0.01 else f"favors {side}"
         return (
@@ -94,15 +94,15 @@ class Fit:
 def fuse(
     dense: Ranking, keyword: Ranking, total: int, weight: float = EVEN, depth: int | None = None
 ) -> Ranking:
-    """Fuse an encoder's ranking and keyword search's; of equal scores the smallest number comes first.
+    """Fuse the rankings of an encoder and of keyword search; ties are ordered by document number.
 
     Args:
-        dense: What the encoder found, with cosines or inner products; 1,000 documents (`FUSED`) are usual,
-            fewer make the estimate of their spread coarser, none is allowed.
-        keyword: What keyword search found, with BM25 of at least 0.
-        total: How many documents were searched.
+        dense: The encoder's ranking, with cosines or inner products. 1,000 documents (`FUSED`) are usual;
+            with fewer, the estimate of their spread is less precise. It can be empty.
+        keyword: The ranking of keyword search, with BM25 scores of at least 0.
+        total: Number of searched documents.
         weight: The encoder's share, from 0 to 1.
-        depth: How many documents to return; by default all that either ranking has.
+        depth: Number of documents to return; by default all of both rankings.
 
     Returns:
         The fused ranking.
@@ -132,17 +132,17 @@ def fused_ranks(dense: Ranking, keyword: Ranking) -> Ranking:
 
 
 def fit_weight(queries: Iterable[Judged]) -> Fit:
-    """Fit the weight on queries with qrels; ten of them are better than none, fifty are plenty.
+    """Fit the weight on queries with qrels; ten queries already help, and fifty are plenty.
 
-    Of all weights that are at most one standard error of the queries' differences worse than the best, it is
-    the one that is nearest to 0.5; where one ranking finds less than half of what the other does, nearest to
-    the encoder's part of what both find. So few queries move it only where they agree.
+    Among all weights that are at most one standard error of the queries' differences worse than the best, the
+    one nearest to 0.5 is chosen. If the score of one ranking is less than half of the other's, it is the one
+    nearest to the encoder's share of the sum of both. So a few queries move the weight only if they agree.
 
     Args:
         queries: The queries with both rankings.
 
     Returns:
-        The weight; `EVEN` where there is no query, or none that either ranking answers.
+        The weight; `EVEN` without queries, or if neither ranking answers any.
     """
     return _fit(_scores(queries), 0.0, 1.0, _TOLERANCE)
 
@@ -150,14 +150,14 @@ def fit_weight(queries: Iterable[Judged]) -> Fit:
 def lean(queries: Iterable[Judged]) -> Fit:
     """Fit the weight on queries that are generated from documents, see `sentemb.data.generated_queries`.
 
-    As `fit_weight`, but within two standard errors, from 0.25 to 0.7, and never leaning on a ranking that
-    finds less than half of what the other does.
+    Like `fit_weight`, but within two standard errors and from 0.25 to 0.7. It never favors a ranking whose
+    score is less than half of the other's.
 
     Args:
         queries: The queries with both rankings.
 
     Returns:
-        The weight; `EVEN` where there is no query, or none that either ranking answers.
+        The weight; `EVEN` without queries, or if neither ranking answers any.
     """
     scores = _scores(queries)
     share = _share(scores)
@@ -166,7 +166,7 @@ def lean(queries: Iterable[Judged]) -> Fit:
 
 
 def _in_units(dense: Ranking, keyword: Ranking, total: int) -> tuple[Integers, Double, Double]:
-    """Return the documents of both, rising, and both scores of each in units that add up."""
+    """Return the documents of both in ascending order, and both scores of each in comparable units."""
     found = (dense.documents, keyword.documents)
     documents, place = np.unique(np.concatenate(found), return_inverse=True)
     own, other = np.zeros(len(documents)), np.zeros(len(documents))
@@ -178,7 +178,7 @@ def _in_units(dense: Ranking, keyword: Ranking, total: int) -> tuple[Integers, D
 
 
 def _standardized(scores: npt.NDArray[np.floating[Any]], total: int) -> Double:
-    """Return how many standard deviations similarities are above the last."""
+    """Return similarities minus the last one, in standard deviations."""
     if len(scores) < 2:
         return np.ones(len(scores))
     above: Double = scores.astype(np.float64) - scores[-1]
@@ -188,10 +188,10 @@ def _standardized(scores: npt.NDArray[np.floating[Any]], total: int) -> Double:
 
 
 def _spread(scores: Double, total: int) -> float:
-    """Return the deviation of the similarities to all documents: the slope of the normal Q-Q line.
+    """Return the standard deviation of the similarities to all documents: the slope of the normal Q-Q line.
 
-    The first tenth is left out, for relevant documents do not belong to the background, and the last too,
-    whose quantiles run to infinity where all documents were found.
+    The first tenth is skipped because relevant documents do not belong to the background. The last tenth is
+    skipped because its quantiles approach infinity if all documents were found.
     """
     first, last = len(scores) // 10, (len(scores) - 1) * 9 // 10
     ranks = np.unique(np.linspace(first, max(last, first + 1), 20).astype(int))
@@ -218,7 +218,7 @@ def _query_scores(query: Judged) -> Double:
 
 
 def _first(documents: Integers, scores: Double) -> Integers:
-    """Return the places of the ten best, in order; of equal ones the smallest number first."""
+    """Return the positions of the ten best in order; ties are ordered by document number."""
     places = np.arange(len(scores))
     if len(scores) > _DEPTH:
         places = np.flatnonzero(scores >= np.partition(scores, -_DEPTH)[-_DEPTH])
@@ -226,13 +226,13 @@ def _first(documents: Integers, scores: Double) -> Integers:
 
 
 def _share(scores: Double) -> float:
-    """Return the encoder's part of what both find alone."""
+    """Return the encoder's share of the sum of both scores."""
     keyword, dense = (float(scores[:, side].sum()) for side in (0, -1))
     return dense / (dense + keyword) if dense + keyword > 0 else EVEN
 
 
 def _fit(scores: Double, low: float, high: float, tolerance: float) -> Fit:
-    """Choose, of the weights that are about as good as the best, the one nearest to where they start from."""
+    """Choose the weight nearest to the start among those that are about as good as the best."""
     if not len(scores):
         return Fit(EVEN, 0.0, 0.0, 0.0, 0)
     means, share = scores.mean(axis=0), _share(scores)

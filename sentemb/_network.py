@@ -1,4 +1,4 @@
-"""Where a host is, and what stands between it and this process."""
+"""Loopback addresses and proxies of hosts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def is_loopback(host: str) -> bool:
 
 
 def find_proxy(scheme: str, host: str) -> str | None:
-    """Return the proxy of the environment for a host, without its credentials; None without one."""
+    """Return the environment's proxy for a host, without its credentials; None if there is none."""
     if is_loopback(host) or proxy_bypass(host):
         return None
     proxies = getproxies()

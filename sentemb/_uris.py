@@ -1,4 +1,4 @@
-"""What the names of files elsewhere say: `s3://bucket/docs.jsonl`, `https://host/docs.csv`, `file:///docs.txt`."""
+"""URIs of files: `s3://bucket/docs.jsonl`, `https://host/docs.csv`, `file:///docs.txt`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sentemb.errors import InputError
 
-_SCHEME = r"[a-z][a-z0-9+.-]+"  # one letter alone is a drive of Windows
+_SCHEME = r"[a-z][a-z0-9+.-]+"  # a single letter is a Windows drive
 _URI = re.compile(rf"{_SCHEME}://", re.IGNORECASE)
 _LISTED = re.compile(rf"{_SCHEME}://.*?(?=,{_SCHEME}://|$)", re.IGNORECASE | re.DOTALL)
 _WORD = r"[^\s'\"<>]"  # of a URI within a sentence; a colon or a stop at its end belongs to the sentence
@@ -17,22 +17,22 @@ _IN_PROSE = re.compile(
     rf"(?P<query>\?{_WORD}*?)?(?=[:;,.)]*(?!{_WORD}))",
     re.IGNORECASE,
 )
-_NO_OUTPUT = re.compile(rf"{_SCHEME}:[/\\]|lancedb:", re.IGNORECASE)  # `Path` makes one slash of two
+_NO_OUTPUT = re.compile(rf"{_SCHEME}:[/\\]|lancedb:", re.IGNORECASE)  # `Path` collapses two slashes into one
 _LOCAL = ("file://", "local://")
 
 
 def is_uri(name: str | os.PathLike[str]) -> bool:
-    """Whether a name is a URI."""
+    """Return whether a name is a URI."""
     return _URI.match(os.fspath(name)) is not None
 
 
 def is_remote(name: str | os.PathLike[str]) -> bool:
-    """Whether a name is a URI that means no path of this machine."""
+    """Return whether a name is a URI that does not refer to a local path."""
     return is_uri(name) and not os.fspath(name).lower().startswith(_LOCAL)
 
 
 def local_path(name: str | os.PathLike[str]) -> Path:
-    """The path that a name is, or that `file://` means; of what lies elsewhere, a path that does not exist.
+    """Return the path that a name or a `file://` URI refers to; for a remote URI, one that does not exist.
 
     Raises:
         InputError: A `file://` URI names another machine.
@@ -49,7 +49,7 @@ def local_path(name: str | os.PathLike[str]) -> Path:
 
 
 def without_secrets(name: str) -> str:
-    """A URI without `user:password@` and without its query, where tokens are; any other name as it is."""
+    """Remove `user:password@` and the query, which can hold tokens, from a URI; keep any other name."""
     found = _URI.match(name)
     if found is None:
         return name
@@ -58,15 +58,15 @@ def without_secrets(name: str) -> str:
 
 
 def without_listed_secrets(text: str) -> str:
-    """The same for URIs within a text, such as an option with several."""
+    """Remove secrets from all URIs of a comma-separated list, such as an option with several."""
     return _LISTED.sub(lambda found: without_secrets(found[0]), text)
 
 
 def without_secrets_in_prose(text: str) -> str:
-    """The same for URIs within sentences, where one ends at a blank or a quotation mark."""
+    """Remove secrets from URIs in prose, where a URI ends at whitespace or a quotation mark."""
 
     def clean(found: re.Match[str]) -> str:
-        # `Path` makes one slash of two; `lancedb:/folder` is a path, in which a question mark is a character.
+        # `Path` collapses two slashes into one; `lancedb:/folder` is a path and may contain question marks.
         is_path = len(found["slashes"]) == 1 and not found["login"]
         query = found["query"] or "" if is_path else ""
         return found["scheme"] + found["slashes"] + found["path"] + query
@@ -75,7 +75,7 @@ def without_secrets_in_prose(text: str) -> str:
 
 
 def refuse_uri(output: str | os.PathLike[str]) -> None:
-    """Refuse an output that is a URI: only a local file can be renamed into its place when it is whole."""
+    """Raise InputError if an output is a URI: only a local file can be renamed once it is complete."""
     text = os.fspath(output)
     if _NO_OUTPUT.match(text):
         shown = without_secrets(re.sub(":/(?!/)", "://", text, count=1))

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator
 
 
 class InputError(ValueError):
-    """Something the user gave cannot be used: a file, a column, an option, a model.
+    """A user error: a file, column, option or model that cannot be used.
 
-    The command line prints it as one line and leaves with exit code 2. From Python it is a `ValueError`.
+    The command line prints it as one line and exits with code 2. In Python it is a `ValueError`.
 
     Args:
         message: What is wrong and where, naming the file, line, column or option. No full stop at the end.
@@ -24,12 +24,12 @@ class InputError(ValueError):
 
 
 class ReportedError(InputError):
-    """The same on a process beside the first, which reports it for all."""
+    """An InputError on another process than the first, which reports it for all."""
 
 
 @contextlib.contextmanager
 def naming(what: object) -> Iterator[None]:
-    """Name the file, set or option that an error of the user is about."""
+    """Prefix user errors with the file, data set or option that they are about."""
     try:
         yield
     except InputError as error:
@@ -37,7 +37,7 @@ def naming(what: object) -> Iterator[None]:
 
 
 def unknown(what: str, name: object, known: Collection[object]) -> InputError:
-    """The error for a name that does not exist, with the closest one that does."""
+    """Return the error for an unknown name, with the closest known one."""
     names = [str(item) for item in known]
     close = difflib.get_close_matches(str(name), names, n=1)
     hint = f"did you mean {close[0]}?" if close else f"choose among {', '.join(names)}"

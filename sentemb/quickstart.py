@@ -54,8 +54,8 @@ class Score(NamedTuple):
     """A row of the table.
 
     Args:
-        encoder: What was evaluated.
-        pooling: How its sentence vector is made.
+        encoder: The evaluated encoder.
+        pooling: Its pooling.
         spearman: Spearman correlation x 100 on the bundled pairs, all domains in one.
     """
 
@@ -66,16 +66,16 @@ class Score(NamedTuple):
 
 @dataclass(frozen=True)
 class Quickstart:
-    """What a quickstart made.
+    """Results of a quickstart.
 
     Args:
-        encoder: The bundled encoder, or the one that was asked for.
-        adapted: How its adaptation to the documents of the search ended.
-        answers: What the searches found.
+        encoder: The bundled encoder, or the requested one.
+        adapted: Result of its adaptation to the documents of the search.
+        answers: Results of the searches.
         scores: The table, before and after training.
         model: Folder of the trained encoder.
-        index: Folder of the index, of the adapted encoder where that is better.
-        page: The page with all of it.
+        index: Folder of the index, built with the adapted encoder if that is better.
+        page: The page with all results.
     """
 
     encoder: str
@@ -87,7 +87,7 @@ class Quickstart:
     page: Path
 
     def your_turn(self) -> tuple[str, ...]:
-        """Commands for a file of one's own."""
+        """Return the commands for the user's own file."""
         yours = ("YOUR-FILE.csv", "--text-column", "text")
         return (
             format_command("adapt", *yours, "--base", self.encoder, "--output", "my-encoder"),
@@ -96,7 +96,7 @@ class Quickstart:
         )
 
     def table(self) -> Table:
-        """The table of the training."""
+        """Return the table of the training."""
         rows = tuple((one.encoder, one.pooling, f"{one.spearman:.2f}") for one in self.scores)
         return Table("Before and after", ("encoder", "pooling", "Spearman x 100"), rows, names=2)
 
@@ -109,7 +109,7 @@ def check_inputs(
     data: str | None = None,
     column: str | None = None,
 ) -> None:
-    """Look at models and sentences before time is spent on them, or an earlier quickstart is removed."""
+    """Check models and sentences before they are used and before an earlier quickstart is removed."""
     find_source(model)
     find_source(base)
     load_rows(_configuration(base, output, data=data, column=column, seed=1))

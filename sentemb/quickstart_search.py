@@ -1,4 +1,4 @@
-"""Plain questions to an index of the standard library: by keywords, by meaning, by both, and adapted."""
+"""Questions to an index of the standard library: keyword, dense, hybrid and adapted hybrid search."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ KEYWORD, HYBRID, ADAPTED = "keyword", "hybrid", "adapted hybrid"
 DEV, TEST = "dev", "test"
 METRICS = ("hit@10", "recall@10", "mrr@10")
 SHOWN = 3
-"""Hits that are shown for a question."""
+"""Number of hits that are shown for a question."""
 _DEPTH = 10
 _SET = "standard-library"
 
 
 class Estimate(NamedTuple):
-    """A mean over questions x 100, with the bootstrap's 95 % interval over them."""
+    """A mean over questions x 100, with its 95 % bootstrap interval."""
 
     value: float
     low: float
@@ -47,15 +47,15 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True)
 class Answers:
-    """What the ways to search found.
+    """Results of all search modes.
 
     Args:
         questions: All questions.
-        documents: How many documents were searched.
-        hits: Way to search to the best hits of each question.
-        ranks: Way to search to the rank of each question's first right answer; 0 where none is among ten.
-        scores: Way to search, split and metric to the score.
-        gain: What the last way has more than keyword search in hit@10 on `test`.
+        documents: Number of searched documents.
+        hits: Best hits of each question, by search mode.
+        ranks: Rank of each question's first relevant document, by search mode; 0 if it is not in the top ten.
+        scores: Score by search mode, split and metric.
+        gain: Difference in hit@10 on `test` between the last mode and keyword search.
     """
 
     questions: list[Question]
@@ -66,7 +66,7 @@ class Answers:
     gain: Difference
 
     def verdict(self) -> str:
-        """What the last way to search answers, and what it has more than keyword search."""
+        """Summarize the score of the last search mode and its difference from keyword search."""
         found, low, high = self.scores[self.ways[-1], TEST, "hit@10"]
         less, more = self.gain.interval or (self.gain.size, self.gain.size)
         return (
@@ -78,19 +78,19 @@ class Answers:
 
     @property
     def ways(self) -> list[str]:
-        """The ways to search; the last is the one that a reader should use."""
+        """The search modes; the last is the recommended one."""
         return list(self.hits)
 
 
 class IndexSearcher:
-    """One way to search an index, as `evaluate_retrieval` takes it; it finds ten documents at the most."""
+    """A search mode of an index as a searcher for `evaluate_retrieval`; it returns at most ten documents."""
 
     def __init__(self, name: str, index: SearchIndex, mode: Mode) -> None:
         self.name, self._index, self._mode = name, index, mode
 
     @property
     def fingerprint(self) -> str:
-        """The fingerprint of the index's encoder, and how it is used."""
+        """Fingerprint of the index's encoder and the search mode."""
         return f"{self._index.manifest.encoder.fingerprint}-{self._mode}"
 
     @property
@@ -111,7 +111,7 @@ class IndexSearcher:
         ]
 
     def ask(self, questions: Sequence[str], count: int) -> list[list[Hit]]:
-        """The best hits of each question."""
+        """Return the best hits of each question."""
         return self._index.search(questions, count, mode=self._mode)
 
     def describe(self) -> dict[str, Any]:
@@ -122,19 +122,19 @@ class IndexSearcher:
 def ask_everything(
     documents: Sequence[Document], index: SearchIndex, *, adapted: SearchIndex | None = None
 ) -> Answers:
-    """Ask all questions in every way.
+    """Ask all questions in every search mode.
 
     Args:
-        documents: What the indexes hold.
-        index: Answers by keywords, by its encoder, and by both.
-        adapted: Answers by keywords and an encoder that was adapted to the documents. How much both weigh is
-            fitted on the questions of `dev`, as for the first.
+        documents: The documents of the indexes.
+        index: Index for keyword, dense and hybrid search.
+        adapted: Index for hybrid search with an encoder that was adapted to the documents. The keyword and
+            dense weights of both indexes are fitted on the questions of `dev`.
 
     Returns:
-        What was found, and how much of it is right.
+        The hits and their scores.
     """
     known = {document.id for document in documents}
-    # The questions with the answers that this Python has, if any.
+    # The questions whose relevant documents exist in this version of Python.
     named = (
         one._replace(answers=tuple(name for name in one.answers if name in known))
         for one in bundled_questions()
@@ -182,7 +182,7 @@ def _judged(split: str, questions: Sequence[Question], documents: Sequence[Docum
 
 
 def _rank(question: Question, hits: Sequence[Hit]) -> int:
-    """The rank of the first right answer, from 1; 0 where there is none."""
+    """Return the rank of the first relevant document, from 1; 0 if it is not found."""
     return next((rank for rank, hit in enumerate(hits, 1) if hit.id in question.answers), 0)
 
 

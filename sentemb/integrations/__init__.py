@@ -14,7 +14,7 @@ _INTEGER = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
 
 
 def own_ids(index: SearchIndex, ids: Sequence[str]) -> list[str | int]:
-    """Return the ids of the index: the integer 3 for "3" where it has that document and no other."""
+    """Return the ids in the index: the integer 3 for "3" if the index has document 3 but not "3"."""
     numbers = {key: int(key) for key in ids if _INTEGER.fullmatch(key)}
     if not numbers:
         return list(ids)

@@ -1,4 +1,4 @@
-"""LangChain: a vector store over a living index, and embeddings by any encoder of sentemb."""
+"""LangChain: a vector store on an index that can be updated, and embeddings from any encoder of sentemb."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ except ImportError as error:
 __all__ = ["SentembEmbeddings", "SentembVectorStore"]
 
 logger = logging.getLogger(__name__)
-# What the classes of LangChain call their model.
+# Attributes in which classes of LangChain keep the name of their model.
 _MODEL_NAMES = ("model", "model_name", "model_id", "repo_id", "deployment", "dimensions")
 
 
 class EmbeddingsEncoder:
-    """Embeddings of LangChain as the encoder of an index: they encode documents.
+    """Embeddings of LangChain as the encoder of an index; they encode documents.
 
     Args:
         embeddings: The embeddings.
-        name: What they are called, which is all that an index can recognise them by. By default their class
-            and what it calls its model.
+        name: Name of the embeddings, by which an index recognises them. By default their class and model
+            name.
     """
 
     def __init__(self, embeddings: Embeddings, name: str | None = None) -> None:
@@ -53,13 +53,13 @@ class EmbeddingsEncoder:
         values = ((field, getattr(embeddings, field, None)) for field in _MODEL_NAMES)
         named = [f"{field}={value}" for field, value in values if isinstance(value, (str, int))]
         self.name = name or " ".join([f"{kind.__module__}.{kind.__qualname__}", *named])
-        # It changes with the name: what is behind it cannot be seen.
+        # It depends on the name only, since the model behind it is unknown.
         self.fingerprint = hashlib.blake2b(self.name.encode(), digest_size=16).hexdigest()
         self._embeddings = embeddings
 
     @cached_property
     def dimension(self) -> int:
-        """Length of a vector; asking for it embeds a word, once."""
+        """Length of a vector; the first access embeds one word."""
         return len(self._embeddings.embed_query("dimension"))
 
     def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
@@ -69,15 +69,15 @@ class EmbeddingsEncoder:
         return vectors
 
     def describe(self) -> dict[str, Any]:
-        """Describe how vectors are made."""
+        """Describe how vectors are computed."""
         return {"backend": "embeddings", "name": self.name}
 
 
 class SentembEmbeddings(Embeddings):
-    """Embeddings by an encoder of sentemb, for any vector store of LangChain.
+    """Embeddings from an encoder of sentemb, for any vector store of LangChain.
 
     Args:
-        model: Anything `sentemb.encoding.load_encoder` takes. Queries and documents get the prompts and
+        model: A model that `sentemb.encoding.load_encoder` accepts. Queries and documents use the prompts and
             routes that it was trained with.
 
     Example:
@@ -101,20 +101,19 @@ class SentembEmbeddings(Embeddings):
 
 
 class SentembVectorStore(VectorStore):
-    """A vector store of LangChain over an index of sentemb.
+    """A vector store of LangChain on an index of sentemb.
 
     Args:
-        embedding: Any embeddings of LangChain. A new store embeds one word with them, to see their dimension.
-        path: The folder of the index, which is made or opened; by default the index lives as long as the
-            store.
-        name: What the embeddings are called; a folder opens only with embeddings of the same name. By default
-            their class and what it calls its model.
-        metric: `cosine` or `dot`, of a new index; by default the similarity that the model was trained for.
-        language: Code of the language by whose rules a new index finds words; `auto` has no document to tell
-            it from, so that words are found as they are written.
+        embedding: Any embeddings of LangChain. A new store embeds one word to determine their dimension.
+        path: Folder of the index, which is created or opened. By default the index is kept in memory.
+        name: Name of the embeddings; a folder opens only with embeddings of the same name. By default their
+            class and model name.
+        metric: `cosine` or `dot`, for a new index; by default the similarity that the model was trained for.
+        language: Code of the language whose rules a new index uses for keyword search. With `auto`, an empty
+            index does not have documents to detect it from, so words are matched as they are written.
 
     Raises:
-        InputError: The folder holds another index, a damaged one, or one of other embeddings.
+        InputError: The folder is not an index, is damaged, or belongs to other embeddings.
 
     Example:
         >>> store = SentembVectorStore(SentembEmbeddings("static-mini"))
@@ -153,7 +152,7 @@ class SentembVectorStore(VectorStore):
         ids: list[str] | None = None,
         **options: Any,
     ) -> SentembVectorStore:
-        """Make or open a store and add texts to it.
+        """Create or open a store and add texts to it.
 
         Args:
             texts: As for `add_texts`.
@@ -181,19 +180,19 @@ class SentembVectorStore(VectorStore):
         *,
         ids: Sequence[str | None] | None = None,
     ) -> list[str]:
-        """Add texts, in the place of those that have their ids; all or none.
+        """Add texts and replace those with the same ids, in one transaction.
 
         Args:
-            texts: The texts. Blank ones are left out with a warning.
-            metadatas: What is known of each, as JSON can hold it.
-            ids: The id of each; by default, or where it is None, a new one.
+            texts: The texts. Blank texts are skipped with a warning.
+            metadatas: Metadata of each text, as JSON values.
+            ids: Id of each text; a missing id or None is replaced with a new one.
 
         Returns:
             The ids.
 
         Raises:
-            InputError: Not one of the metadata or ids for each text, an id that occurs twice, or metadata
-                that JSON cannot hold.
+            InputError: The numbers of texts, metadata and ids differ, an id occurs twice, or metadata cannot
+                be stored as JSON.
         """
         texts = list(texts)
         for what, values in (("metadatas", metadatas), ("ids", ids)):
@@ -214,12 +213,12 @@ class SentembVectorStore(VectorStore):
         ids: Sequence[str | None] | None = None,
         batch_size: int | None = None,
     ) -> list[str]:
-        """Add documents, in the place of those that have their ids; all or none.
+        """Add documents and replace those with the same ids, in one transaction.
 
         Args:
-            documents: The documents; `ids` come before their own ids.
+            documents: The documents; `ids` take precedence over their own ids.
             ids: As for `add_texts`.
-            batch_size: What LangChain's `index` passes. It changes nothing: one call is one transaction.
+            batch_size: Passed by LangChain's `index` and ignored: one call is one transaction.
 
         Returns:
             The ids.
@@ -234,12 +233,12 @@ class SentembVectorStore(VectorStore):
         )
 
     def delete(self, ids: Sequence[str] | None = None) -> bool:
-        """Delete the documents with these ids that exist; all documents without any ids."""
+        """Delete the documents with these ids, if they exist; without ids, delete all documents."""
         self.index.delete(ids_of(self.index.documents()) if ids is None else own_ids(self.index, ids))
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """Return the documents with these ids that exist."""
+        """Return the documents with these ids, if they exist."""
         found = self.index.get(own_ids(self.index, ids))
         return [_document(one.id, one.text, one.metadata) for one in found if one is not None]
 
@@ -250,16 +249,16 @@ class SentembVectorStore(VectorStore):
 
         Args:
             query: The query.
-            k: How many; all where there are fewer.
-            filter: Conditions on their metadata, such as `{"year": {">=": 2020}, "lang": "en"}`; see
-                `sentemb.search.Where`. There are `k` documents if so many meet them.
-            mode: `dense` compares embeddings, `keyword` ranks by words, with BM25, and `hybrid` joins both.
+            k: Maximum number of documents.
+            filter: Conditions on the metadata, such as `{"year": {">=": 2020}, "lang": "en"}`; see
+                `sentemb.search.Where`. `k` applies to the documents that match the filter.
+            mode: `dense` compares embeddings, `keyword` ranks by BM25, and `hybrid` combines both.
 
         Returns:
             The documents, best first.
 
         Raises:
-            InputError: `k` is not positive, or a condition is none.
+            InputError: `k` is not positive, or a condition is invalid.
         """
         scored = self.similarity_search_with_score(query, k, filter=filter, mode=mode)
         return [document for document, _ in scored]
@@ -267,7 +266,7 @@ class SentembVectorStore(VectorStore):
     def similarity_search_with_score(
         self, query: str, k: int = 4, *, filter: Mapping[str, Any] | None = None, mode: Mode = "dense"
     ) -> list[tuple[Document, float]]:
-        """Return documents as `similarity_search` does, with scores: `dense`, the cosine or dot product."""
+        """Return documents as `similarity_search` does, with scores: for `dense`, cosine or dot product."""
         vectors = None if mode == "keyword" else [self._embedding.embed_query(query)]
         hits = self.index.search(query, k, mode=mode, where=filter, vectors=vectors)
         return [(_document(hit.id, hit.text, hit.metadata), hit.score) for hit in hits]
@@ -287,20 +286,20 @@ class SentembVectorStore(VectorStore):
         *,
         filter: Mapping[str, Any] | None = None,
     ) -> list[Document]:
-        """Return documents near to a query and far from each other.
+        """Return documents that are similar to a query and diverse.
 
         Args:
             query: The query.
-            k: How many.
-            fetch_k: From how many nearest they are chosen.
-            lambda_mult: Weight of the nearness to the query, 0 to 1, against the distance from each other.
+            k: Number of documents.
+            fetch_k: Number of nearest documents to choose from.
+            lambda_mult: Weight of the similarity to the query, 0 to 1, against the diversity.
             filter: As for `similarity_search`.
 
         Returns:
-            The documents, in the order of the choice.
+            The documents, in the order of selection.
 
         Raises:
-            InputError: As for `similarity_search`, or there are no such documents.
+            InputError: As for `similarity_search`, or no document matches.
         """
         vector = self._embedding.embed_query(query)
         return self.max_marginal_relevance_search_by_vector(vector, k, fetch_k, lambda_mult, filter=filter)
@@ -327,14 +326,14 @@ class SentembVectorStore(VectorStore):
     def _similarity_search_with_relevance_scores(
         self, query: str, k: int = 4, *, filter: Mapping[str, Any] | None = None
     ) -> list[tuple[Document, float]]:
-        """Score without another mode: only cosines are relevance."""
+        """Score by cosine, the only score that LangChain can use as relevance."""
         scored: list[tuple[Document, float]] = super()._similarity_search_with_relevance_scores(
             query, k, filter=filter
         )
         return scored
 
     def _select_relevance_score_fn(self) -> Any:
-        """Return cosines as LangChain's relevance from 0 to 1: what is below 0 is irrelevant."""
+        """Return the function that clips cosines to LangChain's relevance scores from 0 to 1."""
         if self.index.manifest.metric != "cosine":
             hint = "create the store with the metric cosine"
             raise InputError("dot products are not relevance scores from 0 to 1", hint)
@@ -346,7 +345,7 @@ def _document(identifier: str | int | None, text: str, metadata: Mapping[str, An
 
 
 def _diverse(nearness: Vectors, vectors: Vectors, k: int, weight: float) -> list[int]:
-    """Choose places one after the other, each for its nearness and against that to the chosen."""
+    """Choose positions one by one, by similarity to the query minus similarity to those already chosen."""
     chosen: list[int] = []
     closest = np.zeros_like(nearness)
     value = nearness.copy()

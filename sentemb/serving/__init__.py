@@ -1,4 +1,4 @@
-"""The same vectors over HTTP, and search; importing its modules needs `pip install 'sentemb[serve]'`."""
+"""Vectors and search over HTTP; importing its modules needs `pip install 'sentemb[serve]'`."""
 
 from __future__ import annotations
 

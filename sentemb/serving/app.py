@@ -93,7 +93,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 async def _raise_again(request: Request, error: Exception) -> Response:
-    """Leave the framework's errors to `Guard`, which answers all errors."""
+    """Pass the framework's errors to `Guard`, which handles all errors."""
     raise error
 
 

@@ -1,4 +1,4 @@
-"""Everything that a server serves, by name."""
+"""Registry of all models and indexes of a server, by name."""
 
 from __future__ import annotations
 

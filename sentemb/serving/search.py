@@ -45,11 +45,11 @@ class ServedIndex:
 
     @property
     def is_writable(self) -> bool:
-        """Whether the server can write to the folder."""
+        """Return whether the server can write to the folder."""
         return os.access(self.path, os.W_OK | os.X_OK)
 
     async def read(self, work: Callable[[], Result]) -> Result:
-        """Run work in a thread; what the library refuses becomes a `Problem` without the server's paths."""
+        """Run work in a thread; an InputError becomes a `Problem` without the server's paths."""
         try:
             return await to_thread.run_sync(work)
         except InputError as error:
@@ -226,7 +226,7 @@ async def _write(served: ServedIndex, write: Callable[..., Changed], body: schem
 
 
 def _fits(id: int | str) -> bool:
-    """Whether an index can hold an id; the schema cannot say, since many of its readers only have doubles."""
+    """Return whether an index can store an id; many readers of the schema support only doubles."""
     return isinstance(id, str) or -(2**63) <= id < 2**63
 
 

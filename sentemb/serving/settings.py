@@ -1,4 +1,4 @@
-"""What a server serves, where, and to whom."""
+"""Settings of a server: models, address and access."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MIN_KEY = 16
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(use_attribute_docstrings=True))
 class Settings:
-    """Settings of a server, of which the options of `sentemb serve` are made."""
+    """Settings of a server; the options of `sentemb serve` are derived from them."""
 
     models: tuple[str, ...] = ()
     """Encoders: names, folders or hub ids."""
@@ -59,12 +59,12 @@ class Settings:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine reaches the server."""
+        """Return whether only this machine can reach the server."""
         return is_loopback(self.host)
 
     @property
     def is_writable(self) -> bool:
-        """Whether clients may change indexes; other machines never without a key."""
+        """Return whether clients may change indexes; clients on other machines need a key."""
         return not self.read_only and (self.keys is not None or self.is_loopback)
 
     def checked(self) -> Settings:

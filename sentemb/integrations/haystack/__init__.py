@@ -1,4 +1,4 @@
-"""Haystack: a document store over a living index, and its retrievers."""
+"""Haystack: a document store on an index that can be updated, and its retrievers."""
 
 from __future__ import annotations
 

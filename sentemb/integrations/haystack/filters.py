@@ -16,7 +16,7 @@ Conditions = dict[str, Any]
 
 
 def conditions_of(filters: Any) -> Conditions:
-    """The conditions that a filter asks for; a field that is missing, or None, is equal to None alone.
+    """Return the conditions of a filter; a field that is missing or None equals only None.
 
     Args:
         filters: A comparison of one field or a combination of filters, as Haystack documents them.
@@ -25,7 +25,7 @@ def conditions_of(filters: Any) -> Conditions:
         The conditions.
 
     Raises:
-        InputError: It is no filter, or compares what cannot be compared.
+        InputError: The filter is invalid, or compares values that cannot be compared.
     """
     if not isinstance(filters, Mapping):
         raise InputError(f"the filter {filters!r} is not a dictionary")

@@ -1,4 +1,4 @@
-"""Documents of Haystack as documents of an index: they bring their own vectors, or none."""
+"""Documents of Haystack as documents of an index, with or without their own vectors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MARK = "\x1f-"  # takes the place of a blank text, which an index would skip
 
 
 class Record(NamedTuple):
-    """Text and metadata of a document of an index, the vector that it brings, and whether it is encoded."""
+    """Text and metadata of a document of an index, its own vector if any, and whether to encode it."""
 
     text: str
     metadata: dict[str, Any]
@@ -27,7 +27,7 @@ class Record(NamedTuple):
 
 
 class GivenVectors:
-    """The encoder of an index whose documents bring their vectors."""
+    """The encoder of an index whose documents have their own vectors; it does not encode texts."""
 
     name = "given vectors"
     fingerprint = "given-vectors-1"
@@ -36,17 +36,17 @@ class GivenVectors:
         self.dimension = dimension
 
     def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
-        """Refuse to encode."""
+        """Raise InputError: the store does not have an encoder."""
         hint = "pass a query_embedding, or create the store with an encoder"
         raise InputError("the store does not have an encoder", hint)
 
     def describe(self) -> dict[str, Any]:
-        """Describe how vectors are made."""
+        """Describe how vectors are computed."""
         return {"backend": "given"}
 
 
 def to_record(document: Document, *, encodes: bool) -> Record:
-    """Return a record that holds all of a document; `encodes`: a text without a vector is encoded."""
+    """Return a record of a document; with `encodes`, a text without a vector is encoded."""
     if RESERVED in document.meta:
         raise InputError(f"the field name {RESERVED!r} is reserved", "choose another name")
     fields = document.to_dict(flatten=False)
@@ -57,7 +57,7 @@ def to_record(document: Document, *, encodes: bool) -> Record:
         kept["length"] = None if document.content is None else len(text)
         text += _MARK
     if embedding is not None:
-        # Bit by bit, in half the space where the numbers are of single precision.
+        # Exact, in half the space if float32 can represent the numbers.
         exact = np.asarray(embedding, dtype="<f8")
         single = exact.astype("<f4")
         numbers = single if np.array_equal(single.astype("<f8"), exact) else exact
@@ -69,7 +69,7 @@ def to_record(document: Document, *, encodes: bool) -> Record:
 
 
 def to_document(key: str | int | None, text: str, metadata: Mapping[str, Any], **more: Any) -> Document:
-    """Return the document that a record was made of."""
+    """Return the document of a record."""
     meta = dict(metadata)
     kept = dict(meta.pop(RESERVED, {}))
     kept.pop("no_vector", None)

@@ -14,7 +14,7 @@ Filters = dict[str, Any] | None
 
 
 class _Retriever:
-    """What both components share."""
+    """Base class of both retrievers."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class _Retriever:
         self.filter_policy = FilterPolicy(filter_policy)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the retriever for a pipeline's file."""
+        """Serialize the retriever for a pipeline file."""
         fields = {name: getattr(self, name) for name in ("mode", "filters", "top_k") if hasattr(self, name)}
         fields["document_store"] = self.document_store.to_dict()
         stored: dict[str, Any] = default_to_dict(self, **fields, filter_policy=self.filter_policy.value)
@@ -35,7 +35,7 @@ class _Retriever:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Return the retriever of a pipeline's file."""
+        """Load the retriever from a pipeline file."""
         retriever: Self = default_from_dict(cls, data)
         return retriever
 
@@ -58,9 +58,9 @@ class SentembEmbeddingRetriever(_Retriever):
 
     Args:
         document_store: The store.
-        filters: Which documents may be found.
-        top_k: How many.
-        filter_policy: Whether filters of a run replace these or are combined with them.
+        filters: Filters that the documents must match.
+        top_k: Maximum number of documents.
+        filter_policy: Whether the filters of a run replace these filters or are merged with them.
 
     Example:
         >>> found = SentembEmbeddingRetriever(store).run(query_embedding)  # doctest: +SKIP
@@ -74,8 +74,8 @@ class SentembEmbeddingRetriever(_Retriever):
 
         Args:
             query_embedding: The embedding.
-            filters: Which documents may be found.
-            top_k: How many.
+            filters: Filters that the documents must match.
+            top_k: Maximum number of documents.
 
         Returns:
             `documents`, best first, each with its score.
@@ -85,14 +85,14 @@ class SentembEmbeddingRetriever(_Retriever):
 
 @component
 class SentembTextRetriever(_Retriever):
-    """Retrieve the documents of a `SentembDocumentStore` that are best for the text of a query.
+    """Retrieve the best documents of a `SentembDocumentStore` for the text of a query.
 
     Args:
         document_store: The store.
-        mode: `dense` compares embeddings, `keyword` ranks by words, with BM25, and `hybrid` joins both.
-        filters: Which documents may be found.
-        top_k: How many.
-        filter_policy: Whether filters of a run replace these or are combined with them.
+        mode: `dense` compares embeddings, `keyword` ranks by BM25, and `hybrid` combines both.
+        filters: Filters that the documents must match.
+        top_k: Maximum number of documents.
+        filter_policy: Whether the filters of a run replace these filters or are merged with them.
 
     Example:
         >>> found = SentembTextRetriever(store, mode="hybrid").run("kitten")  # doctest: +SKIP
@@ -106,7 +106,7 @@ class SentembTextRetriever(_Retriever):
         top_k: int = 10,
         filter_policy: FilterPolicy = FilterPolicy.REPLACE,
     ) -> None:
-        # `component` makes another class of this one, for which `super()` fails.
+        # `component` creates a new class from this one, for which `super()` fails.
         _Retriever.__init__(self, document_store, filters, top_k, filter_policy)
         self.mode = mode
 
@@ -122,10 +122,10 @@ class SentembTextRetriever(_Retriever):
 
         Args:
             query: The query.
-            query_embedding: Its embedding, which a store without an encoder needs unless the mode is
-                `keyword`.
-            filters: Which documents may be found.
-            top_k: How many.
+            query_embedding: Embedding of the query; required if the store does not have an encoder, unless
+                the mode is `keyword`.
+            filters: Filters that the documents must match.
+            top_k: Maximum number of documents.
 
         Returns:
             `documents`, best first, each with its score.

@@ -1,4 +1,4 @@
-"""A document store over a living index."""
+"""A document store on an index that can be updated."""
 
 from __future__ import annotations
 
@@ -29,23 +29,22 @@ from sentemb.search.where import value_of
 
 
 class SentembDocumentStore:
-    """A document store of Haystack over an index of sentemb.
+    """A document store of Haystack on an index of sentemb.
 
-    Documents keep the embeddings that they bring. Those that bring none are encoded where the store has an
-    encoder; what has neither is found by filters and words alone.
+    Documents keep their own embeddings. Documents without embeddings are encoded if the store has an encoder;
+    otherwise they are found only by filters and keyword search.
 
     Args:
-        path: The folder of the index, which is made or opened; by default the index lives as long as the
-            store.
-        encoder: Anything `sentemb.encoding.load_encoder` takes; by default the one of the folder.
+        path: Folder of the index, which is created or opened. By default the index is kept in memory.
+        encoder: A model that `sentemb.encoding.load_encoder` accepts; by default that of the folder.
         embedding_dim: Length of the embeddings of a new store without an encoder.
-        metric: `cosine` or `dot`, of a new store; by default the similarity that the model was trained for.
-        language: Code of the language by whose rules a new store finds words; `auto` has no document to tell
-            it from, so that words are found as they are written.
+        metric: `cosine` or `dot`, for a new store; by default the similarity that the model was trained for.
+        language: Code of the language whose rules a new store uses for keyword search. With `auto`, an empty
+            store does not have documents to detect it from, so words are matched as they are written.
 
     Raises:
-        InputError: The folder holds a damaged index or one of another encoder, or a new store has neither an
-            encoder nor `embedding_dim`.
+        InputError: The index in the folder is damaged or belongs to another encoder, or a new store has
+            neither an encoder nor `embedding_dim`.
 
     Example:
         >>> from haystack import Document
@@ -86,10 +85,10 @@ class SentembDocumentStore:
         self._encodes = self.index.manifest.encoder.fingerprint != GivenVectors.fingerprint
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the store for a pipeline's file.
+        """Serialize the store for a pipeline file.
 
         Raises:
-            InputError: It was made with an encoder that has no name.
+            InputError: The encoder of the store is an object instead of a name.
         """
         if not isinstance(self._given["encoder"], (str, type(None))):
             raise InputError(
@@ -101,7 +100,7 @@ class SentembDocumentStore:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> SentembDocumentStore:
-        """Return the store of a pipeline's file."""
+        """Load the store from a pipeline file."""
         store: SentembDocumentStore = default_from_dict(cls, data)
         return store
 
@@ -123,7 +122,7 @@ class SentembDocumentStore:
             The documents.
 
         Raises:
-            FilterError: It is no filter, or compares what cannot be compared.
+            FilterError: The filter is invalid, or compares values that cannot be compared.
         """
         found = self.index.documents(_where(filters))
         return [to_document(one.id, one.text, one.metadata) for one in found]
@@ -135,17 +134,17 @@ class SentembDocumentStore:
 
         Args:
             documents: The documents.
-            policy: What happens to a document whose id is in the store: `FAIL`, which is also `NONE`, refuses
-                all, `SKIP` leaves it, `OVERWRITE` puts the new one in its place. Of documents with one
-                id in a call, `SKIP` takes the first and `OVERWRITE` the last.
+            policy: Policy for documents whose id is in the store. `FAIL`, the same as `NONE`, writes nothing
+                and raises an error, `SKIP` keeps the existing document, and `OVERWRITE` replaces it. If an id
+                occurs several times in a call, `SKIP` uses the first document and `OVERWRITE` the last.
 
         Returns:
-            How many were written; with `OVERWRITE` all that were given.
+            Number of written documents; with `OVERWRITE` the number of all provided documents.
 
         Raises:
-            ValueError: What was given is no list of documents.
-            DuplicateDocumentError: An id is in the store, and the policy is `FAIL`.
-            InputError: An embedding of another length, or metadata that JSON cannot hold.
+            ValueError: `documents` is not a list of documents.
+            DuplicateDocumentError: An id is in the store or occurs twice, and the policy is `FAIL`.
+            InputError: An embedding has another length, or metadata cannot be stored as JSON.
         """
         documents = list(documents) if isinstance(documents, Iterable) else [documents]
         if any(not isinstance(document, Document) for document in documents):
@@ -167,7 +166,7 @@ class SentembDocumentStore:
         return len(chosen)
 
     def delete_documents(self, document_ids: list[str]) -> None:
-        """Delete the documents with these ids that exist."""
+        """Delete the documents with these ids, if they exist."""
         self.index.delete(own_ids(self.index, document_ids))
 
     def delete_all_documents(self) -> None:
@@ -209,7 +208,7 @@ class SentembDocumentStore:
         write(rows, None if all(record.encoded for record in records) else self._vectors(records))
 
     def _vectors(self, records: list[Record]) -> Vectors:
-        """Return the vectors that documents bring, and those of texts; zeros where there is neither."""
+        """Return the documents' own vectors or those of their texts; zeros if there is neither."""
         vectors = np.zeros((len(records), self.index.manifest.dimension), dtype=np.float32)
         for place, record in enumerate(records):
             if record.embedding is not None:
