@@ -1,4 +1,4 @@
-"""Haystack reports its use unless it is told not to, when it is imported."""
+"""Disable Haystack's telemetry, which it reads on import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guide's Python runs as it is printed."""
+"""The Python code of the guide runs as printed."""
 
 from __future__ import annotations
 

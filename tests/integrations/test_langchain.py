@@ -23,7 +23,7 @@ from tests.search.bag_of_words import BagOfWords
 
 
 class Words(Embeddings):
-    """LangChain embeddings that know nothing of sentemb."""
+    """LangChain embeddings without sentemb."""
 
     model = "words-1"
 
@@ -102,7 +102,7 @@ def test_marginal_relevance_is_that_of_langchain(store: SentembVectorStore, weig
 
 
 def test_the_indexing_of_langchain(store: SentembVectorStore) -> None:
-    """It writes what is new and deletes what is gone."""
+    """LangChain's `index` writes new documents and deletes removed ones."""
     records = InMemoryRecordManager("animals")
     records.create_schema()
     before = store.index.count()

@@ -27,7 +27,7 @@ def sentences() -> Callable[..., list[str]]:
 
 @pytest.fixture
 def encoder64(tiny_encoder: SentenceTransformer) -> SentenceTransformer:
-    """The tiny encoder in float64."""
+    """Return the tiny encoder in float64."""
     return tiny_encoder.double()
 
 

@@ -1,4 +1,4 @@
-"""What one process of the tests on several runs; a module of its own because the processes import it."""
+"""Worker of the tests with several processes; a separate module because the processes import it."""
 
 from __future__ import annotations
 
@@ -94,12 +94,12 @@ SPLITS = {"even": (4, 4), "uneven": (5, 3), "three": (4, 3, 1)}
 
 @functools.cache
 def load_encoder(folder: Path) -> SentenceTransformer:
-    """The tiny encoder in float64."""
+    """Return the tiny encoder in float64."""
     return SentenceTransformer(modules=[Transformer(str(folder)), Pooling(16, "cls")], device="cpu").double()
 
 
 def make_loss(case: str, folder: Path) -> nn.Module:
-    """A loss in float64 without dropout, its encoder a little away from the frozen copy."""
+    """Build a loss in float64 without dropout, with an encoder that differs slightly from the frozen copy."""
     torch.manual_seed(0)
     model = copy.deepcopy(load_encoder(folder))
     for module in model.modules():
@@ -121,14 +121,14 @@ def make_loss(case: str, folder: Path) -> nn.Module:
 
 
 def columns(case: str, rows: slice) -> list[list[str]]:
-    """The text columns of a case, cut to some rows."""
+    """Return some rows of the text columns of a case."""
     counts = {"pairs": 2, "hard negatives": 4, "supcon one anchor of two views": 2}
     count = counts.get(case, 2 if case in PAIRED or case.startswith("back-translation") else 1)
     return [(TEXTS[shift:] + TEXTS[:shift])[rows] for shift in range(count)]
 
 
 def labels(case: str, rows: slice) -> Tensor | None:
-    """The labels of a case, cut to some rows."""
+    """Return some rows of the labels of a case."""
     if case.endswith("teacher"):
         generator = torch.Generator().manual_seed(0)
         return torch.randn(len(TEXTS), 6, generator=generator, dtype=torch.float64)[rows]
@@ -140,7 +140,7 @@ def labels(case: str, rows: slice) -> Tensor | None:
 def gradients(
     loss: nn.Module, model: nn.Module, texts: list[list[str]], classes: Tensor | None
 ) -> dict[str, Tensor]:
-    """The loss and the gradients of the encoder and of the loss's weights."""
+    """Return the loss and the gradients of the encoder and of the loss's weights."""
     features = [model.preprocess(column) for column in texts]
     value = loss(features, classes)
     value = sum(value.values()) if isinstance(value, dict) else value
@@ -152,7 +152,7 @@ def gradients(
 
 
 def run(rank: int, world: int, folder: Path, output: Path) -> None:
-    """All cases on one of several processes; process 0 writes what DDP made of them."""
+    """Run all cases on one of several processes; process 0 writes the results of DDP."""
     from safetensors.torch import save_file
 
     torch.set_num_threads(1)
@@ -172,8 +172,8 @@ def run(rank: int, world: int, folder: Path, output: Path) -> None:
     results["drawn"] = torch.cat(drawn)
     if rank == 0:
         save_file(results, output / "results.safetensors")
-    # A DDP wrapper that outlives the group takes it down with the GIL held, which gloo's thread may be
-    # waiting for: neither ever returns.
+    # A DDP wrapper that outlives the group destroys it while holding the GIL, which gloo's thread may need: a
+    # deadlock.
     gc.collect()
     distributed.destroy_process_group()
 

@@ -1,4 +1,4 @@
-"""LaCon's formulas as loops over texts, labels and heads; used as references."""
+"""Reference implementations of LaCon's formulas as loops over texts, labels and heads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The papers' formulas as loops over sentences, as unlike the package as possible; used as references."""
+"""Reference implementations: the papers' formulas as loops over sentences, independent of the package."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def opt3(u, v, *, temperature: float, released: bool = False) -> list[Tensor]:
 
 
 def supervised(views, labels, *, temperature: float, anchors: str = "all") -> list[Tensor | None]:
-    """One loss per anchor, None for an anchor without positives; `views` is `(n, l, d)`."""
+    """Return one loss per anchor, None without positives; `views` is `(n, l, d)`."""
     places = [(row, view) for row in range(views.shape[0]) for view in range(views.shape[1])]
     losses = []
     for row, view in places:
@@ -84,7 +84,7 @@ def supervised(views, labels, *, temperature: float, anchors: str = "all") -> li
 
 
 def mean_of(losses: list[Tensor | None]) -> Tensor | None:
-    """The mean over what is there; None where nothing is."""
+    """Return the mean of the values that are not None; None without any."""
     known = [loss for loss in losses if loss is not None]
     return sum(known) / len(known) if known else None
 
@@ -93,7 +93,7 @@ OBJECTIVES = {"base": base, "opt1": opt1, "opt2": opt2, "opt3": opt3}
 
 
 def pooled(hidden: Tensor, length: int, pooling: str) -> Tensor:
-    """One sentence's hidden state `(t, d)`, pooled over its first `length` tokens."""
+    """Pool a sentence's hidden state `(t, d)` over its first `length` tokens."""
     tokens = [hidden[position] for position in range(length)]
     if pooling == "mean":
         return sum(tokens) / length

@@ -24,7 +24,7 @@ def build(model: SentenceTransformer, view_encoder: str = "trained", **options) 
 
 
 def reference(loss: BackTranslationLoss, model: SentenceTransformer, texts: dict, translations: dict):
-    """The total loss from loops over sentences and layers, around the same weights."""
+    """Compute the total loss with loops over sentences and layers, with the same weights."""
     live, fixed = model[0].model, loss.frozen.transformer
     names = ("input_ids", "attention_mask")
     u = [

@@ -1,4 +1,4 @@
-"""Regression to a teacher's vectors, against a loop."""
+"""Cosine distillation, compared with a loop."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ LABELS = {
 
 
 def batch(size: int) -> list[torch.Tensor]:
-    """Logits and vectors in float64."""
+    """Return logits and vectors in float64."""
     torch.manual_seed(0)
     return [torch.randn(size, width, dtype=torch.float64).requires_grad_() for width in (3, 5)]
 

@@ -1,4 +1,4 @@
-"""Every loss with its defaults on encoders as they come: CLS, mean and max, with and without Normalize."""
+"""Every loss with its defaults on common encoders: CLS, mean and max, with and without Normalize."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_simcse_puts_its_head_on_cls_alone(tiny_bert) -> None:
 
 
 def test_views_are_scaled_as_the_sentence_vectors_are(tiny_bert, sentences) -> None:
-    """Both sides go through one head, in which length counts."""
+    """Both sides share a head, whose output depends on their lengths."""
     lengths = {}
     for name, further in (("plain", []), ("normalised", [Normalize()])):
         model = encoder_of(tiny_bert, "mean", *further)

@@ -16,7 +16,7 @@ from tests.losses import ddp
 def several_processes(
     tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[int, dict[str, torch.Tensor]]:
-    """Losses and gradients of every case on two and on three gloo processes."""
+    """Return losses and gradients of every case on two and on three gloo processes."""
     found = {}
     # Imported once: that takes longer than the losses.
     multiprocessing.set_forkserver_preload([ddp.__name__])

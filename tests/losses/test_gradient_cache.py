@@ -1,4 +1,4 @@
-"""Every loss in a gradient cache: loss and gradients of one graph, of the encoder and of the loss's own."""
+"""Gradient cache: loss and gradients equal those of one graph, for the encoder and the loss's weights."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def gradients(loss: nn.Module, value: Tensor) -> dict[str, Tensor]:
 
 
 def in_one_graph(loss: GradientCache, columns: list[dict[str, Any]], labels: Tensor | None) -> Tensor:
-    """The loss on what the cached one compares, encoded in its mini-batches but with an ordinary graph."""
+    """Compute the loss on the same mini-batches as the cached one, but with an ordinary graph."""
     rows = [
         [part for part, _ in loss.embed_minibatch_iter(column, with_grad=True, copy_random_state=False)]
         for column in loss.arrange(loss.loss.views_of(columns))
@@ -134,7 +134,7 @@ def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor], *, tolera
 @pytest.mark.parametrize("size", [3, 32])
 @pytest.mark.parametrize("name", CASES)
 def test_cached_gradient_equals_that_of_one_graph_with_dropout(encoder64, sentences, name, size) -> None:
-    """The plain graph encodes the same mini-batches, so that both draw the same dropout masks."""
+    """The plain graph encodes the same mini-batches, so both draw the same dropout masks."""
     loss, columns = build(name, encoder64, size=size), columns_of(name, encoder64, sentences)
     torch.manual_seed(1)
     value = loss(columns, CASES[name].labels)
@@ -168,7 +168,7 @@ def test_cached_loss_equals_the_loss_itself(encoder64, sentences, name) -> None:
 
 @pytest.mark.parametrize("name", SOME)
 def test_what_the_loss_is_multiplied_by_reaches_all_gradients(encoder64, sentences, name) -> None:
-    """Gradient accumulation divides the loss, float16 multiplies it; both weigh label vectors too."""
+    """Gradient accumulation divides the loss, float16 multiplies it; both scale label vectors too."""
     loss, columns = build(name, encoder64).eval(), columns_of(name, encoder64, sentences)
     labels = CASES[name].labels
     once = gradients(loss, loss(columns, labels))

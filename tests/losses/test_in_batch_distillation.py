@@ -1,4 +1,4 @@
-"""A teacher's similarities within the batch, against a loop."""
+"""In-batch distillation, compared with a loop."""
 
 from __future__ import annotations
 

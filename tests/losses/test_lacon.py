@@ -24,7 +24,7 @@ BATCHES = {
 
 
 class Encoder(torch.nn.Module):
-    """Gives back the vectors that it is given."""
+    """An encoder that returns the given vectors."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The loss of labelled pairs against loops, under every reading of non-paraphrases and any mix of labels."""
+"""The loss of labelled pairs, compared with loops, for every value of `negatives` and mix of labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.losses.training import TRAINERS, train_steps
 
 T = 0.05
 READINGS = ("signed", "denominator", "ignored")
-# 3 of 7 is no binary fraction: a share rounded to float32 would show in float64.
+# 3 of 7 is not a binary fraction: a share rounded to float32 would show in float64.
 MIXES = {
     "mixed": [1, 0, 1, 1, 0, 0],
     "3 of 7": [1, 0, 1, 1, 0, 0, 0],
@@ -28,7 +28,7 @@ COMPONENTS = [[5, 5], [5, 9], [2, 2], [5, 5], [9, 2], [7, 7], [8, 8]]
 
 
 def reference(first, second, labels, components, *, reading: str, weight: float = 1.0, clamp=None) -> Tensor:
-    """The loss pair by pair; `components` may be None."""
+    """Compute the loss pair by pair; `components` may be None."""
     counted = []
     for i in range(len(first)):
         if reading != "signed" and not labels[i]:
@@ -144,7 +144,7 @@ def test_a_pair_that_is_no_paraphrase_is_pushed_apart_unless_ignored(tiny_encode
 
 
 def test_share_of_false_negatives(tiny_encoder) -> None:
-    """Anchors 0, 1 and 3 are of component 5, whose second texts are those of pairs 0 and 3."""
+    """Anchors 0, 1 and 3 belong to component 5, whose second texts are those of pairs 0 and 3."""
     found = {}
     for reading in READINGS:
         loss = ParaphraseContrastLoss(tiny_encoder, negatives=reading, head=None)

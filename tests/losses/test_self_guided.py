@@ -38,7 +38,7 @@ def nudge(module: torch.nn.Module) -> None:
 def reference(
     loss: SelfGuidedLoss, model: SentenceTransformer, features: dict, *, released: bool
 ) -> torch.Tensor:
-    """The total loss from loops over sentences and layers, around the same weights."""
+    """Compute the total loss with loops over sentences and layers, with the same weights."""
     live, fixed = model[0].model, loss.frozen.transformer
     inputs = {name: features[name] for name in ("input_ids", "attention_mask")}
     with torch.no_grad():

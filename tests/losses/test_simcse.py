@@ -25,7 +25,7 @@ def build(model, **options) -> SimCSELoss:
 
 
 def record_batches(model: SentenceTransformer) -> list[torch.Tensor]:
-    """The sentence vectors of every forward of the model from now on."""
+    """Record the sentence vectors of every later forward pass of the model."""
     seen: list[torch.Tensor] = []
     model.register_forward_hook(
         lambda _, __, output: seen.append(output["sentence_embedding"].detach().clone())
@@ -34,7 +34,7 @@ def record_batches(model: SentenceTransformer) -> list[torch.Tensor]:
 
 
 def test_same_batch_same_mask(tiny_encoder) -> None:
-    """One forward of twice the batch, and every row of it under a dropout mask of its own."""
+    """One forward pass of the doubled batch, in which every row has its own dropout mask."""
     loss = build(tiny_encoder)
     loss.train()
     batches = record_batches(tiny_encoder)
@@ -218,7 +218,7 @@ def test_bad_options_are_refused(tiny_encoder, options, message) -> None:
 
 @pytest.fixture
 def masked_encoder(tiny_bert: Path, tmp_path: Path) -> SentenceTransformer:
-    """A tiny BERT whose base was saved with its masked-language-model head."""
+    """Return a tiny BERT whose base was saved with its masked-language-model head."""
     from transformers import AutoTokenizer
 
     torch.manual_seed(0)

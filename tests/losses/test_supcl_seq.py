@@ -15,7 +15,7 @@ LABELS = torch.tensor([0, 1, 0, 2])
 
 
 def record(model: SentenceTransformer) -> list[tuple[float, torch.Tensor]]:
-    """Dropout probability and sentence vectors of every forward of the model from now on."""
+    """Record dropout probability and sentence vectors of every later forward pass of the model."""
     seen: list[tuple[float, torch.Tensor]] = []
 
     def look(_: object, __: object, output: dict) -> None:

@@ -13,7 +13,7 @@ from sentemb.losses.view_cache import ViewCache, batch_keys
 
 
 class Encoder:
-    """Views that say which tokens they came from, and a count of the rows they were computed for."""
+    """An encoder whose views identify their tokens and that counts the computed rows."""
 
     def __init__(self) -> None:
         self.rows: list[int] = []

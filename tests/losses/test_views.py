@@ -27,7 +27,7 @@ def views_of(features: dict[str, Any], *dropouts: float | None) -> list[View]:
 
 
 def watch(model: nn.Module) -> list[tuple[int, set[float]]]:
-    """Rows and dropout probabilities of every forward of the model from now on."""
+    """Record rows and dropout probabilities of every later forward pass of the model."""
     seen: list[tuple[int, set[float]]] = []
     model.register_forward_pre_hook(
         lambda _, inputs: seen.append((len(inputs[0]["input_ids"]), set(probabilities(model))))
@@ -59,7 +59,7 @@ def test_every_dropout_is_put_back_after_an_exception(tiny_encoder) -> None:
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_attention_reads_the_probability(tiny_encoder, attention) -> None:
-    """The modules themselves are switched off, so that only what reads their probability drops out."""
+    """The modules are in evaluation mode, so only code that reads their probability applies dropout."""
     tiny_encoder[0].model.set_attn_implementation(attention)
     tiny_encoder.train()
     features = tiny_encoder.preprocess(["a cat sat on the mat"])

@@ -1,4 +1,4 @@
-"""A few training steps of a loss in each of the trainers that it must work in."""
+"""A few training steps of a loss in each supported trainer."""
 
 from __future__ import annotations
 

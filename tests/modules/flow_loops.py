@@ -1,4 +1,4 @@
-"""One step of a flow and the objective, one number at a time."""
+"""Reference implementation of a flow step and the objective, one number at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def actnorm(norm: ActNorm, row: list[float]) -> tuple[list[float], float]:
 
 
 def matrix_of(permutation: LearnedPermutation) -> list[list[float]]:
-    """P L U, written out."""
+    """Return the product P L U."""
     order = permutation.order.tolist()
     size = len(order)
     lower = [
@@ -74,7 +74,7 @@ def flow_step(step: FlowStep, row: list[float]) -> tuple[list[float], float]:
 
 
 def bits(stages: list[list[FlowStep]], row: list[float]) -> tuple[list[float], float]:
-    """z and the bits per dimension of one vector."""
+    """Return z and the bits per dimension of one vector."""
     size, log_det, leaving = len(row), 0.0, []
     for level, steps in enumerate(stages):
         if level:

@@ -1,4 +1,4 @@
-"""Heads with label vectors, written as loops over texts, labels and tokens; used as references."""
+"""Reference implementations of heads with label vectors as loops over texts, labels and tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LENGTHS = (4, 1, 7)
 
 
 def make_features(width: int, *, lengths: tuple[int, ...] = LENGTHS, padding: int = 0) -> dict[str, Any]:
-    """What an encoder returns, in float64; padded positions hold numbers that must not matter."""
+    """Return the output of an encoder in float64; the values at padded positions must not matter."""
     generator = torch.Generator().manual_seed(3)
     states = [torch.randn(length, width, generator=generator, dtype=torch.float64) for length in lengths]
     longest = max(lengths) + padding
@@ -26,7 +26,7 @@ def make_features(width: int, *, lengths: tuple[int, ...] = LENGTHS, padding: in
 
 
 def rows_of(features: dict[str, Any]) -> list[Tensor]:
-    """Every text's own hidden states, `(length, d)`."""
+    """Return the hidden states of each text without padding, `(length, d)`."""
     lengths = features["attention_mask"].sum(1).tolist()
     return [states[:length] for states, length in zip(features["token_embeddings"], lengths, strict=True)]
 
@@ -48,7 +48,7 @@ def projected(vector: Tensor, layers: list[nn.Linear], *, last_relu: bool = Fals
 
 
 def label_mean(states: Tensor, labels: Tensor, convolution: nn.Conv1d, *, relu: bool = True) -> Tensor:
-    """z of Eq. 9 for one text."""
+    """Compute z of Eq. 9 for one text."""
     length, half = len(states), convolution.kernel_size[0] // 2
     similarity = [[cosine(states[t], label) for label in labels] for t in range(length)]
     exponentials = []
@@ -67,7 +67,7 @@ def label_mean(states: Tensor, labels: Tensor, convolution: nn.Conv1d, *, relu: 
 
 
 def lsan(states: Tensor, head: nn.Module) -> Tensor:
-    """Logits of one text."""
+    """Compute the logits of one text."""
     first, second = head.token_scores[0], head.token_scores[2]
     scores = [linear(second, torch.tanh(linear(first, state))) for state in states]
     fused = []

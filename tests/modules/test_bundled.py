@@ -1,4 +1,4 @@
-"""The bundled models: small, real words in its vocabulary, loadable by name and by path."""
+"""The bundled models: small, with real words in the vocabulary, loadable by name and by path."""
 
 from __future__ import annotations
 

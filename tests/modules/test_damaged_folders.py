@@ -1,4 +1,4 @@
-"""A damaged model folder is refused in one line that names the damage; a harmless loss changes nothing."""
+"""A damaged model folder raises a one-line error that names the damage; harmless changes do not matter."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TABLE = "embeddings.word_embeddings.weight"
 
 @pytest.fixture(scope="module")
 def saved(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Undamaged folders of every layout."""
+    """Return undamaged folders of every layout."""
     folders = {"plain": tiny_bert}
     for name, pooling in {"pooled": "mean", "dense": "cls-mlp", "layers": "last-2", "wk": "wk"}.items():
         folders[name] = tmp_path_factory.mktemp("saved") / name
@@ -295,7 +295,7 @@ HARMLESS: dict[str, tuple[str, Damage]] = {
     "no README": ("pooled", remove("README.md")),
     "no options": ("pooled", remove(OPTIONS)),
     "architectures no list": ("plain", edit("config.json", architectures={"a": 1})),
-    "pickle beside safetensors": ("plain", write("pytorch_model.bin", b"never read")),
+    "pickle next to safetensors": ("plain", write("pytorch_model.bin", b"never read")),
 }
 
 

@@ -1,4 +1,4 @@
-"""The flow is invertible, knows its volume, and is what the formulas say, for every option."""
+"""The flow is invertible, and its log-determinant and output match the formulas for every option."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TEXTS = ["a cat sat on the mat", "birds", "two dogs ran in the park", ""]
 
 
 def random_flow(dimension: int, **options: Any) -> FlowModule:
-    """A flow in float64 whose every weight has moved away from where it begins."""
+    """Return a flow in float64 whose weights all differ from their initial values."""
     torch.manual_seed(0)
     flow = FlowModule(dimension, width=5, **options).double()
     flow.initialise(torch.randn(64, dimension, dtype=torch.float64) * 3 + 1)
@@ -138,7 +138,7 @@ def test_initialisation_gives_every_actnorm_mean_zero_and_variance_one(
     passes = actnorm_passes(flow, vectors)
     assert len(passes) == 9 * 3  # each step has one, and its coupling two
     for given, output in passes:
-        # The released 1e-6 beside the deviation shows where the deviation itself is small.
+        # The 1e-6 that the released code adds to the deviation is visible where the deviation is small.
         deviation = given.std(dim=0, correction=0)
         torch.testing.assert_close(output.mean(dim=0), torch.zeros_like(deviation), atol=1e-4, rtol=0)
         torch.testing.assert_close(

@@ -1,4 +1,4 @@
-"""Heads beside an encoder: what is written is read again, and what is damaged is named."""
+"""Heads next to an encoder: a round trip through files, and errors that name the damage."""
 
 from __future__ import annotations
 

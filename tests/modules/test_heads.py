@@ -1,4 +1,4 @@
-"""Classification heads: their logits, and that their configuration makes them again."""
+"""Classification heads: their logits, and a round trip through their configuration."""
 
 from __future__ import annotations
 

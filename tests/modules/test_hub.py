@@ -1,4 +1,4 @@
-"""Base models from a hub on 127.0.0.1: found, cached for offline use, refused in one line."""
+"""Base models from a hub on 127.0.0.1: download, cache for offline use, and one-line errors."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ Answers = dict[Case, list[str] | str]
 
 @pytest.fixture(scope="module")
 def answers(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Answers, Answers]:
-    """What is said online and then offline, with one cache.
+    """Return the answers online and then offline, with the same cache.
 
-    The hub's address and the switch for offline use are read on import, so each takes a new process, and
-    importing takes longer than all cases together.
+    The hub's address and the offline mode are read on import, so each needs a new process. All cases share it
+    because the import takes longer than all of them.
     """
     saved = tmp_path_factory.mktemp("saved") / "encoder"
     load(tiny_bert, pooling="last-2", device="cpu").save(str(saved))

@@ -1,4 +1,4 @@
-"""LaCon's heads: their logits against loops, with gradients, and what padding and precision do to them."""
+"""LaCon's heads: logits and gradients compared with loops, and the effects of padding and precision."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEADS = {"label": lambda classes: LabelHead(WIDTH, classes), **TOKEN_HEADS}
 
 
 def widened(head: nn.Module) -> nn.Module:
-    """In float64 and evaluation mode, with weights large enough that every part of a formula matters."""
+    """Return the head in float64 and evaluation mode, with weights so large that every term matters."""
     generator = torch.Generator().manual_seed(1)
     for parameter in head.double().parameters():
         parameter.data = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""The one call that gives a model: by name, by folder, by hub id, and what it says when there is none."""
+"""Loading of models by name, folder and hub id, and the errors if a model does not exist."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEXTS = ["a cat sat on the mat", "birds"]
 
 @pytest.fixture
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The hub is not switched off; there is just no way to it."""
+    """Block the network without setting the offline mode of the hub."""
 
     def refuse(*arguments: Any) -> NoReturn:
         raise AssertionError(f"a connection was tried: {arguments[1:]}")

@@ -1,4 +1,4 @@
-"""Encoders put together from a base model and a pooling."""
+"""Encoders built from a base model and a pooling."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_saved_model_gives_the_same_vectors(tiny_bert: Path, tmp_path: Path, poo
 
 
 def test_saved_models_need_no_sentemb(tiny_bert: Path, tmp_path: Path) -> None:
-    """One of each kind, in a process of its own: importing what they need takes longer than all else here."""
+    """One model of each kind, in a single separate process, because the imports dominate the time."""
     for pooling in ("cls", "cls-mlp", "last-2"):
         model = load(tiny_bert, pooling=pooling, device="cpu")
         model.save(str(tmp_path / pooling))

@@ -1,4 +1,4 @@
-"""Weights that a checkpoint lacks or has to spare: the harmless pass unseen, the others do not."""
+"""Weights that a checkpoint lacks or has in excess: harmless ones are ignored, others raise errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MODEL_TYPES = (
 
 @pytest.fixture
 def reports(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """What transformers logs, which it keeps from the root logger."""
+    """Capture the log of transformers, which does not propagate to the root logger."""
     upstream = logging.getLogger("transformers")
     upstream.addHandler(caplog.handler)
     yield caplog
@@ -31,7 +31,7 @@ def reports(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixtu
 
 
 def rewrite(source: Path, folder: Path, **changes: torch.Tensor | None) -> Path:
-    """Copy a model folder with weights added, or taken away where None is given; dots are written `__`."""
+    """Copy a model folder with weights added, or removed if None; write dots in names as `__`."""
     shutil.copytree(source, folder)
     weights = load_file(folder / "model.safetensors")
     for name, value in changes.items():

@@ -1,4 +1,4 @@
-"""WK pooling beside a loop-written reference, where its formulas are undefined, and as part of a model."""
+"""WK pooling compared with loops, where its formulas are undefined, and as part of a model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEXTS = ["a cat sat on the mat", "the dog ran in the park quickly", "", "birds"]
 def hidden_states(
     count: int, *, width: int = 24, lengths: tuple[int, ...] = LENGTHS, padding: int = 2, near: float = 0.3
 ) -> tuple[list[Tensor], Tensor]:
-    """Layers in float64 that differ by little from each other, as those of an encoder do."""
+    """Return layers in float64 that differ slightly from each other, like those of an encoder."""
     generator = torch.Generator().manual_seed(7)
     shape = (len(lengths), max(lengths) + padding, width)
     state = 3 * torch.randn(shape, generator=generator, dtype=torch.float64)
@@ -65,7 +65,7 @@ def test_the_window_rules_differ() -> None:
 
 @pytest.mark.parametrize("near", [0.3, 0.003])
 def test_float32_states_lose_nothing_but_the_rounding_of_the_result(near: float) -> None:
-    """Layers 0.1 % apart, whose residuals float32 products would drown."""
+    """The layers differ by 0.1 %, so float32 products would lose their residuals."""
     layers, mask = hidden_states(9, near=near)
     single = [states.float() for states in layers]
     pooled = wk_pooling(single, mask)
@@ -121,7 +121,7 @@ def test_gradients(clip_left: bool) -> None:
 
 
 def one_token(*states: list[float]) -> tuple[list[Tensor], Tensor]:
-    """Layers of a text of one token, which counts since there is no other."""
+    """Return the layers of a text with a single token, which then counts although it is the last."""
     return [torch.tensor([[state]], dtype=torch.float64) for state in states], torch.ones(1, 1)
 
 
@@ -167,7 +167,7 @@ def test_tokens_weigh_the_same_where_no_layer_changes_them() -> None:
     layers = [torch.stack([state, 2 * state, 9 * state]).unsqueeze(0) for state in turned]  # (1, 3, 2)
     one = [states[:, :1] for states in layers]
     pooled, first = wk_pooling(layers, torch.ones(1, 3)), wk_pooling(one, torch.ones(1, 1))
-    torch.testing.assert_close(pooled, 1.5 * first, rtol=0, atol=1e-12)  # the last token is left out
+    torch.testing.assert_close(pooled, 1.5 * first, rtol=0, atol=1e-12)  # the last token is skipped
 
 
 def test_texts_of_two_tokens_of_one_and_of_none() -> None:

@@ -1,4 +1,4 @@
-"""WK pooling of one text, written as loops over tokens and layers with a QR decomposition each."""
+"""Reference implementation of WK pooling: loops over tokens and layers with a QR decomposition each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ States = NDArray[np.float64]
 
 
 def contexts(count: int, *, window: int, clip_left: bool) -> list[list[int]]:
-    """The layers around each; without clipping, the first `window` layers have none on their left."""
+    """Return the context of each layer; without clipping, the first `window` layers have none on the left."""
     found = []
     for layer in range(count):
         around = [other for other in range(count) if other != layer and abs(other - layer) <= window]
@@ -26,7 +26,7 @@ def cosine(first: States, second: States) -> float:
 
 
 def token_vector(states: States, *, window: int, clip_left: bool) -> States:
-    """One token: states (K, d) to a vector (d)."""
+    """Pool the states (K, d) of a token to a vector (d)."""
     alignment, novelty = [], []
     for x, around in zip(states, contexts(len(states), window=window, clip_left=clip_left), strict=True):
         context = states[around]
@@ -45,7 +45,7 @@ def token_variance(states: States) -> float:
 
 
 def wk_vector(states: States, *, window: int = 2, clip_left: bool = False) -> States:
-    """One text: states (K, tokens, d) without padding to a vector (d); its last token is left out."""
+    """Pool the states (K, tokens, d) of a text without padding to a vector (d); skip its last token."""
     tokens = [states[:, position] for position in range(states.shape[1] - 1)]
     variances = np.array([token_variance(token) for token in tokens])
     vectors = [token_vector(token, window=window, clip_left=clip_left) for token in tokens]

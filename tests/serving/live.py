@@ -1,4 +1,4 @@
-"""A server in a process of its own."""
+"""A server in a separate process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.waiting import wait_for
 
 
 class Live(NamedTuple):
-    """A server that listens."""
+    """A running server."""
 
     address: str
     port: int
@@ -42,7 +42,7 @@ def live(log: Path, *arguments: str | Path, **environment: str) -> AbstractConte
 
 @contextmanager
 def running(log: Path, target: Callable[..., None], *arguments: Any, **environment: str) -> Iterator[Live]:
-    """Run a function that serves, until it listens and answers."""
+    """Run a function that serves, and wait until it listens and answers."""
     log.unlink(missing_ok=True)
     process = processes.start(target, *arguments, log=log, **environment)
 
@@ -65,7 +65,7 @@ def _read(log: Path) -> bytes:
 
 
 def serve_with(settings: dict[str, Any]) -> None:
-    """Serve on a free port with settings that the command has no options for."""
+    """Serve on a free port with settings for which the command does not have options."""
     from sentemb.serving.app import logger
     from sentemb.serving.server import serve
     from sentemb.serving.settings import Settings
@@ -74,6 +74,6 @@ def serve_with(settings: dict[str, Any]) -> None:
 
 
 def metric(server: Live, name: str) -> float:
-    """The value of one of the server's metrics."""
+    """Return the value of one of the server's metrics."""
     lines = httpx.get(f"{server.address}/metrics", timeout=None).text.splitlines()
     return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} "))

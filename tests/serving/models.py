@@ -1,4 +1,4 @@
-"""Small models that a server can have, and a server in this process."""
+"""Small models for a server, and a server in this process."""
 
 from __future__ import annotations
 

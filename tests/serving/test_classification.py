@@ -1,4 +1,4 @@
-"""Served classes are the classifier's, alone and beside other requests."""
+"""Served classes equal those of the classifier, alone and with concurrent requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clients against a server in a process of its own: what they return is what the library returns."""
+"""Clients of a server in a separate process return the results of the library."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_the_wrong_key_and_no_server_are_told(address: str) -> None:
 
 @contextmanager
 def answering(body: bytes, status: Callable[[], int]) -> Iterator[tuple[str, list[str]]]:
-    """Run a server that answers everything alike; yield its address and the paths of requests."""
+    """Run a server that gives every request the same answer; yield its address and the requested paths."""
     requests: list[str] = []
 
     class Answers(BaseHTTPRequestHandler):
@@ -154,7 +154,7 @@ def answering(body: bytes, status: Callable[[], int]) -> Iterator[tuple[str, lis
 
 @pytest.fixture
 def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[str]]]:
-    """A proxy for all addresses, which reaches none."""
+    """Set a proxy for all addresses that cannot reach any."""
     for name in ("no_proxy", "NO_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     with answering(b"<html>", lambda: 502) as (address, requests):

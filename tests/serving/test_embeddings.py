@@ -1,4 +1,4 @@
-"""Served vectors have the bytes of the library's, and every error is a problem document."""
+"""Served vectors are byte-identical to the library's, and every error is a problem document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frameworks that speak to OpenAI get the library's vectors from the server."""
+"""Frameworks with OpenAI clients get the library's vectors from the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hostile or broken clients send is refused, and harms nobody else."""
+"""Requests of hostile or broken clients are rejected without affecting other clients."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HEAD = b"POST /v1/embeddings HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: applic
 
 
 def serve_tiny(folder: str) -> None:
-    """Serve `folder/tiny`; while there is a file `folder/hold`, model threads keep the batch they have."""
+    """Serve `folder/tiny`; model threads keep their batch while the file `folder/hold` exists."""
     from sentemb.serving import models
 
     row_encoder, hold = models.row_encoder, Path(folder, "hold")
@@ -63,7 +63,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[Live]:
-    """A server that waits for its clients."""
+    """Run a server that waits for its clients."""
     with running(folder / "log", serve_tiny, str(folder)) as found:
         yield found
         assert '"level":"error"' not in found.log.read_text()
@@ -74,7 +74,7 @@ def connect(server: Live) -> socket.socket:
 
 
 def rest_of(connection: socket.socket) -> bytes:
-    """What comes until the server closes the connection."""
+    """Return the bytes received until the server closes the connection."""
     received = b""
     try:
         while some := connection.recv(65536):
@@ -238,7 +238,7 @@ def locked() -> Iterator[TestClient]:
 
 
 def answer_without_a_body(client: TestClient, method: str, path: str, head: list[tuple[bytes, bytes]]) -> int:
-    """Send a head whose body never comes, and return the status of the answer."""
+    """Send headers without the announced body, and return the status of the answer."""
     sent: list[Any] = []
 
     async def receive() -> Any:

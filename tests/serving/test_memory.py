@@ -1,4 +1,4 @@
-"""The memory of a server has an end, however many shapes its batches have."""
+"""The memory of a server is bounded, regardless of the number of batch shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search page in a real browser: it finds what the server finds, and harmless is what it shows."""
+"""The search page in a real browser: it shows the hits of the server and escapes their content."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, server: Live, request: pytest.FixtureRequest) -> Iterator[Page]:
-    """The page with the key; whatever it asks elsewhere or complains about fails the test."""
+    """Open the page with the key; requests to other hosts and console errors fail the test."""
     complaints: list[str] = []
 
     def note(asked: Request) -> None:
@@ -86,13 +86,13 @@ def page(browser: Browser, server: Live, request: pytest.FixtureRequest) -> Iter
 
 
 def found(page: Page, pane: int = 1) -> list[str]:
-    """The titles of the hits, once there are any and nothing is being asked."""
+    """Return the titles of the hits, once there are any and no request is pending."""
     page.locator(f".pane:nth-child({pane}):not(.busy) .hit").first.wait_for()
     return page.locator(f".pane:nth-child({pane}) .hit h2 bdi:first-child").all_inner_texts()
 
 
 def wait_until(page: Page, value: Callable[[], Any], wanted: Any) -> None:
-    """Wait until a value is what it must be; the page's policy lets no script in that would do so."""
+    """Wait until a value is as expected; the page's policy forbids the script that usually does this."""
     wait_for(lambda: value() == wanted, pause=lambda seconds: page.wait_for_timeout(1000 * seconds))
 
 

@@ -1,4 +1,4 @@
-"""Served scores are those of the cross-encoder, best first."""
+"""Served scores equal those of the cross-encoder, best first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nobody who waits for a few texts waits for a bulk batch, and every row gets its own vector."""
+"""Small requests do not wait for bulk requests, and every row gets its own vector."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.waiting import wait_for
 
 
 class Lengths:
-    """Gives each text its length as a vector; batches of a length wait until they may end."""
+    """An encoder whose vectors are the lengths of texts; batches of a length wait until released."""
 
     by_length = True
 

@@ -1,4 +1,4 @@
-"""What is found, changed and shown over HTTP is what the library finds, changes and shows."""
+"""Searches, changes and descriptions over HTTP match those of the library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""However a server ends, what it has answered is so.
+"""Confirmed changes persist regardless of how a server ends.
 
 It is killed `SENTEMB_KILLS` times in the middle of changes, once by default; `make kill` does so 30 times.
 """
@@ -56,7 +56,7 @@ def test_an_answered_change_is_there_after_kills(tmp_path: Path) -> None:
     index = SearchIndex.load(folder)
     found = index.get(list(answered))
     assert [one and one.text for one in found] == list(answered.values())
-    # What nobody was told of is whole or not there.
+    # An unconfirmed write is complete or absent.
     for number in range(next(numbers)):
         there = index.get([f"{number}-{part}" for part in range(TOGETHER)])
         assert [one and one.text for one in there] in ([None] * TOGETHER, texts_of(number))
@@ -73,7 +73,7 @@ def texts_of(number: int) -> list[str]:
 def write(
     server: Live, numbers: itertools.count[int], answered: dict[str, str], stopping: threading.Event
 ) -> None:
-    """Add documents until the server is gone, and note those of which it was said that they are there."""
+    """Add documents until the server is gone, and record the confirmed ones."""
     with Client(server.address) as client:
         while not stopping.is_set():
             number = next(numbers)
@@ -128,7 +128,7 @@ def begin_request(server: Live, body: bytes, length: int) -> Iterator[HTTPConnec
 
 
 def vectors_of(request: HTTPConnection) -> np.ndarray:
-    """The vectors of the answer."""
+    """Return the vectors of the answer."""
     answer = request.getresponse()
     assert answer.status == 200
     rows = [base64.b64decode(one["embedding"]) for one in json.load(answer)["data"]]
