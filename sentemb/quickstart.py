@@ -127,8 +127,8 @@ def run_quickstart(
 ) -> Quickstart:
     """Adapt a search to the documentation of the standard library, train SG-OPT, and evaluate both.
 
-    The documents lie in `documents.jsonl`, to try other commands with. The model has the weights that were
-    best on the bundled pairs, of which its table is made too.
+    The documents are written to `documents.jsonl`, to try other commands on them. The model has the weights
+    with the best score on the bundled pairs, which its table reports as well.
     """
     announce = (lambda text: None) if progress is None else progress.announce
     announce("indexing the documentation of the standard library")

@@ -1,4 +1,4 @@
-"""Networks in ONNX Runtime's or OpenVINO's format, in the place of a transformer's torch weights."""
+"""Networks in ONNX or OpenVINO format that replace a transformer's torch weights."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _Run = Callable[[Mapping[str, NDArray[np.int64]]], NDArray[np.float32]]
 
 
 class ExportedNetwork(nn.Module):
-    """A network that a runtime computes: token numbers in, the last layer's token vectors out.
+    """A network run by an inference runtime: maps token ids to the token vectors of the last layer.
 
-    It has no weights that could be trained. Its checksum is in the state, and so in a model's fingerprint.
+    It does not have trainable weights. Its checksum is part of the state, and so of a model's fingerprint.
 
     Args:
         file: The network, `.onnx` or `.xml`.
-        config: The configuration of the transformer that it was made of.
+        config: Configuration of the transformer that was converted.
 
     Raises:
         InputError: The runtime is not installed, or cannot read the file.
@@ -50,7 +50,7 @@ class ExportedNetwork(nn.Module):
             self._inputs, self._run, self.runtime = openers[file.suffix](file)
         except ModuleNotFoundError as error:
             raise InputError(f"{file} needs {error.name}, which is not installed", _INSTALL) from error
-        except Exception as error:  # each runtime has exceptions of its own
+        except Exception as error:  # each runtime has its own exceptions
             reason = " ".join(str(error).split())[:200]
             raise InputError(
                 f"{file} cannot be read: {reason}", "write it again, or download it again"
@@ -64,7 +64,7 @@ class ExportedNetwork(nn.Module):
         token_type_ids: Tensor | None = None,
         **_: Any,
     ) -> BaseModelOutput:
-        """Token vectors (batch, tokens, dimension) of token numbers (batch, tokens)."""
+        """Compute token vectors (batch, tokens, dimension) from token ids (batch, tokens)."""
         given = {"input_ids": input_ids, "attention_mask": attention_mask}
         if "token_type_ids" in self._inputs:
             given["token_type_ids"] = (
@@ -74,7 +74,7 @@ class ExportedNetwork(nn.Module):
         return BaseModelOutput(last_hidden_state=torch.from_numpy(found).to(input_ids.device))
 
     def train(self, mode: bool = True) -> ExportedNetwork:
-        """Refuse to be trained: there are no weights."""
+        """Raise InputError in training mode: the network does not have weights to train."""
         if mode:
             raise InputError(
                 f"{self.file} was converted for an inference runtime and cannot be trained",

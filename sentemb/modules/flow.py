@@ -18,25 +18,25 @@ from sentemb.modules.own_module import OwnModule
 class FlowModule(OwnModule):
     """An invertible map z = f(x) of sentence vectors under which they are distributed as N(0, I).
 
-    Glow without images, as BERT-flow runs it: `levels` times `steps` of actnorm, permutation and coupling;
-    after every level but the last, half of the channels leave for z. All parts of z have the prior N(0, I),
-    so that
+    This is Glow on vectors, as in BERT-flow: `levels` times `steps` of actnorm, permutation and coupling.
+    After every level except the last, half of the channels are moved to z. All parts of z have the prior N(0,
+    I), so that
 
         log p(x) = log N(z; 0, I) + log |det dz/dx|,    bits(x) = -log p(x) / (ln 2 * dimension)
 
-    and the objective of training is the mean of `bits`. BERT-flow compares sentences by the cosine of z. It
-    is fitted by `sentemb.transforms.fit_flow`; a saved folder is read by `sentemb.load` only.
+    and the training objective is the mean of `bits`. BERT-flow compares sentences by the cosine of z. Fit the
+    flow with `sentemb.transforms.fit_flow`. Only `sentemb.load` can read a saved folder.
 
     Args:
         dimension: Length of a sentence vector.
-        levels: Levels; 3 in BERT-flow's configuration `l3_d3_w32`, as the next two.
-        steps: Steps of a level.
-        width: Of the hidden layers in the couplings.
+        levels: Number of levels; 3 in BERT-flow's configuration `l3_d3_w32`.
+        steps: Number of steps per level; 3 in this configuration.
+        width: Width of the hidden layers in the couplings; 32 in this configuration.
         coupling: `additive`, as released, or `affine`.
-        permutation: `reverse`, which is all that the released option "permutation" does, or `learned`.
+        permutation: `reverse`, the only effect of the released option "permutation", or `learned`.
 
     Raises:
-        InputError: A value does not fit, or the vectors are too short for so many levels.
+        InputError: An option is invalid, or the vectors are too short for the number of levels.
 
     Example:
         >>> flow = FlowModule(8)
@@ -88,7 +88,7 @@ class FlowModule(OwnModule):
         return len(self._channels)
 
     def forward(self, features: dict[str, Any]) -> dict[str, Any]:
-        """Put z in the place of `sentence_embedding` (batch, dimension); `InputError` before it is fitted."""
+        """Replace `sentence_embedding` (batch, dimension) with z; raise InputError if not fitted."""
         if not self.initialised:
             raise InputError(
                 "this flow has not been fitted to any vectors", "create one with sentemb.transforms.fit_flow"

@@ -149,7 +149,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _check_module(folder: Path, module: dict[str, str]) -> None:
-    """Refuse a module whose folder is gone, or a pooling that does not say how."""
+    """Raise InputError if the folder of a module is missing, or a pooling lacks its mode."""
     place = folder / module["path"]
     if not place.is_dir() and not module["type"].endswith(_WITHOUT_FILES):
         raise InputError(f"{place} is missing, but {folder / MODULES} refers to it", AGAIN)

@@ -22,25 +22,25 @@ from sentemb.modules.heads import (
 
 
 class LabelHead(ClassificationHead):
-    """Classes as learned vectors: a text belongs to the nearest one (LaCon-vanilla, Zhang et al., 2022).
+    """Head with a learned vector per class: the nearest one wins (LaCon-vanilla, Zhang et al., 2022).
 
     With g a projection head on the encoder's vector E(x), and L_1 to L_C the label vectors::
 
         H_x = g(E(x)),   logit_p = cos(H_x, L_p) / temperature
 
-    The paper takes the last hidden state of `[CLS]` for E(x), which is `pooling="cls"` in the encoder.
+    The paper uses the last hidden state of `[CLS]` as E(x), which is `pooling="cls"` in the encoder.
 
     Args:
         width: Width d of the sentence vector, of all layers of g and of the label vectors.
         classes: Number C of classes.
-        layers: Linear layers of g, 3 in the paper; 0 compares the encoder's vectors themselves (ablation).
+        layers: Linear layers of g, 3 in the paper; 0 compares the encoder's vectors directly (ablation).
         last_relu: Whether a ReLU follows the last linear layer too; "ReLU for each hidden layer" (section
-            2.1) leaves it out.
+            2.1) implies that it does not.
         temperature: tau; 0.1, as the paper recommends 0.1 to 0.2 (section 4.4).
 
     Attributes:
-        label_vectors: The learned label vectors, `(classes, width)`, drawn from N(0, 0.02); the paper names
-            no distribution. Only their direction counts.
+        label_vectors: The learned label vectors, `(classes, width)`, drawn from N(0, 0.02); the paper does
+            not specify a distribution. Only their direction matters.
 
     Raises:
         InputError: An argument is out of range.
@@ -114,5 +114,5 @@ def token_states(features: Mapping[str, Any], *, width: int) -> tuple[Tensor, Te
         )
     check_width(states, width)
     attended = mask.bool()
-    # Whatever padding holds, infinities too, must not reach a sum with weight 0.
+    # Values at padded positions, even infinities, must not reach a sum with weight 0.
     return full_precision(states).masked_fill(~attended.unsqueeze(2), 0), attended

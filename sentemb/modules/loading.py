@@ -42,27 +42,31 @@ def load(
     device: str | None = None,
     revision: str | None = None,
 ) -> SentenceTransformer:
-    """Load a model by the name of a bundled one, by its folder or by its hub id.
+    """Load a model from a folder, by the name of a bundled model, or by hub id.
 
-    A folder of that name comes first, then the bundled models, then the hub; the first two need no network. A
-    sentence-transformers model keeps its own modules unless a pooling is named; then its transformer keeps
-    its prompts and gets that pooling alone, for `cls-mlp` with the model's own Dense + tanh where it has one
-    after CLS. A raw transformer without a named pooling gets what `default_pooling` says, and a
-    warning. A saved model loads in plain sentence-transformers, except for the modules of sentemb's own
-    (`FlowModule`, `WKPooling`).
+    A local folder takes precedence over bundled models, and these over the hub. Only the hub needs a network
+    connection.
+
+    A sentence-transformers model keeps its own modules unless `pooling` is set. Then the pooling replaces
+    them, and the transformer and the prompts are kept; `cls-mlp` also keeps a Dense + tanh that follows CLS
+    pooling. A pretrained base (a transformer without sentence-level training) gets the pooling of
+    `default_pooling` and a warning if `pooling` is not set.
+
+    A saved model loads in plain sentence-transformers, unless it contains modules of sentemb (`FlowModule`,
+    `WKPooling`).
 
     Args:
-        name_or_path: The name, the folder or the hub id.
-        pooling: How token embeddings become the sentence embedding; see `Poolings`.
-        max_length: Longest input in tokens, special tokens included; None keeps the model's own limit.
-        device: Where to put it; None lets sentence-transformers choose.
+        name_or_path: The folder, the name or the hub id.
+        pooling: Pooling from token embeddings to the sentence embedding; see `Poolings`.
+        max_length: Longest input in tokens, including special tokens; None keeps the model's own limit.
+        device: Device of the model; None is the default of sentence-transformers.
         revision: Branch, tag or commit of a hub id.
 
     Returns:
-        The model. No code from its folder is run.
+        The model. Code in its folder is never run.
 
     Raises:
-        InputError: There is no such model, it cannot be read, or pooling or length do not fit it.
+        InputError: The model does not exist or cannot be read, or it does not support the pooling or length.
 
     Example:
         >>> model = sentemb.load("bert-mini", pooling="cls", max_length=32)  # doctest: +SKIP
@@ -90,7 +94,7 @@ def check_options(pooling: str | None, device: str | None) -> None:
 
 
 def is_finished_encoder(base: str | Path, *, revision: str | None = None) -> bool:
-    """Return whether a model is a complete sentence encoder with its own pooling, not a plain transformer.
+    """Return whether a model is a complete sentence encoder with its own pooling, not a pretrained base.
 
     Args:
         base: Name of a bundled model, folder or hub id.
@@ -112,7 +116,7 @@ def is_finished_encoder(base: str | Path, *, revision: str | None = None) -> boo
 
 
 def default_pooling(source: ModelSource) -> Poolings | None:
-    """Choose the pooling of a plain transformer, as sentence-transformers does.
+    """Choose the pooling of a pretrained base, as sentence-transformers does.
 
     Args:
         source: The model.

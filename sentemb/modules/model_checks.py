@@ -51,10 +51,10 @@ def check_saved_modules(model: SentenceTransformer, source: ModelSource) -> None
 
 
 def check_model(model: SentenceTransformer, source: ModelSource) -> None:
-    """Refuse a model whose vocabulary is another's, whose weights are damaged, or that tells no texts apart.
+    """Raise InputError if the vocabulary does not match, weights are damaged, or texts get equal vectors.
 
     Raises:
-        InputError: A check fails; it names the part.
+        InputError: A check fails; the message names the part.
     """
     address = source.address
     _check_tokenizer(model, source)
@@ -67,13 +67,13 @@ def check_model(model: SentenceTransformer, source: ModelSource) -> None:
 
 
 def _check_tokenizer(model: SentenceTransformer, source: ModelSource) -> None:
-    """Refuse a folder without vocabulary, or with one that is read by the rules of another algorithm.
+    """Raise InputError if the folder lacks a vocabulary, or its tokenizer uses another algorithm.
 
-    Upstream makes a tokenizer all the same: an empty one, to which all texts are alike, or one of letters.
+    Upstream loads a tokenizer anyway: an empty one, for which all texts are equal, or one of single letters.
     """
     folder = Path(source.address)
     names = getattr(getattr(model[0], "tokenizer", None), "vocab_files_names", {}).values()
-    # Every fast tokenizer can be read from the last one; not every class says so.
+    # All fast tokenizers can be loaded from tokenizer.json, but not all classes list it.
     known = dict.fromkeys((*names, "tokenizer.json"))
     if folder.is_dir() and names and not any(True for name in known for _ in folder.rglob(name)):
         raise InputError(f"{source.address} does not contain a tokenizer ({' or '.join(known)})", AGAIN)
@@ -88,7 +88,7 @@ def _check_tokenizer(model: SentenceTransformer, source: ModelSource) -> None:
 
 
 def check_vocabulary(tokenizer: Any, network: Any, address: str) -> None:
-    """Refuse a tokenizer that is not the one of a transformer's embeddings."""
+    """Raise InputError if a tokenizer does not match the embeddings of a transformer."""
     try:
         rows = getattr(network.get_input_embeddings(), "num_embeddings", None)
     except NotImplementedError:  # a network of several parts, such as CLIP
@@ -97,7 +97,7 @@ def check_vocabulary(tokenizer: Any, network: Any, address: str) -> None:
         return
     vocabulary = tokenizer.get_vocab()
     added = tokenizer.added_tokens_decoder
-    # Tokens added for a task that was never trained may lie beyond the table; no text has them.
+    # Tokens added for a task that was never trained can exceed the table; texts do not contain them.
     largest = max((number for number in vocabulary.values() if number not in added), default=0)
     if largest >= rows or len(vocabulary) < _LEAST_VOCABULARY * rows:
         raise InputError(
@@ -116,25 +116,25 @@ def check_vocabulary(tokenizer: Any, network: Any, address: str) -> None:
 
 
 def check_weights(model: nn.Module, address: str) -> None:
-    """Refuse weights that are not finite."""
+    """Raise InputError if a weight is not finite."""
     for name, weight in model.named_parameters():
-        # The sum is not finite where a value is not, and a quarter of the time of looking at each.
+        # The sum is not finite if a value is not, and takes a quarter of the time of checking each value.
         if weight.is_floating_point() and not weight.sum().isfinite() and not weight.isfinite().all():
             raise InputError(f"the weight {name} of {address} contains NaN or infinity", AGAIN)
 
 
 def _check_filled(network: nn.Module, address: str) -> None:
-    """Refuse zeros in place of a transformer's matrix: a download that stopped can leave a whole file."""
+    """Raise InputError if a matrix is all zeros, as after a download that stopped early."""
     for name, weight in network.named_parameters():
-        # The pooler may be absent, and the types of tokens unused.
+        # The pooler may be missing, and token types unused.
         is_matrix = weight.ndim == 2 and min(weight.shape) > _TOKEN_TYPES and "pooler" not in name
         if is_matrix and not weight[0].any() and not weight.any():
             raise InputError(f"the weight {name} of {address} contains only zeros", AGAIN)
 
 
-@torch.no_grad()  # not in inference mode, whose tensors a model may keep and could not train with
+@torch.no_grad()  # not inference mode: a model may keep its tensors and could not train with them
 def _check_vectors(model: SentenceTransformer, address: str) -> None:
-    """Refuse a model that cannot tell one text from another."""
+    """Raise InputError if a model computes the same vector for different texts."""
     if not hasattr(model[0], "tokenize") or "text" not in model.modalities:
         raise InputError(
             f"{address} starts with {type(model[0]).__name__}, which does not accept text",

@@ -19,15 +19,15 @@ _LARGEST = 127
 class RoundedVectors(OwnModule):
     """Round sentence vectors to one byte or one bit per dimension, and return them as float32.
 
-    Cosines of these are those of the stored codes, so any evaluation shows what the codes cost. A saved
-    folder is read by `sentemb.load` only.
+    Their cosines equal those of the stored codes, so any evaluation shows the quality drop of the codes. Only
+    `sentemb.load` can read a saved folder.
 
     Args:
         dimension: Length of a vector.
         kind: See `Rounding`.
 
     Raises:
-        InputError: There is no such kind.
+        InputError: The kind is unknown.
     """
 
     config_keys = ["dimension", "kind"]  # noqa: RUF012

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 def published_pooling(source: ModelSource) -> Poolings | None:
-    """Return the pooling that the publication of a plain transformer specifies, if any."""
+    """Return the pooling that the publication of a pretrained base specifies, if any."""
     name = Path(source.address).name
     if "unsup-simcse" in name:
         return "cls"
@@ -42,7 +42,7 @@ def head_key_mapping(source: ModelSource) -> dict[str, str]:
 
 
 def has_published_head(source: ModelSource) -> bool:
-    """Return whether a plain transformer contains an MLP of SimCSE, which is then loaded as its pooler."""
+    """Return whether a model without modules contains SimCSE's MLP, which is then loaded as its pooler."""
     return _is_training_output(source) or "sup-simcse" in Path(source.address).name  # also in unsup-simcse
 
 

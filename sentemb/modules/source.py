@@ -106,7 +106,7 @@ def find_source(base: str, *, revision: str | None = None) -> ModelSource:
 
 
 def _refuse_devices(folder: Path) -> None:
-    """Refuse what reading never ends of: pipes, devices and links to them."""
+    """Raise InputError for pipes, devices and links to them, which could be read forever."""
     for entry in (*folder.iterdir(), *folder.glob("[0-9]*_*/*")):
         if entry.exists() and not entry.is_file() and not entry.is_dir():
             raise InputError(
@@ -143,7 +143,7 @@ def loading(address: str, *, needs_pooler: bool = False) -> Iterator[None]:
 def readable(address: str) -> Iterator[None]:
     """Convert upstream's errors about an unreadable model to one line, and hide its progress bars.
 
-    A damaged file can end in any exception. Wrap nothing but the loading call: elsewhere they are bugs.
+    A damaged file can raise any exception. Wrap only the loading call, since other exceptions are bugs.
     """
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
@@ -195,7 +195,7 @@ def _find_on_hub(base: str, revision: str | None) -> ModelSource:
     unreachable: _UnreachableError | None = None
     for name in names:
         try:
-            online = unreachable is None  # a hub that did not answer for one name is not asked for the other
+            online = unreachable is None  # do not ask an unreachable hub for the second name
             source = _described(name, revision, partial(_hub_file, name, revision=revision, online=online))
         except _UnknownRepositoryError:
             continue
@@ -243,7 +243,7 @@ def _hub_file(name: str, file: str, revision: str | None, *, online: bool = True
     try:
         return Path(hf_hub_download(name, file, revision=revision, local_files_only=not online))
     except (LocalEntryNotFoundError, OfflineModeIsEnabled) as error:
-        # Offline, a repository that is in the cache without this file has none.
+        # Offline, a cached repository without this file does not have it.
         if isinstance(try_to_load_from_cache(name, CONFIG, revision=revision), str):
             return None
         raise _UnreachableError from error

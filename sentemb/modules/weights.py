@@ -14,7 +14,7 @@ from torch import nn
 from sentemb.errors import InputError
 from sentemb.modules.folder_checks import AGAIN
 
-# What a model is pre-trained with, by its type: checkpoints keep it, a sentence encoder has no use for it.
+# Pretraining heads by model type: checkpoints contain them, but sentence encoders do not use them.
 _PRETRAINING_HEADS = {
     "albert": ("predictions", "sop_classifier"),
     "bert": ("cls.predictions", "cls.seq_relationship"),

@@ -174,7 +174,7 @@ class Guard:
             self._log(scope, request_id, status, time.monotonic() - start)
 
     def _check_head(self, path: str, headers: Headers) -> None:
-        """Refuse a request before its body is read or parsed."""
+        """Reject a request before its body is read or parsed."""
         # uvicorn only limits a header that arrives in parts.
         if sum(len(name) + len(value) + 4 for name, value in headers.raw) > MAX_HEADER:
             reason = f"the request header is larger than {MAX_HEADER:,} bytes; send a shorter one"

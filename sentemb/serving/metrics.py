@@ -13,7 +13,7 @@ _TOKENS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 
 class Metrics:
-    """The metrics of one server, in a registry of its own."""
+    """Metrics of one server, in a separate registry."""
 
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()

@@ -90,7 +90,7 @@ def served(settings: Settings, *, address: str, replicas: int) -> Iterator[str]:
 
 
 def _check(settings: Settings) -> None:
-    """Refuse what replicas cannot serve, before a cluster is joined."""
+    """Raise InputError if replicas do not support the settings, before a cluster is joined."""
     settings.checked()
     if settings.indexes:
         raise InputError("--index does not work with --ray", "serve the index without --ray")

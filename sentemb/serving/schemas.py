@@ -161,7 +161,7 @@ class ClassifyAnswer(_ModelAnswer):
 
 
 def _check_depth(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Refuse metadata that other readers of JSON cannot read, because they are nested too deeply."""
+    """Reject metadata that are nested too deeply for other JSON parsers."""
     try:
         orjson.dumps(metadata)  # up to 254 levels
     except orjson.JSONEncodeError:

@@ -53,7 +53,7 @@ class PairRows:
         return ReadyTexts(texts, tokens.lengths, tokens.cut, tokens)
 
     def prepare_ids(self, ids: Sequence[Sequence[int]]) -> ReadyTexts:
-        """Refuse token ids."""
+        """Raise InputError: token ids are not supported."""
         raise InputError(f"{self._name} does not accept token ids", "send texts")
 
     @torch.inference_mode()
@@ -98,7 +98,7 @@ class ClassifierRows:
         return ReadyTexts(texts, np.array([row["input_ids"].numel() for row in rows]), cut, rows)
 
     def prepare_ids(self, ids: Sequence[Sequence[int]]) -> ReadyTexts:
-        """Refuse token ids."""
+        """Raise InputError: token ids are not supported."""
         raise InputError("a classifier does not accept token ids", "send texts")
 
     @torch.inference_mode()

@@ -1,6 +1,6 @@
-"""The published schema and the routes agree: schemathesis sends what fits it, and what does not.
+"""The published schema and the routes agree: schemathesis sends valid and invalid requests.
 
-`SENTEMB_REQUESTS` says how many made-up requests every route gets of each kind.
+`SENTEMB_REQUESTS` is the number of generated requests of each kind per route.
 """
 
 from __future__ import annotations

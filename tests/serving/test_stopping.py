@@ -1,6 +1,6 @@
 """Confirmed changes persist regardless of how a server ends.
 
-It is killed `SENTEMB_KILLS` times in the middle of changes, once by default; `make kill` does so 30 times.
+It is killed `SENTEMB_KILLS` times during changes: once by default, 30 times by `make kill`.
 """
 
 from __future__ import annotations
