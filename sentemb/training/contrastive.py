@@ -13,6 +13,7 @@ import torch
 from datasets import Dataset
 from safetensors.numpy import load_file, save_file
 
+from sentemb._compat import BaseEvaluator
 from sentemb._uris import local_path
 from sentemb.data import describe_source, load_columns
 from sentemb.data.bundled_text import BUNDLED_PAIRS, bundled_pairs
@@ -168,20 +169,32 @@ def first_occurrences(rows: Dataset) -> list[int]:
     return sorted(first["place_min"].to_pylist())
 
 
-class DevEvaluator(STSEvaluator):
-    """Keeps the similarities of every evaluation, so that two of them can be compared."""
+class DevEvaluator(BaseEvaluator):
+    """Keep the similarities of every STS evaluation, so that two of them can be compared."""
 
     def __init__(self, pairs: ScoredPairs) -> None:
-        super().__init__(pairs=[pairs], name="dev", geometry=True, write_csv=False)
+        super().__init__()
+        self.sts = STSEvaluator(pairs=[pairs], name="dev", geometry=True, write_csv=False)
+        self.name, self.primary_metric = self.sts.name, self.sts.primary_metric
+        self.best_metric_key = self.sts.best_metric_key
         self.evaluated: dict[int, Similarities] = {}
 
     def __call__(self, model: Any, output_path: Any = None, epoch: float = -1, steps: int = -1) -> Any:
         """Evaluate; `steps` is -1 for a model that is not in training."""
-        self.similarities = []
-        metrics = super().__call__(model, output_path, epoch, steps)
-        if self.similarities:
-            self.evaluated[steps] = self.similarities[0]
+        self.sts.similarities = []
+        metrics = self.sts(model, output_path, epoch, steps)
+        if self.sts.similarities:
+            self.evaluated[steps] = self.sts.similarities[0]
         return metrics
+
+    @property
+    def description(self) -> str:
+        """Title in a model card."""
+        return self.sts.description
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """Return the settings that a model card lists."""
+        return self.sts.get_config_dict()
 
     def save_state(self, folder: Path, *, best: int | None, last: int) -> None:
         """Write what the verdict of a resumed run needs: the first, the best and the last evaluation."""
@@ -199,7 +212,7 @@ class DevEvaluator(STSEvaluator):
         scores = bootstrap(
             "spearman",
             np.stack([self.evaluated[first], self.evaluated[second]]),
-            self.pairs[0].gold,
+            self.sts.pairs[0].gold,
             draws=DRAWS,
             generator=np.random.default_rng(0),
         )
