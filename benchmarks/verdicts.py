@@ -1,14 +1,14 @@
 """Do the verdicts of `sentemb choose` hold on collections that took no part in them?
 
-    python benchmarks/verdicts.py measure --data-dir DATA --model all-MiniLM-L6-v2 --cache CACHE
-    python benchmarks/verdicts.py fit --cache CACHE --output benchmarks/results/verdicts.json \
+    python benchmarks/verdicts.py measure --data-dir DATA --model all-MiniLM-L6-v2
+    python benchmarks/verdicts.py fit --output benchmarks/results/verdicts.json \
         --calibration sentemb/evaluation/choosing/calibration.json
 
 `measure` runs twelve systems on every collection of `pool.py`: on its judged queries, which gives the truth,
-and on queries generated from its documents, as `choose` does. Collections that CACHE holds are not measured
-again. `fit` fits the model of `sentemb.evaluation.choosing.calibration` and reports how its predictions hold
-leave-one-corpus-out: each collection is predicted by a model that was fitted on the others. Languages of one
-text are left out together, and count as one.
+and on queries generated from its documents, as `choose` does. A collection with a file in results/choose is
+not measured again. `fit` fits the model of `sentemb.evaluation.choosing.calibration` and reports how its
+predictions hold leave-one-corpus-out: each collection is predicted by a model that was fitted on the others.
+Languages of one text are left out together, and count as one.
 
 The systems: BM25; the model, its first 64 dimensions, its first 32 tokens and its first three layers;
 static-mini; latent semantic analysis; bert-mini and sg-bert-mini; hybrids of BM25 with three of them.
@@ -60,6 +60,8 @@ Double = NDArray[np.float64]
 FULL = CHOOSING
 PREDICTORS = (FULL, FULL[:3], FULL[1:], FULL[1:3])
 """Kinds of queries of each predictor: with and without sentences, with and without neighborhoods."""
+RUNS = Path(__file__).with_name("results") / "choose"
+"""The collections that were measured so far."""
 JUDGED = (20, 50)
 """Judged queries that update predictions."""
 _SPLITS = 20
@@ -163,7 +165,9 @@ def measure(arguments: argparse.Namespace) -> None:
             kinds |= {f"weights {kind}": own for kind, own in weights.items()}
             temporary = place.with_suffix(".part.npz")
             parts: dict[str, Any] = {"real": real, "recall": recall, **kinds}
-            np.savez(temporary, about=json.dumps(about), **parts)
+            np.savez_compressed(
+                temporary, about=json.dumps(about), **{key: np.float32(own) for key, own in parts.items()}
+            )
             temporary.replace(place)
             means = dict(zip(about["systems"], np.mean(real, axis=1).round(1).tolist(), strict=True))
             print(
@@ -466,10 +470,10 @@ def main() -> None:
     first.add_argument("--queries", type=int, default=150, help="generated queries of each kind")
     first.add_argument("--documents", type=int, default=2000, help="documents of a collection at most")
     first.add_argument("--judged", type=int, default=400, help="judged queries of a collection at most")
-    first.add_argument("--cache", type=Path, required=True)
     second = commands.add_parser("fit")
     second.set_defaults(run=report)
-    second.add_argument("--cache", type=Path, required=True)
+    for command in (first, second):
+        command.add_argument("--cache", type=Path, default=RUNS, help="folder of all collections")
     second.add_argument("--calibration", type=Path, default=None)
     second.add_argument("--output", type=Path, default=None)
     arguments = parser.parse_args()
