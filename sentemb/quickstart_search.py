@@ -148,7 +148,7 @@ def ask_everything(
         *([] if adapted is None else [IndexSearcher(ADAPTED, adapted, "hybrid")]),
     ]
     for one in filter(None, (index, adapted)):
-        one.fit([asked.text for asked in splits[DEV]], [asked.answers for asked in splits[DEV]])
+        one.fit([question.text for question in splits[DEV]], [question.answers for question in splits[DEV]])
     sets = {split: _judged(split, some, documents) for split, some in splits.items()}
     records = {
         (way.name, split): evaluate_retrieval(way, [one]) for way in ways for split, one in sets.items()

@@ -59,14 +59,14 @@ def also_command(*words: object, comment: str) -> None:
 @contextlib.contextmanager
 def each_warning_once() -> Iterator[None]:
     """Print a warning once, though a command may load a model or read a file several times."""
-    said: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
 
     def is_new(record: logging.LogRecord) -> bool:
         if record.levelno != logging.WARNING or record.exc_info:
             return True
         key = str(record.msg), repr(record.args)
-        new = key not in said
-        said.add(key)
+        new = key not in reported
+        reported.add(key)
         return new
 
     handler = logging.lastResort

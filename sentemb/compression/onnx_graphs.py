@@ -236,14 +236,14 @@ def _inputs(graph: Path, names: Sequence[str], batches: Sequence[Features]) -> d
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 3
     session = runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    asked = {one.name for one in session.get_inputs()}
+    inputs = {one.name for one in session.get_inputs()}
     rows: dict[str, list[Floats]] = {name: [] for name in names}
     each = -(-_TOKENS // len(batches))
     generator = np.random.default_rng(0)
     for batch in batches:
         real = np.flatnonzero(batch["attention_mask"].ravel())
         drawn = generator.permutation(real)[:each]
-        outputs = session.run([*names], {key: value for key, value in batch.items() if key in asked})
+        outputs = session.run([*names], {key: value for key, value in batch.items() if key in inputs})
         for name, output in zip(names, outputs, strict=True):
             if output.shape[:-1] == batch["attention_mask"].shape:
                 rows[name].append(output.reshape(-1, output.shape[-1])[drawn])

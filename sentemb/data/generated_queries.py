@@ -251,9 +251,9 @@ def _set(
     judged = [(place, row, 1) for place, query in enumerate(queries) for row in sorted(query.relevant)]
     ids = [*names, *(f"other-{number}" for number in range(len(others)))]
     hidden = kind == NEIGHBORS
-    asked = [names[query.row] if hidden else f"query-{place}" for place, query in enumerate(queries)]
+    query_ids = [names[query.row] if hidden else f"query-{place}" for place, query in enumerate(queries)]
     words, table = [query.text for query in queries], np.array(judged, dtype=np.int64)
-    return RetrievalSet(kind, "generated", ids, [*own, *others], asked, words, table, language)
+    return RetrievalSet(kind, "generated", ids, [*own, *others], query_ids, words, table, language)
 
 
 def _titles(own: Sequence[Document], every: Sequence[Document]) -> Iterator[_Query]:

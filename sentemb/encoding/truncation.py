@@ -14,14 +14,14 @@ class TruncatedTexts:
     """The texts that an encoder has truncated; the first ones are reported in a warning.
 
     Attributes:
-        said: Whether they have been reported.
+        reported: Whether they have been reported.
     """
 
     def __init__(self, name: str, room: int) -> None:
         self.name = name
         self.room = room
         self.texts: set[int] = set()
-        self.said = False
+        self.reported = False
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -29,9 +29,9 @@ class TruncatedTexts:
     def add(self, texts: Iterable[str]) -> None:
         """Count texts, each once."""
         self.texts.update(map(hash, texts))
-        if not self.texts or self.said:
+        if not self.texts or self.reported:
             return
-        self.said = True
+        self.reported = True
         if _reports:
             _reports[-1].append(self)  # the number of texts grows until the end of a command
         else:

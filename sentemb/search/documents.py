@@ -218,7 +218,7 @@ def chunk_documents(
         return
     count = truncated = 0
     if truncate == "warn":
-        tokens.cut.said = True  # documents are reported below
+        tokens.cut.reported = True  # documents are reported below
     while some := list(islice(documents, _DOCUMENTS)):
         lengths = tokens.lengths([document.text for document in some]).tolist()
         count += len(some)

@@ -104,9 +104,9 @@ class HybridSearcher:
         queries = self.dense.vectors(cut.queries, "query")
         fit = lean(rank_both(cut, queries, documents, data.language))
         # Sets of queries on nearly the same documents have the same weight, which is logged once.
-        said = {other.weight for fits in self.fits.values() for other in fits}
+        chosen = {other.weight for fits in self.fits.values() for other in fits}
         self.fits[data.name] = [fit]
-        if fit.weight != EVEN and fit.weight not in said:
+        if fit.weight != EVEN and fit.weight not in chosen:
             logger.warning("%s: %s %s", data.name, self.name, fit.reason("generated queries"))
         return fit.weight
 
