@@ -22,8 +22,7 @@ from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.evaluation import evaluate_pairs
 from sentemb.modules.source import find_source
 from sentemb.quickstart_search import DEV, METRICS, TEST, Answers, ask_everything
-from sentemb.report.figures import curve_figure, interval_figure, svg_of
-from sentemb.report.maps import map_figure, project_to_plane
+from sentemb.report.figures import curve_figure, interval_figure, map_figure, project_to_plane, svg_of
 from sentemb.report.page import Answer, Page
 from sentemb.report.table import ABSENT, Table
 from sentemb.search import SearchIndex

@@ -12,14 +12,13 @@ from sentemb.data.bundled_text import Question, bundled_questions
 from sentemb.data.documents import Document
 from sentemb.data.retrieval import RetrievalSet, retrieval_set
 from sentemb.evaluation import (
-    Difference,
     Record,
     compare,
     evaluate_retrieval,
     load_predictions,
     system_of,
 )
-from sentemb.evaluation.comparison import DRAWS
+from sentemb.evaluation.comparison import DRAWS, Difference
 from sentemb.evaluation.resampling import bootstrap
 from sentemb.evaluation.retrieval import Hits, query_scores
 from sentemb.search import Hit, SearchIndex

@@ -82,12 +82,12 @@ def geometry(options: _Geometry) -> None:
     Writes two figures per data set of the records. --run needs a geometry record of the run's model on its
     dev set.
     """
-    from sentemb.evaluation.naming import slug
     from sentemb.evaluation.record import load_records
+    from sentemb.evaluation.schema import slug
     from sentemb.evaluation.suites import GEOMETRY
     from sentemb.report.analysis import by_pairs, geometry_figures, read_training_path, shown_name
     from sentemb.report.figures import png_of
-    from sentemb.report.labels import read_labels
+    from sentemb.report.table import read_labels
 
     folders, output = options.folders, options.output
     groups = by_pairs(load_records(folders, suite=GEOMETRY.name))
@@ -145,8 +145,7 @@ def pair_map(options: _PairMap) -> None:
     """Draw a t-SNE map of the most and the least similar pairs (SG-BERT, figures 5 and 6)."""
     from sentemb.data.sampling import draw_extremes
     from sentemb.data.sts import load_scored_pairs
-    from sentemb.report.figures import png_of
-    from sentemb.report.maps import pair_map_figure
+    from sentemb.report.figures import pair_map_figure, png_of
 
     models, data, seed = options.models, options.data, options.seed
     options.check_picture(data, *models)
@@ -178,8 +177,7 @@ def class_map(options: _ClassMap) -> None:
     from sentemb.classification.evaluator import map_classes
     from sentemb.data.labelled import load_labelled
     from sentemb.data.sampling import stratified_sample
-    from sentemb.report.figures import png_of
-    from sentemb.report.maps import label_map_figure
+    from sentemb.report.figures import label_map_figure, png_of
 
     classifiers, seed = options.classifiers, options.seed
     options.check_picture(options.data, *classifiers)

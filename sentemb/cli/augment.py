@@ -186,7 +186,6 @@ def noisy_copies(options: _NoisyCopies) -> None:
 
 
 def _drawn(data: str, seeds: tuple[int, ...], data_dir: Path | None) -> set[int]:
-    from sentemb.experiments import LabelledSets
-    from sentemb.experiments.labelled_sets import noise_rows
+    from sentemb.experiments.labelled_sets import LabelledSets, noise_rows
 
     return set(noise_rows(LabelledSets(data_dir, rule="scl").pool(data), seeds).tolist())

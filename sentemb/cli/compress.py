@@ -16,7 +16,7 @@ from sentemb.errors import InputError
 if TYPE_CHECKING:
     from sentemb.compression.write import Compressed
     from sentemb.data.sts import ScoredPairs
-    from sentemb.evaluation import Difference
+    from sentemb.evaluation.comparison import Difference
     from sentemb.report.table import Table
 
 _MEGA = 1e6

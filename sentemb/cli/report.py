@@ -52,8 +52,7 @@ def report(options: _Report) -> None:
     pooling, in the order of the rows.
     """
     from sentemb._files import write_text
-    from sentemb.report.build import build_report
-    from sentemb.report.into import put_into, read_marked
+    from sentemb.report.build import build_report, put_into, read_marked
 
     folders, output, into, run = options.folders, options.output, options.into or [], options.run or []
     chosen = options.format or (_ENDINGS.get(output.suffix.lower(), "markdown") if output else "markdown")

@@ -34,9 +34,10 @@ from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.sentence import SentenceEncoder
 from sentemb.errors import InputError
-from sentemb.evaluation import Difference, Record, compare_all, evaluate_pairs, evaluate_retrieval, system_of
+from sentemb.evaluation import Record, compare_all, evaluate_pairs, evaluate_retrieval, system_of
+from sentemb.evaluation.comparison import Difference
+from sentemb.evaluation.environment import time_in_turns
 from sentemb.evaluation.systems import with_clusters
-from sentemb.evaluation.timing import time_in_turns
 from sentemb.modules import load
 from sentemb.modules.cards import front_matter, table
 from sentemb.modules.poolings import Poolings
