@@ -169,7 +169,7 @@ def _take(options: type[Options], arguments: dict[str, Any]) -> Options:
 
 def bundled_models(incomplete: str) -> list[str]:
     """Return bundled models for the shell's completion, which offers files if none of them fits."""
-    from sentemb.modules.bundled import bundled_names
+    from sentemb.modules.cards import bundled_names
 
     return [name for name in bundled_names() if name.startswith(incomplete)]
 

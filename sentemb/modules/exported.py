@@ -31,13 +31,6 @@ class ExportedNetwork(nn.Module):
     """A network run by an inference runtime: maps token ids to the token vectors of the last layer.
 
     It does not have trainable weights. Its checksum is part of the state, and so of a model's fingerprint.
-
-    Args:
-        file: The network, `.onnx` or `.xml`.
-        config: Configuration of the transformer that was converted.
-
-    Raises:
-        InputError: The runtime is not installed, or cannot read the file.
     """
 
     checksum: Tensor
