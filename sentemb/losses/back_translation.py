@@ -55,10 +55,6 @@ class BackTranslationLoss(SelfGuidedLoss):
         >>> loss = BackTranslationLoss(encoder)
         >>> pairs = load_columns("back.csv", ["text", "back_translation"])
         >>> trainer = SentembTrainer(model=encoder, train_dataset=pairs, loss=loss)
-
-    Reference:
-        Kim, Yoo and Lee: Self-Guided Contrastive Learning for BERT Sentence Representations. ACL 2021.
-        https://aclanthology.org/2021.acl-long.197
     """
 
     def __init__(

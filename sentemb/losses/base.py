@@ -27,10 +27,6 @@ class LossParameters(nn.Module):
     sentence-transformers saves, restores, clips and averages over ranks only the weights under `loss.model`.
     A trainer of sentemb does the same for the weights that this class yields. A subclass lists the child
     modules that hold them in `owned_modules`, without the encoder and frozen reference encoders.
-
-    Example:
-        >>> issubclass(SelfGuidedLoss, LossParameters)
-        True
     """
 
     owned_modules: ClassVar[tuple[str, ...]] = ()
@@ -50,14 +46,7 @@ class LossParameters(nn.Module):
         return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in self._named_owned()}
 
     def load_head_state(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what `head_state` returned; nothing changes unless all names and shapes match.
-
-        Args:
-            state: Tensors by name.
-
-        Raises:
-            InputError: A name is missing or unknown, or a shape differs.
-        """
+        """Restore what `head_state` returned; raise InputError before any change if it does not fit."""
         own = dict(self._named_owned())
         expected, saved = ({name: (*t.shape,) for name, t in some.items()} for some in (own, state))
         for name in sorted(expected.keys() | saved.keys()):
@@ -91,13 +80,6 @@ class EncoderLoss(LossParameters):
     sentence vectors of all text columns, it also overrides `views_of`, which selects what is encoded, and
     `embeddings_of`, which selects the compared part of the output. Encoding and comparing are separate, so
     `GradientCache` can wrap any subclass. Options are stored under the names of the constructor's arguments.
-
-    Args:
-        model: The encoder to train.
-
-    Example:
-        >>> issubclass(SimCSELoss, EncoderLoss)
-        True
     """
 
     references: ClassVar[tuple[str, ...]] = ()
@@ -138,29 +120,16 @@ class EncoderLoss(LossParameters):
         return [View(column) for column in sentence_features]
 
     def embeddings_of(self, output: dict[str, Any], view: int) -> list[Tensor]:
-        """Return the parts of an encoded view that are compared.
+        """Return the parts of the encoder's output for a view that are compared, each `(b, ...)`.
 
-        Args:
-            output: The encoder's output for the view.
-            view: Index of the view in `views_of`.
-
-        Returns:
-            The tensors that the view adds to the input of `compute_loss_from_embeddings`, each `(b, ...)`.
+        `view` is its index in `views_of`. The parts are the input of `compute_loss_from_embeddings`.
         """
         return [output["sentence_embedding"]]
 
     def compute_loss_from_embeddings(
         self, embeddings: list[Tensor], labels: Tensor | None = None
     ) -> Tensor | dict[str, Tensor]:
-        """Compute the loss of the tensors that `embeddings_of` returned for all views.
-
-        Args:
-            embeddings: Tensors of `(b, ...)`.
-            labels: The labels that the class describes under Inputs, or None.
-
-        Returns:
-            A scalar, or the weighted components by name.
-        """
+        """Compute the loss of the tensors that `embeddings_of` returned for all views; see `forward`."""
         raise NotImplementedError
 
     def get_config_dict(self) -> dict[str, Any]:

@@ -62,11 +62,6 @@ class FrozenEncoder(nn.Module):
         self._inputs = frozenset(inspect.signature(transformer.forward).parameters)
         self.train(transformer.training)
 
-    def identity(self) -> str:
-        """Return a key of everything that the views depend on except the text."""
-        checksum = bytes(fingerprint(self.transformer).tolist()).hex()
-        return f"{checksum} {self.layers} {self.pooling}"
-
     def train(self, mode: bool = True) -> FrozenEncoder:
         """Stay in evaluation mode, unless built with `dropout=True`."""
         super().train(mode and self.dropout)
@@ -172,8 +167,10 @@ class ViewCache:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def bind(self, owner: str) -> None:
+    def bind(self, encoder: FrozenEncoder) -> None:
         """Bind the cache to an encoder, layer range and pooling; raise InputError if it has others."""
+        checksum = bytes(fingerprint(encoder.transformer).tolist()).hex()
+        owner = f"{checksum} {encoder.layers} {encoder.pooling}"
         if self._owner not in (None, owner):
             raise InputError(
                 "this ViewCache contains the views of another encoder, layer range or pooling",

@@ -30,9 +30,6 @@ class GradientCache(CachedLossMixin, nn.Module):
     get their gradient from the whole batch. A mini-batch holds texts of similar length to reduce padding; the
     loss sees the rows in their original order.
 
-    Inputs:
-        Those of the loss.
-
     Args:
         loss: Any loss of sentemb except the self-guided ones, or a custom loss that derives from
             `EncoderLoss`. It keeps its weights, also in checkpoints.

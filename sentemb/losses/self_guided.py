@@ -146,7 +146,7 @@ class SelfGuidedLoss(EncoderLoss):
         if views == "cached" and not released:
             self.view_cache = ViewCache() if view_cache is None else view_cache
             if view_cache is not None:
-                view_cache.bind(self.frozen.identity())
+                view_cache.bind(self.frozen)
         self.views = "online" if self.view_cache is None else "cached"
 
     def forward(

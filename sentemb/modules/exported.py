@@ -51,11 +51,7 @@ class ExportedNetwork(nn.Module):
         self.register_buffer("checksum", torch.frombuffer(bytearray(_checksum(file)), dtype=torch.uint8))
 
     def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor,
-        token_type_ids: Tensor | None = None,
-        **_: Any,
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None, **_: Any
     ) -> BaseModelOutput:
         """Compute token vectors (batch, tokens, dimension) from token ids (batch, tokens)."""
         given = {"input_ids": input_ids, "attention_mask": attention_mask}

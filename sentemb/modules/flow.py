@@ -110,14 +110,7 @@ class FlowModule(SentembModule):
         return features
 
     def transform(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """Map vectors to z.
-
-        Args:
-            vectors: Shape (batch, dimension).
-
-        Returns:
-            z of the same shape, and log |det dz/dx| of shape (batch,).
-        """
+        """Map vectors (batch, dimension) to z of the same shape, with log |det dz/dx| of shape (batch,)."""
         log_det = vectors.new_zeros(len(vectors))
         leaving: list[Tensor] = []
         for level, kept in enumerate(self._channels):
@@ -143,11 +136,8 @@ class FlowModule(SentembModule):
     def initialise(self, vectors: Tensor) -> None:
         """Give every actnorm, those in the couplings too, the shift and scale that normalise these vectors.
 
-        Args:
-            vectors: Shape (batch, dimension); BERT-flow takes the first sentences of its first batch.
-
-        Raises:
-            InputError: It was done before, or there are fewer than two vectors.
+        BERT-flow takes the first sentences of its first batch, (batch, dimension). Raise InputError if it was
+        done before, or there are fewer than two vectors.
         """
         if self.initialised:
             raise InputError("this flow is already initialized", "create a new flow for other vectors")

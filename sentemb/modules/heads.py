@@ -29,10 +29,6 @@ class ClassificationHead(nn.Module, ABC):
 
     A subclass names its `kind`, is listed in `HEADS` under it, and passes the arguments of its constructor to
     `keep`.
-
-    Example:
-        >>> isinstance(LinearHead(8, 3), ClassificationHead)
-        True
     """
 
     kind: ClassVar[str]
@@ -140,23 +136,13 @@ class LabelHead(ClassificationHead):
         >>> encoder = load("bert-base-uncased", pooling="cls")
         >>> head = LabelHead(encoder.get_embedding_dimension(), classes=2)
         >>> loss = LaConLoss(encoder, head)
-
-    Reference:
-        Zhang et al.: Label Anchored Contrastive Learning for Language Understanding. NAACL 2022.
-        https://aclanthology.org/2022.naacl-main.103
     """
 
     kind: ClassVar[str] = "label"
     temperature: float
 
     def __init__(
-        self,
-        width: int,
-        classes: int,
-        *,
-        layers: int = 3,
-        last_relu: bool = False,
-        temperature: float = 0.1,
+        self, width: int, classes: int, *, layers: int = 3, last_relu: bool = False, temperature: float = 0.1
     ) -> None:
         super().__init__()
         self.keep(width=width, classes=classes, layers=layers, last_relu=last_relu, temperature=temperature)
@@ -248,10 +234,6 @@ class LeamHead(ClassificationHead):
     Example:
         >>> head = LeamHead(encoder.get_embedding_dimension(), classes=14)
         >>> loss = LeamLoss(encoder, head)
-
-    Reference:
-        Wang et al.: Joint Embedding of Words and Labels for Text Classification. ACL 2018.
-        https://aclanthology.org/P18-1216
     """
 
     kind: ClassVar[str] = "leam"
