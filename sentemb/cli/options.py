@@ -159,7 +159,7 @@ def _parameter(
 
 def bundled_models(incomplete: str) -> list[str]:
     """Return bundled models for the shell's completion, which offers files if none of them fits."""
-    from sentemb.modules.bundled import bundled_names
+    from sentemb.modules.cards import bundled_names
 
     return [name for name in bundled_names() if name.startswith(incomplete)]
 

@@ -25,8 +25,8 @@ from sentemb.encoding.static import is_static_model
 from sentemb.encoding.tokens import batches, tokenise
 from sentemb.encoding.view import linear, with_modules, with_truncation_as_module
 from sentemb.modules import load
+from sentemb.modules.check import module_folders
 from sentemb.modules.exported import EXPORTED, ExportedNetwork, exported_file
-from sentemb.modules.folder_checks import module_folders
 from sentemb.modules.rounding import RoundedVectors, Rounding
 from sentemb.modules.source import ModelSource, find_source
 

@@ -42,7 +42,7 @@ from sentemb.encoding.rows import ReadyTexts, Rows, texts_of
 from sentemb.encoding.static import encode_static, is_static_model
 from sentemb.encoding.tokens import Tokens, batches, same_length_batches, tokenise
 from sentemb.encoding.view import Branches, fingerprint_of, inference_view
-from sentemb.modules.custom_modules import CUSTOM_MODULES
+from sentemb.modules.loading import CUSTOM_MODULES
 
 # Tokens in a batch. A CPU is fastest while the activations of a layer stay in its caches; an accelerator
 # wants more.

@@ -19,8 +19,8 @@ from sentemb.encoding.rows import ReadyTexts, Rows
 from sentemb.encoding.tokens import tokenise
 from sentemb.encoding.view import inference_view
 from sentemb.errors import InputError
-from sentemb.modules.kinds import check_kind, naming_code
-from sentemb.modules.source import find_source, loading
+from sentemb.modules.check import loading
+from sentemb.modules.source import check_kind, find_source, naming_code
 from sentemb.serving.http import JsonRoute, Problem, find, json_response
 from sentemb.serving.scheduler import Matrix
 from sentemb.serving.schemas import ClassifyAnswer, ClassifyRequest, RerankAnswer, RerankRequest

@@ -24,7 +24,7 @@ from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.evaluation import evaluate_pairs
 from sentemb.modules import load
-from sentemb.modules.bundled import bundled_folder
+from sentemb.modules.cards import bundled_folder
 from tests.conftest import WORDS
 
 pytestmark = pytest.mark.skipif(
