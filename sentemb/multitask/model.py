@@ -19,7 +19,7 @@ from sentemb.encoding.sentence import training_flags_kept
 from sentemb.errors import InputError
 from sentemb.evaluation.measures import CorrelationError, correlate
 from sentemb.modules import load
-from sentemb.modules.head_files import HeadFolder
+from sentemb.modules.files import HeadFolder
 from sentemb.multitask.heads import TaskHeads, scores_of
 from sentemb.multitask.tasks import TASKS, Task, TaskSets
 
