@@ -1,4 +1,3 @@
-from .callbacks import StoppingCallback as StoppingCallback
 from .callbacks import StoppingRule as StoppingRule
 from .config import ClassifierConfig as ClassifierConfig
 from .config import MultiTaskConfig as MultiTaskConfig
@@ -11,13 +10,10 @@ from .outcome import Run as Run
 from .recipes import RECIPES as RECIPES
 from .recipes import Recipe as Recipe
 from .recipes import get_recipe as get_recipe
-from .recipes import optimization_of as optimization_of
 from .recipes import recipes_of as recipes_of
 from .run import SeedSummary as SeedSummary
 from .run import train as train
 from .run import train_seeds as train_seeds
 from .settings import explain as explain
-from .settings import parse_settings as parse_settings
 from .settings import resolve as resolve
-from .settings import split_settings as split_settings
 from .trainer import SentembTrainer as SentembTrainer

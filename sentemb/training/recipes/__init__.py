@@ -152,15 +152,7 @@ def recipes_of(kind: str) -> dict[str, Recipe]:
 
 
 def optimization_of(recipe: str) -> dict[str, Any]:
-    """Return how a recipe trains, whatever its objective: what a fair comparison with it shares.
-
-    Returns:
-        Base, batch size, epochs, learning rate and its schedule, and weight decay.
-
-    Example:
-        >>> optimization_of("simcse")["batch_size"]
-        64
-    """
+    """Return how a recipe trains, whatever its objective: what a fair comparison with it shares."""
     values = get_recipe(recipe).values("paper")
     return {name: values[name] for name in _OPTIMIZATION}
 
