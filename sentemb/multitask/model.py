@@ -26,6 +26,17 @@ from sentemb.modules.heads import check_count, check_probability, check_width
 from sentemb.multitask.tasks import HIGHEST_SCORE, TASKS, Task, TaskSets
 from sentemb.training.config import Sharing
 
+Floats = NDArray[np.float32]
+Pair = tuple[str, str]
+METRICS: Mapping[Task, str] = {
+    "sentiment": "sentiment_accuracy",
+    "paraphrase": "paraphrase_accuracy",
+    "similarity": "similarity_pearson",
+}
+OVERALL = "overall"
+"""The plain mean of the three, which is how the paper's tables add up."""
+_HINT = "use the folder that save or fit_multitask wrote, and copy it completely"
+
 
 class TaskHeads(nn.Module):
     """Sentiment as classification, paraphrase as a bilinear form, similarity as a cosine.
@@ -115,18 +126,6 @@ def task_loss(task: Task, predicted: Tensor, labels: Tensor, *, nominal_rows: in
         if task == "paraphrase":
             return functional.binary_cross_entropy_with_logits(predicted, labels)
         return functional.mse_loss(predicted, labels / HIGHEST_SCORE)
-
-
-Floats = NDArray[np.float32]
-Pair = tuple[str, str]
-METRICS: Mapping[Task, str] = {
-    "sentiment": "sentiment_accuracy",
-    "paraphrase": "paraphrase_accuracy",
-    "similarity": "similarity_pearson",
-}
-OVERALL = "overall"
-"""The plain mean of the three, which is how the paper's tables add up."""
-_HINT = "use the folder that save or fit_multitask wrote, and copy it completely"
 
 
 class _HeadsConfig(BaseModel):

@@ -39,6 +39,14 @@ from sentemb.training.session import Session, run_session
 from sentemb.training.trainer import SentembTrainer, average, bucketed_by_length, decay_groups
 from sentemb.training.values import parsed
 
+_LOG_STEPS = 50
+_CODE = """from sentemb.multitask import MultiTaskModel
+
+model = MultiTaskModel.load("{name}")
+model.predict_sentiment(["a text"])
+model.predict_paraphrase([("first text", "second text")])
+model.predict_similarity([("first text", "second text")])"""
+
 
 class MultiTaskLoss(nn.Module):
     """Owns the heads of the tasks and of contrast, so that every checkpoint holds them.
@@ -242,15 +250,6 @@ def best_scores(state: TrainerState) -> dict[str, dict[str, float]]:
             if score is not None and (name not in best or score > best[name]["score"]):
                 best[name] = {"score": score, "step": entry["step"]}
     return best
-
-
-_LOG_STEPS = 50
-_CODE = """from sentemb.multitask import MultiTaskModel
-
-model = MultiTaskModel.load("{name}")
-model.predict_sentiment(["a text"])
-model.predict_paraphrase([("first text", "second text")])
-model.predict_similarity([("first text", "second text")])"""
 
 
 @dataclass(frozen=True)

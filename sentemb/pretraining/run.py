@@ -24,6 +24,7 @@ from transformers import (
 
 from sentemb._files import new_folder, read_json, sha256_of, write_json
 from sentemb.errors import InputError
+from sentemb.losses.base import bibtex
 from sentemb.modules.model_checks import check_vocabulary
 from sentemb.pretraining.model import (
     first_position,
@@ -51,7 +52,14 @@ from sentemb.training.session import Session, run_session
 from sentemb.training.settings import shown
 from sentemb.training.trainer import check_finite
 
+logger = logging.getLogger(__name__)
+
 CLOCK_FILE = "clock.json"
+_LISTED_FILES = 5
+_CODE = """from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("{name}")
+model = AutoModelForMaskedLM.from_pretrained("{name}")"""
 _SIDES = {"cpu": 512, "cuda": 4096}  # of matrices: near the peak, but small enough to repeat
 _SECONDS = 0.5
 
@@ -246,23 +254,6 @@ class MaskedTrainer(Trainer):
         write_json(folder / CLOCK_FILE, {"seconds": self.budget.seconds()})
 
 
-logger = logging.getLogger(__name__)
-
-_LISTED_FILES = 5
-_CODE = """from transformers import AutoModelForMaskedLM, AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained("{name}")
-model = AutoModelForMaskedLM.from_pretrained("{name}")"""
-_CITATION = """
-@inproceedings{devlin-etal-2019-bert,
-  title = {{BERT}: Pre-training of Deep Bidirectional Transformers for Language Understanding},
-  author = {Devlin, Jacob and Chang, Ming-Wei and Lee, Kenton and Toutanova, Kristina},
-  booktitle = {NAACL-HLT 2019},
-  pages = {4171--4186},
-  year = {2019},
-}"""
-
-
 def pretrain(config: PretrainConfig, *, resume: bool = False, progress: ConsoleProgress | None = None) -> Run:
     """Pre-train a new BERT, or continue pre-training a base, by masked language modeling.
 
@@ -426,7 +417,7 @@ class PretrainSession(Session):
             f"`{config.recipe}` recipe.",
             _CODE,
             rows,
-            _CITATION,
+            bibtex("devlin-etal-2019-bert"),
             after_code="`sentemb train simcse --base {name}` trains a sentence encoder from it.",
             library="transformers",
             pipeline="fill-mask",

@@ -23,6 +23,10 @@ from sentemb.errors import InputError
 from sentemb.modules.source import find_source
 
 SUFFIXES = (".txt", ".txt.gz", ".txt.xz")
+_PATTERN = "bert-mini"
+_TEXTS = 2000  # that are tokenized at once
+_SCHEMA = pa.schema({"tokens": pa.list_(pa.int32()), "word_starts": pa.list_(pa.bool_())})
+_MASKED, _RANDOM = 0.8, 0.1  # of the chosen words; the rest stay as they are (BERT, section 3.1)
 
 
 class Corpus:
@@ -69,12 +73,6 @@ class Corpus:
                 # By the text, so that repeated lines are in one part.
                 held_out = zlib.crc32(text.encode("utf-8")) < self.validation_share * 2**32
                 yield "validation" if held_out else "train", text
-
-
-_PATTERN = "bert-mini"
-_TEXTS = 2000  # that are tokenized at once
-_SCHEMA = pa.schema({"tokens": pa.list_(pa.int32()), "word_starts": pa.list_(pa.bool_())})
-_MASKED, _RANDOM = 0.8, 0.1  # of the chosen words; the rest stay as they are (BERT, section 3.1)
 
 
 def train_wordpiece(texts: Iterable[str], vocabulary_size: int) -> PreTrainedTokenizerFast:

@@ -3,17 +3,14 @@ from .config import ClassifierConfig as ClassifierConfig
 from .config import MultiTaskConfig as MultiTaskConfig
 from .config import PairsConfig as PairsConfig
 from .config import PretrainConfig as PretrainConfig
-from .config import RunConfig as RunConfig
 from .config import TrainConfig as TrainConfig
 from .outcome import Interrupted as Interrupted
 from .outcome import Run as Run
 from .recipes import RECIPES as RECIPES
-from .recipes import Recipe as Recipe
 from .recipes import get_recipe as get_recipe
 from .recipes import recipes_of as recipes_of
 from .run import SeedSummary as SeedSummary
 from .run import train as train
 from .run import train_seeds as train_seeds
-from .settings import explain as explain
 from .settings import resolve as resolve
 from .trainer import SentembTrainer as SentembTrainer

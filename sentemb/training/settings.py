@@ -94,23 +94,7 @@ def resolve(
 
 
 def explain(recipe: str, *, preset: str = "paper", task: str | None = None) -> dict[str, tuple[str, str]]:
-    """Return every default of a recipe with its source.
-
-    Args:
-        recipe: Name of a recipe.
-        preset: `paper` or `released`.
-        task: As for `resolve`.
-
-    Returns:
-        Field name, or `loss_options.NAME`, to the value as text and its source.
-
-    Raises:
-        InputError: There is no such recipe or preset.
-
-    Example:
-        >>> explain("simcse")["batch_size"]
-        ('64', 'Gao et al., EMNLP 2021, appendix A')
-    """
+    """Return every default of a recipe, by field or `loss_options.NAME`: its value as text and its source."""
     chosen = get_recipe(recipe)
     defaults = {key: (shown(one.value), one.source) for key, one in chosen.sources(preset, task).items()}
     hidden = {*defaults, "recipe", "preset", "output", *option_tables(chosen.config_class)}

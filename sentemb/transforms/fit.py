@@ -28,6 +28,12 @@ from sentemb.training.config import FlowConfig as FlowConfig
 
 logger = logging.getLogger(__name__)
 
+OnStep = Callable[[int, int, float], Any]
+"""Called after every step: the step from 1, the steps in all, and the bits per dimension of its sentences."""
+# BERT's Adam; the bias-corrected one has them too, so that the two differ in nothing else.
+_BETAS, _EPSILON = (0.9, 0.999), 1e-6
+_SHORTEST = 3  # a word between [CLS] and [SEP]
+
 
 @one_blas_thread()
 def fit_whitening(vectors: npt.ArrayLike, dimensions: int | None = None) -> Dense:
@@ -112,12 +118,6 @@ def checked_vectors(name: str, vectors: npt.ArrayLike) -> npt.NDArray[np.float64
     if len(bad):
         raise InputError(f"{name} contains NaN or infinity: {len(bad)} rows, the first is row {bad[0]}")
     return matrix
-
-
-OnStep = Callable[[int, int, float], Any]
-"""Called after every step: the step from 1, the steps in all, and the bits per dimension of its sentences."""
-# BERT's Adam; the bias-corrected one has them too, so that the two differ in nothing else.
-_BETAS, _EPSILON = (0.9, 0.999), 1e-6
 
 
 def fit_flow(
@@ -244,9 +244,6 @@ class BertAdam(torch.optim.Optimizer):
                 square: Tensor = state["square"].lerp_(weight.grad.square(), 1 - beta2)
                 change = mean / (square.sqrt() + group["eps"]) + group["weight_decay"] * weight
                 weight.sub_(group["lr"] * change)
-
-
-_SHORTEST = 3  # a word between [CLS] and [SEP]
 
 
 def add_flow(

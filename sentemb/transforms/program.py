@@ -21,6 +21,7 @@ from sentemb.data.catalogue import get
 from sentemb.data.sources import kind_of
 from sentemb.data.sts import load_scored_pairs
 from sentemb.errors import InputError
+from sentemb.losses.base import bibtex
 from sentemb.modules import load
 from sentemb.modules.cards import public_name
 from sentemb.training.card import encoder_code, render_card, write_card
@@ -31,24 +32,7 @@ from sentemb.training.ranks import refuse_several
 from sentemb.transforms.fit import OnStep, add_flow, add_whitening
 
 _NAMES = {"flow": "BERT-flow", "whitening": "BERT-whitening"}
-_CITATIONS = {
-    "flow": """
-@inproceedings{li-etal-2020-sentence,
-  title = {On the Sentence Embeddings from Pre-trained Language Models},
-  author = {Li, Bohan and Zhou, Hao and He, Junxian and Wang, Mingxuan and Yang, Yiming and Li, Lei},
-  booktitle = {EMNLP 2020},
-  pages = {9119--9130},
-  year = {2020},
-}""",
-    "whitening": """
-@misc{su-etal-2021-whitening,
-  title = {Whitening Sentence Representations for Better Semantics and Faster Retrieval},
-  author = {Su, Jianlin and Cao, Jiarun and Liu, Weijie and Ou, Yangyiwen},
-  year = {2021},
-  eprint = {2103.15316},
-  archivePrefix = {arXiv},
-}""",
-}
+_CITATIONS = {"flow": "li-etal-2020-sentence", "whitening": "su-etal-2021-whitening"}
 _STEPS_PER_LINE = 50
 
 
@@ -130,7 +114,7 @@ def _card(
         f"A sentence encoder with {record['method']} applied to its vectors; the encoder's weights are "
         "unchanged."
     )
-    return render_card(config, summary, encoder_code(model), rows, _CITATIONS[config.recipe])
+    return render_card(config, summary, encoder_code(model), rows, bibtex(_CITATIONS[config.recipe]))
 
 
 class Sentences(NamedTuple):

@@ -27,8 +27,9 @@ def test_known_words_are_not_unknown_and_survive_a_round_trip(tmp_path: Path) ->
     loaded = AutoTokenizer.from_pretrained(tmp_path)
     assert loaded.get_vocab() == tokenizer.get_vocab()
     assert loaded(TEXTS)["input_ids"] == tokenizer(TEXTS)["input_ids"]
+    (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="does not contain a tokenizer"):
-        load_tokenizer(tmp_path / "absent")
+        load_tokenizer(tmp_path / "empty")
 
 
 def test_the_rows_hold_every_document_whole(

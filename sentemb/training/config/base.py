@@ -82,12 +82,7 @@ class CheckedModel(BaseModel):
 
 
 class RunConfig(BaseModel):
-    """The fields of every run, whatever it trains, next to those of `CheckedModel`.
-
-    Example:
-        >>> issubclass(TrainConfig, RunConfig)
-        True
-    """
+    """The fields of every run, whatever it trains, next to those of `CheckedModel`."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
     # What may differ when a run is resumed: it does not decide what comes out.
