@@ -12,6 +12,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
+from torch.utils.benchmark import Timer
 from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerFast,
@@ -60,33 +61,20 @@ _CODE = """from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained("{name}")
 model = AutoModelForMaskedLM.from_pretrained("{name}")"""
-_SIDES = {"cpu": 512, "cuda": 4096}  # of matrices: near the peak, but small enough to repeat
-_SECONDS = 0.5
 
 
 @cache
 def faster_precision() -> Literal["float32", "bfloat16"]:
     """Return the precision in which this machine multiplies faster, measured once in a process."""
     device = torch.accelerator.current_accelerator() or torch.device("cpu")
-    return "float32" if _rate(torch.float32, device) >= _rate(torch.bfloat16, device) else "bfloat16"
+    side, threads = 4096 if device.type == "cuda" else 512, torch.get_num_threads()
 
+    def seconds(dtype: torch.dtype) -> float:
+        matrix = torch.randn(side, side, device=device).to(dtype)
+        timer = Timer("matrix @ matrix", globals={"matrix": matrix}, num_threads=threads)
+        return float(timer.blocked_autorange(min_run_time=0.5).median)
 
-def _rate(dtype: torch.dtype, device: torch.device) -> float:
-    """Return square matrix products per second, measured for about half a second."""
-    side = _SIDES.get(device.type, 1024)
-    left, right = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
-
-    def multiply() -> None:
-        _ = left @ right
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-
-    multiply()  # the first product sets the library up
-    count, started = 0, time.perf_counter()
-    while (passed := time.perf_counter() - started) < _SECONDS:
-        multiply()
-        count += 1
-    return count / passed
+    return "float32" if seconds(torch.float32) <= seconds(torch.bfloat16) else "bfloat16"
 
 
 class Budget(TrainerCallback):

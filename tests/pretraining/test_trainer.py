@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from typing import Any
 
 import pytest
-import torch
 
-from sentemb.pretraining.run import Budget, _rate
+from sentemb.pretraining.run import Budget, faster_precision
 from sentemb.training import resolve
 
 
@@ -42,8 +40,5 @@ def test_the_rate_rises_then_falls_to_zero() -> None:
     assert budget_of(max_steps=10, warmup=0.0).learning_rate(0) == 1.0
 
 
-def test_the_rate_of_products_is_counted_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = itertools.count(step=0.125)
-    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
-    # Products are multiplied until half a second has passed: three at an eighth of a second each.
-    assert _rate(torch.float32, torch.device("cpu")) == 3 / 0.5
+def test_the_faster_precision_is_measured_once() -> None:
+    assert faster_precision() is faster_precision()
