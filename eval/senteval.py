@@ -11,13 +11,14 @@ simcse-fast (SimCSE's tables: two settings of logistic regression), and logreg, 
 Do not compare accuracies of different presets. Besides the seven tasks of the papers there are sst5 and
 sick-e; the ten probing tasks, as `probing` or by name; and stsb-trained and sickr-trained, the regression
 that SentEval trains on these sets, which no preset changes. Each model writes a record with its prediction
-for every row. Without a model, the tables show all records in the output folder.
+for every row.
 """
 
 from __future__ import annotations
 
-from sentemb.cli.programs import evaluate_or_show
-from sentemb.report.results import tables_of
+import sys
+
+from sentemb.cli.main import run
 
 if __name__ == "__main__":
-    evaluate_or_show(__doc__, ["eval", "transfer"], suite="transfer", tables=tables_of)
+    run(["eval", "transfer", *sys.argv[1:]])

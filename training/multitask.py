@@ -26,7 +26,7 @@ Load the result with MultiTaskModel.load("multitask"), its encoder with Sentence
 
 from __future__ import annotations
 
-from sentemb.cli.programs import program
+from sentemb.cli.main import program
 from sentemb.training.recipes import recipes_of
 
 if __name__ == "__main__":

@@ -59,7 +59,6 @@ class _Options(opt.EncoderOptions):
     output: opt.NewFile = None
     """JSON file for all numbers."""
     overwrite: opt.Overwrite = False
-    markdown: opt.Markdown = False
 
 
 @opt.grouped
@@ -344,7 +343,7 @@ def _print(found: Estimate, options: _Options) -> None:
     title = f"{found.count:,} texts, {found.plan.factory} of {found.dimension} dimensions"
     counts = [f"{size:,}" for size in (*found.sizes, found.count)]
     table = Table(title, ("step", *counts, "formula for n texts"), tuple(rows))
-    show(table, markdown=options.markdown)
+    show(table)
     times, disk, memory = (found.all_of(kind) for kind in ("time", "disk", "memory"))
     sentences = [
         f"Verdict: {_seconds(sum(times))} in total, of which {_seconds(times[0])} for encoding with "

@@ -21,7 +21,7 @@ from sentemb.encoding.sentence import training_flags_kept
 from sentemb.errors import InputError, unknown
 from sentemb.evaluation.correlation import pearson
 from sentemb.modules import load
-from sentemb.modules.head_files import HeadFolder
+from sentemb.modules.files import HeadFolder
 from sentemb.modules.heads import check_count, check_probability, check_width
 from sentemb.multitask.tasks import HIGHEST_SCORE, TASKS, Task, TaskSets
 from sentemb.training.config import Sharing

@@ -21,8 +21,8 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 from sentemb._compat import BaseEvaluator, get_rank, get_world_size
 from sentemb.errors import InputError
 from sentemb.losses import ParaphraseContrastLoss, SimCSELoss
+from sentemb.losses.encoder import project
 from sentemb.losses.gather import mean_weight
-from sentemb.losses.heads import project
 from sentemb.multitask.model import METRICS, OVERALL, MultiTaskModel, TaskHeads, evaluate_tasks, task_loss
 from sentemb.multitask.pcgrad import project_conflicts
 from sentemb.multitask.plan import ContrastSet, Part, Step, StepPlan, uses_nli

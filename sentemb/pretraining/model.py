@@ -17,10 +17,8 @@ from transformers import (
 
 from sentemb._compat import load_reports_through
 from sentemb.errors import InputError
-from sentemb.modules.folder_checks import AGAIN
-from sentemb.modules.model_checks import check_weights
-from sentemb.modules.source import find_source, readable
-from sentemb.modules.weights import expected_of_a_masked_model
+from sentemb.modules.check import AGAIN, check_weights, expected_of_a_masked_model, readable
+from sentemb.modules.source import find_source
 from sentemb.training.config import PretrainConfig
 
 

@@ -26,7 +26,7 @@ from transformers import (
 from sentemb._files import new_folder, read_json, sha256_of, write_json
 from sentemb.errors import InputError
 from sentemb.losses.base import bibtex
-from sentemb.modules.model_checks import check_vocabulary
+from sentemb.modules.check import check_vocabulary
 from sentemb.pretraining.model import (
     first_position,
     load_base,

@@ -27,7 +27,7 @@ from sentemb.encoding.tokens import Tokens
 from sentemb.encoding.view import with_truncation_as_module
 from sentemb.errors import InputError
 from sentemb.modules import load
-from sentemb.modules.lengths import longest_input, shortest_input
+from sentemb.modules.loading import longest_input, shortest_input
 from sentemb.training.callbacks import (
     InterruptCallback,
     MetricsCallback,

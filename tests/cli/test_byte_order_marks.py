@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sentemb.cli.index import read_lines
+from sentemb.cli.index import lines_of
 from sentemb.data.labelled import load_labelled
 from sentemb.data.positive_pairs import load_positive_pairs
 from sentemb.data.retrieval import load_retrieval
@@ -53,7 +53,7 @@ CASES: dict[str, tuple[str, str, Callable[[Path], Any]]] = {
     "jsonl": ("d.jsonl", '{"text": "a cat"}\n', rows),
     "page": ("d.md", "# Title\n\nText.\n", rows),
     "keys": ("keys", f"{KEY}\n", keys),
-    "queries or ids": ("ids.txt", "a\nb\n", lambda path: read_lines(path, "id", "--ids")),
+    "queries or ids": ("ids.txt", "a\nb\n", lambda path: lines_of(path, "id", "--ids")),
     "configuration": ("c.toml", "epochs = 2\n", read_toml),
     "labels": (
         "labels.toml",
