@@ -39,8 +39,6 @@ def quickstart(options: _Options) -> None:
     """Try search, training and evaluation in minutes, without a download."""
     output = options.output
     _check_output(options)
-    from rich.console import Console
-
     from sentemb.modules.source import find_source
     from sentemb.quickstart import TEST, run_quickstart
     from sentemb.training.progress import ConsoleProgress
@@ -56,7 +54,7 @@ def quickstart(options: _Options) -> None:
     )
     given = options.values("base", "output", "model", "seed")
     try:
-        made = run_quickstart(**given, commands=commands, progress=ConsoleProgress(Console(stderr=True)))
+        made = run_quickstart(**given, commands=commands, progress=ConsoleProgress())
     except KeyboardInterrupt:
         say(f"{output}: stopped; run the command again with --overwrite to start from scratch")
         raise KeyboardInterrupt from None
