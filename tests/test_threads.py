@@ -15,7 +15,7 @@ from sentemb.evaluation.correlation import pearson, spearman
 from sentemb.evaluation.geometry import anisotropy, spectrum, uniformity
 from sentemb.evaluation.resampling import bootstrap, exchange
 from sentemb.evaluation.retrieval.ranking import nearest
-from sentemb.search.calibration import calibrate
+from sentemb.search.manifest import calibrate
 from sentemb.transforms.whitening import fit_soft_whitening, fit_whitening
 
 RANDOM = np.random.default_rng(0)

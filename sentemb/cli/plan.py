@@ -261,7 +261,7 @@ def _measure(texts: Sequence[str], options: _Options, plan: IndexPlan, dimension
         if workers > 1:
             found["memory"] += workers * _memory(resource.RUSAGE_CHILDREN)
         began, budget = _now(), budget_of(plan, len(texts), dimension)
-        index = SearchIndex.from_shards(shards, kind=plan.kind, memory_budget=budget, progress=note)
+        index = SearchIndex.build(shards, kind=plan.kind, memory_budget=budget, progress=note)
         index.save(folder)
         note("")
         room = _size(folder) - estimate_bytes(index.manifest.factory, len(texts), dimension)
