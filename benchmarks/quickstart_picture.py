@@ -15,8 +15,7 @@ from matplotlib.ticker import MaxNLocator
 
 from sentemb.adaptation import adapt
 from sentemb.data.docstrings import stdlib_documents
-from sentemb.quickstart import SEARCH_ENCODER
-from sentemb.quickstart_search import TEST, Answers, ask_everything
+from sentemb.quickstart import SEARCH_ENCODER, TEST, Answers, ask_everything
 from sentemb.report.figures import COLOURS, panels, png_of
 from sentemb.search import SearchIndex
 
@@ -36,14 +35,14 @@ def draw(answers: Answers) -> bytes:
     """Draw a panel for each metric: a dot for each way to search, with its 95 % interval."""
     figure, axes = panels(len(_METRICS), width=9, height=2.6)
     for one, (metric, label) in zip(axes, _METRICS.items(), strict=True):
-        for row, way in enumerate(answers.ways):
+        for row, way in enumerate(answers.hits):
             value, low, high = answers.scores[way, TEST, metric]
             one.plot([low, high], [row, row], color=COLOURS[row], linewidth=3, alpha=0.45)
             one.plot(value, row, "o", color=COLOURS[row], markersize=8)
             one.annotate(f"{value:.0f}", (value, row), (0, 7), textcoords="offset points", ha="center")
         one.set_xlabel(label)
         one.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-        one.set_ylim(len(answers.ways) - 0.6, -0.8)
+        one.set_ylim(len(answers.hits) - 0.6, -0.8)
         one.spines["left"].set_visible(False)
         one.tick_params(axis="y", length=0)
         one.grid(axis="x", alpha=0.3, linewidth=0.6)

@@ -19,10 +19,11 @@ import argparse
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import torch
 
@@ -33,8 +34,7 @@ from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError, unknown
 from sentemb.evaluation import evaluate_pairs
-from sentemb.evaluation.environment import hardware, library_versions
-from sentemb.evaluation.timing import Times, time_in_turns
+from sentemb.evaluation.environment import hardware, library_versions, time_in_turns
 from sentemb.report.table import ABSENT, Table
 from sentemb.training import resolve, train
 from sentemb.training.outcome import run_with_options
@@ -52,6 +52,13 @@ RECIPES = ("sg-opt", "sg", "simcse")
 METHODS = (*POOLINGS, *TRANSFORMS, *RECIPES)
 REFERENCE = "mean"
 BATCH = 16  # section 5.3, for all methods
+
+
+class Times(NamedTuple):
+    """Seconds of a method, one for each round."""
+
+    training: Sequence[float]  # of training or fitting; empty where there is none
+    inference: Sequence[float]  # of encoding and scoring
 
 
 def train_recipe(recipe: str, options: argparse.Namespace, data: Path, folder: Path) -> None:

@@ -1,4 +1,4 @@
-r"""STS in other languages and across languages: Pearson x 100, and Spearman in a second table.
+r"""STS in other languages and across languages: Pearson x 100, or Spearman with `--measure spearman`.
 
 By default, the sets are the seven tracks of SemEval-2017 task 1 with 250 pairs each, and their average is
 the task's primary score: Arabic (1), English-Arabic (2), Spanish (3), English-Spanish (4a), English news and
@@ -13,20 +13,15 @@ similarities, without training:
 `sts14-es` is SemEval-2014's Spanish set; its score is the mean of its two parts weighted by size, as in the
 task. `stsb-multi-mt` is STS-B in ten machine translations, and `sts22` SemEval-2022's news articles in 18
 languages and pairs of languages. `sentemb data fetch` downloads what the hub has. Each model writes a record
-with its prediction for every pair, which `sentemb compare A B --suite multilingual` reads. Without a model,
-the tables show all such records in the output folder, with the seeds of a method in one row. SG-BERT's
+with its prediction for every pair, which `sentemb compare A B --suite multilingual` reads. SG-BERT's
 tables 2 and 3, which train, are `eval/zero_shot.py`.
 """
 
 from __future__ import annotations
 
-from sentemb.cli.programs import evaluate_or_show
-from sentemb.report import sts_table
+import sys
+
+from sentemb.cli.main import run
 
 if __name__ == "__main__":
-    evaluate_or_show(
-        __doc__,
-        ["eval", "sts", "--suite", "multilingual"],
-        suite="multilingual",
-        tables=lambda records: [sts_table(records, measure=measure) for measure in ("pearson", "spearman")],
-    )
+    run(["eval", "sts", "--suite", "multilingual", *sys.argv[1:]])

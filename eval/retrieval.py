@@ -7,13 +7,13 @@
 A system is an encoder, searched exactly with its own prompts for queries and documents; `bm25`;
 `hybrid:MODEL`, the fusion of both; or a run file of another system in TREC's format. Sets are those of the
 catalog, or folders in BEIR's layout. Each system writes a record with the ranks of all judged documents.
-Without a system, the tables show all records in the output folder.
 """
 
 from __future__ import annotations
 
-from sentemb.cli.programs import evaluate_or_show
-from sentemb.report.results import tables_of
+import sys
+
+from sentemb.cli.main import run
 
 if __name__ == "__main__":
-    evaluate_or_show(__doc__, ["eval", "retrieval"], suite="retrieval", tables=tables_of)
+    run(["eval", "retrieval", *sys.argv[1:]])

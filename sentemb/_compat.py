@@ -15,53 +15,27 @@ from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.evaluation.evaluator import BaseEvaluator
-from sentence_transformers.base.losses.gradcache import CachedLossMixin, RandContext
-from sentence_transformers.base.losses.gradcache import _create_minibatch as slice_minibatch
-from sentence_transformers.base.losses.merged_forward import merge_feature_batches
-from sentence_transformers.base.modules.module import Module
-from sentence_transformers.base.modules.router import Router
-from sentence_transformers.sentence_transformer.modules import (
-    Dense,
-    Normalize,
-    Pooling,
-    StaticEmbedding,
-    Transformer,
-)
-from sentence_transformers.sentence_transformer.modules.weighted_layer_pooling import WeightedLayerPooling
-from sentence_transformers.util.distributed import all_gather_with_grad, get_rank, get_world_size
+from sentence_transformers.base.evaluation.evaluator import BaseEvaluator as BaseEvaluator
+from sentence_transformers.base.losses.gradcache import CachedLossMixin as CachedLossMixin
+from sentence_transformers.base.losses.gradcache import RandContext as RandContext
+from sentence_transformers.base.losses.gradcache import _create_minibatch
+from sentence_transformers.base.losses.merged_forward import merge_feature_batches as merge_feature_batches
+from sentence_transformers.base.modules.module import Module as Module
+from sentence_transformers.base.modules.router import Router as Router
+from sentence_transformers.sentence_transformer.modules import Dense as Dense
+from sentence_transformers.sentence_transformer.modules import Normalize as Normalize
+from sentence_transformers.sentence_transformer.modules import Pooling as Pooling
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding as StaticEmbedding
+from sentence_transformers.sentence_transformer.modules import Transformer as Transformer
+from sentence_transformers.sentence_transformer.modules import WeightedLayerPooling as WeightedLayerPooling
+from sentence_transformers.util.distributed import all_gather_with_grad as all_gather_with_grad
+from sentence_transformers.util.distributed import get_rank as get_rank
+from sentence_transformers.util.distributed import get_world_size as get_world_size
 from transformers import modeling_utils
 
 from sentemb.errors import InputError
 
-__all__ = [
-    "BaseEvaluator",
-    "CachedLossMixin",
-    "Dense",
-    "Module",
-    "Normalize",
-    "Pooling",
-    "RandContext",
-    "Router",
-    "StaticEmbedding",
-    "Transformer",
-    "WeightedLayerPooling",
-    "all_gather_with_grad",
-    "fused_adam",
-    "get_rank",
-    "get_world_size",
-    "input_of_route",
-    "load_reports_through",
-    "load_with_module_classes",
-    "merge_feature_batches",
-    "networks_by",
-    "pack_linear_weight",
-    "packed_linear",
-    "packed_linear_dtypes",
-    "slice_minibatch",
-]
-
-
+slice_minibatch = _create_minibatch
 _HEAD_BIAS = re.compile(r"specifies to tie \S+\.bias to \S+\.bias, but both are absent")
 
 
@@ -73,11 +47,7 @@ def load_with_module_classes(
 
 
 def input_of_route(router: Router, task: str | None) -> torch.nn.Module:
-    """Return the module that reads the texts of a task.
-
-    Raises:
-        InputError: The router does not have a route for the task.
-    """
+    """Return the module that reads the texts of a task; or raise InputError if there is no route."""
     try:
         module: torch.nn.Module = router.sub_modules[router._resolve_route(task=task, modality="text")][0]
         return module

@@ -150,10 +150,7 @@ def refuse_existing(output: str | os.PathLike[str], *, overwrite: bool) -> None:
 
 
 def shareable(path: str | os.PathLike[str]) -> str:
-    """Return a path as strangers may read it: relative to the working folder, or without its folders.
-
-    A URI loses user, password and query.
-    """
+    """Return a path as strangers may read it, relative or without its folders; a URI without secrets."""
     if is_remote(path):
         return without_secrets(os.fspath(path))
     given = local_path(path)

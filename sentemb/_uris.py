@@ -1,10 +1,13 @@
-"""URIs of files: `s3://bucket/docs.jsonl`, `https://host/docs.csv`, `file:///docs.txt`."""
+"""URIs of files, such as `s3://bucket/docs.jsonl` or `file:///docs.txt`; hosts and their proxies."""
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass, url2pathname
 
 from sentemb.errors import InputError
 
@@ -32,16 +35,10 @@ def is_remote(name: str | os.PathLike[str]) -> bool:
 
 
 def local_path(name: str | os.PathLike[str]) -> Path:
-    """Return the path that a name or a `file://` URI refers to; for a remote URI, one that does not exist.
-
-    Raises:
-        InputError: A `file://` URI names another machine.
-    """
+    """Return the path that a name or a `file://` URI refers to; for a remote URI, one that does not exist."""
     text = os.fspath(name)
     if not is_uri(text) or is_remote(text):
         return Path(without_secrets(text))
-    from urllib.request import url2pathname
-
     host, _, path = text.partition("://")[2].partition("/")
     if host not in ("", "localhost"):
         raise InputError(f"{text} is not a file on this machine", "write file:///FOLDER/FILE")
@@ -83,3 +80,25 @@ def refuse_uri(output: str | os.PathLike[str]) -> None:
             f"cannot write to {shown}: outputs must be local paths",
             "write to a local path, and copy the result afterwards",
         )
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address belongs to this machine alone."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def find_proxy(scheme: str, host: str) -> str | None:
+    """Return the environment's proxy for a host, without its credentials; None if there is none."""
+    if is_loopback(host) or proxy_bypass(host):
+        return None
+    proxies = getproxies()
+    proxy = proxies.get(scheme) or proxies.get("all")
+    if not proxy:
+        return None
+    parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"

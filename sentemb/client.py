@@ -18,7 +18,7 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
-from sentemb._network import find_proxy, is_loopback
+from sentemb._uris import find_proxy, is_loopback
 from sentemb.errors import InputError
 from sentemb.search import Changed, Document, Hit, Snippet
 from sentemb.search.documents import as_documents

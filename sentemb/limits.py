@@ -21,14 +21,7 @@ def limit(name: str) -> int:
 
 
 def refuse_above(name: str, amount: float, place: str, hint: str = "lower it") -> None:
-    """Raise InputError if an amount is above a ceiling.
-
-    Args:
-        name: Name of the ceiling.
-        amount: What the file or the option amounts to.
-        place: The file, line or option.
-        hint: What to do about it.
-    """
+    """Raise InputError if what a file, line or option (`place`) amounts to is above a ceiling."""
     most, of = LIMITS[name]
     if amount > most:
         raise InputError(f"{place}: more than {most:,} {of}", hint)

@@ -6,113 +6,207 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from sentemb._commands import format_command
+import numpy as np
+
 from sentemb._files import write_text
 from sentemb.adaptation import Adapted, adapt
 from sentemb.data.bundled_text import (
     BUNDLED_PAIRS,
+    Question,
     bundled_pairs,
+    bundled_questions,
     bundled_sentences_file,
     bundled_uses,
 )
 from sentemb.data.docstrings import stdlib_documents
+from sentemb.data.documents import Document
+from sentemb.data.retrieval import RetrievalSet, retrieval_set
 from sentemb.encoding import TextEncoder, load_encoder
-from sentemb.evaluation import evaluate_pairs
-from sentemb.modules.source import find_source
-from sentemb.quickstart_search import DEV, METRICS, TEST, Answers, ask_everything
+from sentemb.encoding.nearest import Hits
+from sentemb.evaluation import (
+    Record,
+    compare,
+    evaluate_pairs,
+    evaluate_retrieval,
+    load_predictions,
+    system_of,
+)
+from sentemb.evaluation.comparison import DRAWS, Difference
+from sentemb.evaluation.resampling import bootstrap
+from sentemb.evaluation.retrieval.metrics import query_scores
 from sentemb.report.figures import curve_figure, interval_figure, svg_of
-from sentemb.report.maps import map_figure, project_to_plane
 from sentemb.report.page import Answer, Page
 from sentemb.report.table import ABSENT, Table
-from sentemb.search import SearchIndex
-from sentemb.training import TrainConfig, resolve, train
-from sentemb.training.contrastive import load_rows
+from sentemb.search import Hit, SearchIndex
+from sentemb.training import resolve, train
 from sentemb.training.progress import ConsoleProgress
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SEARCH_ENCODER = "static-mini"
 """The bundled encoder that searches."""
+DEV, TEST = "dev", "test"
+_KEYWORD, _HYBRID, _ADAPTED = "keyword", "hybrid", "adapted hybrid"
+_SPLITS = {TEST: "held-out", DEV: "dev"}
+_METRICS = {
+    "hit@10": "questions with a relevant document in the first ten hits, %",
+    "recall@10": "",
+    "mrr@10": "MRR@10 x 100",
+}  # with the label of the axis, of those that are drawn
+_SET, _DEPTH = "standard-library", 10
+_SHOWN = 6  # questions of the page, each with three hits
 # What was chosen for sg-bert-mini on STS-B's dev set; any other base is trained with the paper's values.
 _CHOSEN: dict[str, dict[str, Any]] = {
     "bert-mini": {"learning_rate": 1.5e-4, "loss_options": {"temperature": 0.02, "drift_weight": 0.01}}
 }
-_SAME_MEANING = 4.0  # pairs that mean the same are joined by a line on the map
-_SHOWN = 6  # questions, the first that were written
-_SPLITS = {TEST: "held-out", DEV: "dev"}
-_MEANING = (
-    "hit@10: questions with a relevant document among the first ten hits; recall@10: share of the relevant "
-    "documents that are among them; MRR@10: mean of 1 / rank of the first relevant one. All x 100, with 95% "
-    "intervals over the questions."
-)
 
 
-class Score(NamedTuple):
-    """A row of the table.
+class Estimate(NamedTuple):
+    """A mean over questions x 100, with its 95 % bootstrap interval."""
 
-    Args:
-        encoder: The evaluated encoder.
-        pooling: Its pooling.
-        spearman: Spearman correlation x 100 on the bundled pairs, all domains in one.
-    """
+    value: float
+    low: float
+    high: float
 
-    encoder: str
-    pooling: str
-    spearman: float
+    def __str__(self) -> str:
+        return f"{self.value:.1f} ({self.low:.1f} to {self.high:.1f})"
 
 
 @dataclass(frozen=True)
-class Quickstart:
-    """Results of a quickstart.
+class Answers:
+    """Results of all search modes."""
 
-    Args:
-        encoder: The bundled encoder, or the requested one.
-        adapted: Result of its adaptation to the documents of the search.
-        answers: Results of the searches.
-        scores: The table, before and after training.
-        model: Folder of the trained encoder.
-        index: Folder of the index, built with the adapted encoder if that is better.
-        page: The page with all results.
-    """
+    questions: list[Question]
+    hits: dict[
+        str, list[list[Hit]]
+    ]  # the ten best of each question, by mode; the last is the recommended one
+    scores: dict[tuple[str, str, str], Estimate]  # by search mode, split and metric
+    gain: Difference  # in hit@10 on `test`, of the last mode over keyword search
 
-    encoder: str
-    adapted: Adapted
-    answers: Answers
-    scores: tuple[Score, ...]
-    model: Path
-    index: Path
-    page: Path
+    @property
+    def ranks(self) -> dict[str, list[int]]:
+        """The rank of each question's first relevant document, by search mode; 0 if it is not found."""
+        return {
+            way: [
+                next((rank for rank, hit in enumerate(hits, 1) if hit.id in question.answers), 0)
+                for question, hits in zip(self.questions, found, strict=True)
+            ]
+            for way, found in self.hits.items()
+        }
 
-    def your_turn(self) -> tuple[str, ...]:
-        """Return the commands for the user's own file."""
-        yours = ("YOUR-FILE.csv", "--text-column", "text")
+    def verdict(self) -> str:
+        """Summarize the score of the last search mode and its difference from keyword search."""
+        way = [*self.hits][-1]
+        found, low, high = self.scores[way, TEST, "hit@10"]
+        less, more = self.gain.interval or (self.gain.size, self.gain.size)
         return (
-            format_command("adapt", *yours, "--base", self.encoder, "--output", "my-encoder"),
-            format_command("index", "build", *yours, "--model", "my-encoder", "--output", "my-index"),
-            format_command("index", "search", "my-index", "your question", "--mode", "hybrid"),
+            f"{way.capitalize()} search finds a relevant document among the first ten hits for "
+            f"{found:.0f}% of {self.gain.items} held-out questions (95% interval {low:.0f} to {high:.0f}). "
+            f"The difference from keyword search is {self.gain.size:+.0f} points ({less:+.0f} to "
+            f"{more:+.0f}), p = {self.gain.p:.2g}."
         )
 
-    def table(self) -> Table:
-        """Return the table of the training."""
-        rows = tuple((one.encoder, one.pooling, f"{one.spearman:.2f}") for one in self.scores)
-        return Table("Before and after", ("encoder", "pooling", "Spearman x 100"), rows, names=2)
+    def table(self, *splits: str) -> Table:
+        """Return the scores of each search mode on some of the questions."""
+        rows = tuple(
+            (way, _SPLITS[split], *(str(self.scores[way, split, metric]) for metric in _METRICS))
+            for split in splits
+            for way in self.hits
+        )
+        notes = (
+            "hit@10: questions with a relevant document among the first ten hits; recall@10: share of the "
+            "relevant documents that are among them; MRR@10: mean of 1 / rank of the first relevant one. All "
+            "x 100, with 95% intervals over the questions.",
+            "The document texts and the hybrid weights were chosen on the dev questions.",
+        )
+        return Table("", ("search", "questions", "hit@10", "recall@10", "MRR@10"), rows, notes=notes, names=2)
 
 
-def check_inputs(
-    base: str,
-    output: Path,
-    *,
-    model: str = SEARCH_ENCODER,
-    data: str | None = None,
-    column: str | None = None,
-) -> None:
-    """Check models and sentences before they are used and before an earlier quickstart is removed."""
-    find_source(model)
-    find_source(base)
-    load_rows(_configuration(base, output, data=data, column=column, seed=1))
+class _AskedIndex:
+    """The hits of an index in one search mode, as a searcher for `evaluate_retrieval`."""
+
+    dimension = None
+
+    def __init__(self, name: str, fingerprint: str, questions: Sequence[str], hits: list[list[Hit]]) -> None:
+        self.name, self.fingerprint = name, fingerprint
+        self._hits = dict(zip(questions, hits, strict=True))
+
+    def search(self, data: RetrievalSet, depth: int, *, progress: bool = False) -> list[Hits]:
+        """Return the hits of the questions of a set."""
+        places = {name: place for place, name in enumerate(data.document_ids)}
+        return [
+            Hits(
+                np.array([places[str(hit.id)] for hit in self._hits[query]], dtype=np.int32),
+                np.array([hit.score for hit in self._hits[query]], dtype=np.float32),
+            )
+            for query in data.queries
+        ]
+
+    def describe(self) -> dict[str, Any]:
+        """Return the name of the search mode."""
+        return {"encoder": self.name}
+
+
+def ask_everything(
+    documents: Sequence[Document], index: SearchIndex, *, adapted: SearchIndex | None = None
+) -> Answers:
+    """Ask all questions in every search mode; hybrid search is fitted on the questions of `dev`."""
+    known = {document.id for document in documents}
+    questions = []
+    for question in bundled_questions():
+        if answers := tuple(name for name in question.answers if name in known):  # in this version of Python
+            questions.append(question._replace(answers=answers))
+    sets = {}
+    for split in (DEV, TEST):
+        some = [one for one in questions if one.split == split]
+        sets[split] = retrieval_set(
+            {str(document.id): document.text for document in documents},
+            {one.text: one.text for one in some},
+            {one.text: dict.fromkeys(one.answers, 1) for one in some},
+            name=_SET,
+            split=split,
+        )
+        if split == DEV:
+            for one in filter(None, (index, adapted)):
+                one.fit([question.text for question in some], [question.answers for question in some])
+    texts = [question.text for question in questions]
+    dense = index.manifest.encoder.name
+    hits = {
+        _KEYWORD: index.search(texts, _DEPTH, mode="keyword"),
+        dense: index.search(texts, _DEPTH),
+        _HYBRID: index.search(texts, _DEPTH, mode="hybrid"),
+    }
+    if adapted is not None:
+        hits[_ADAPTED] = adapted.search(texts, _DEPTH, mode="hybrid")
+    records: dict[tuple[str, str], Record] = {}
+    for way, found in hits.items():
+        encoder = (adapted if way == _ADAPTED and adapted is not None else index).manifest.encoder
+        searcher = _AskedIndex(way, f"{encoder.fingerprint}-{way}", texts, found)
+        records |= {(way, split): evaluate_retrieval(searcher, [one]) for split, one in sets.items()}
+    compared = _KEYWORD, [*hits][-1]
+    on_test = [records[way, TEST] for way in compared]
+    scores = {
+        (*key, metric): _estimate(record, metric) for key, record in records.items() for metric in _METRICS
+    }
+    gain = compare(*(system_of(on_test, way, measure="hit@10") for way in compared)).headline
+    return Answers(questions, hits, scores, gain)
+
+
+def _estimate(record: Record, metric: str) -> Estimate:
+    predictions = load_predictions(record)
+    values = query_scores(metric, predictions.values[_SET], predictions.gold[_SET])
+    generator = np.random.default_rng(0)
+    drawn = bootstrap(metric, values[None], np.zeros(len(values)), draws=DRAWS, generator=generator)
+    low, high = np.quantile(drawn[0], (0.025, 0.975))
+    return Estimate(*(100 * float(value) for value in (values.mean(), low, high)))
+
+
+class Quickstart(NamedTuple):
+    """Results of a quickstart."""
+
+    answers: Answers
+    adapted: Adapted
+    training: Table  # the scores before and after
 
 
 def run_quickstart(
@@ -120,177 +214,120 @@ def run_quickstart(
     output: Path,
     *,
     model: str = SEARCH_ENCODER,
-    data: str | None = None,
-    column: str | None = None,
     seed: int = 1,
-    progress: ConsoleProgress | None = None,
+    commands: Sequence[str] = (),
+    progress: ConsoleProgress,
 ) -> Quickstart:
     """Adapt a search to the documentation of the standard library, train SG-OPT, and evaluate both.
 
-    The documents are written to `documents.jsonl`, to try other commands on them. The model has the weights
-    with the best score on the bundled pairs, which its table reports as well.
+    The output folder gets the documents (`documents.jsonl`), the models `adapted` and `model`, the `index`
+    with the adapted encoder if that is better, and the page with all results (`index.html`), which also shows
+    commands for the user's own file. The trained model has the weights with the best score on the bundled
+    pairs, which its table reports as well.
     """
-    announce = (lambda text: None) if progress is None else progress.announce
-    announce("indexing the documentation of the standard library")
+    progress.announce("indexing the documentation of the standard library")
     documents = list(stdlib_documents())
     lines = ({"id": one.id, "text": one.text, **one.metadata} for one in documents)
     write_text(output / "documents.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
     index = SearchIndex.build(documents, model)
-    announce(f"adapting {index.manifest.encoder.name} to the documentation, without labels")
+    progress.announce(f"adapting {index.manifest.encoder.name} to the documentation, without labels")
     adapted = adapt(documents, model, output / "adapted", seeds=(seed,), progress=progress)
     better = SearchIndex.build(documents, output / "adapted") if adapted.helped else None
-    announce("searching with the bundled questions")
+    progress.announce("searching with the bundled questions")
     answers = ask_everything(documents, index, adapted=better)
     (better or index).save(output / "index")
 
-    announce(f"evaluating {base} before training")
-    scores = [
-        Score("before training", "cls", _spearman(load_encoder(base, pooling="cls"))),
-        Score("before training", "mean", _spearman(load_encoder(base, pooling="mean"))),
-    ]
-    announce("training SG-OPT")
-    trained = output / "model"
-    train(_configuration(base, output, data=data, column=column, seed=seed), progress=progress)
-    scores.append(Score("after SG-OPT", "cls", _spearman(trained)))
+    def spearman(encoder: TextEncoder | Path) -> str:
+        return f"{evaluate_pairs(encoder, [bundled_pairs()]).score(BUNDLED_PAIRS):.2f}"
 
-    announce("drawing")
-    place = (trained, output / "index", output / "index.html")
-    made = Quickstart(model, adapted, answers, tuple(scores), *place)
-    page = Page("sentemb quickstart")
-    _write_search(page, answers, adapted)
-    _write_training(page, base, trained, made.table(), seed=seed)
-    page.heading("The same with your own file")
-    page.commands(*made.your_turn())
-    _write_all_questions(page, answers)
-    write_text(made.page, page.html())
+    progress.announce(f"evaluating {base} before training")
+    rows = [
+        ("before training", pooling, spearman(load_encoder(base, pooling=pooling)))
+        for pooling in ("cls", "mean")
+    ]
+    progress.announce("training SG-OPT")
+    trained = output / "model"
+    overrides = {
+        "base": base,
+        "data": str(bundled_sentences_file()),
+        "dev": BUNDLED_PAIRS,
+        "output": str(trained),
+        "eval_steps": 25,
+        "stopping": "none",
+        "seeds": (seed,),
+        **_CHOSEN.get(base, {}),
+    }
+    train(resolve("sg-opt", overrides=overrides), progress=progress)
+    rows.append(("after SG-OPT", "cls", spearman(trained)))
+    training = Table("Before and after", ("encoder", "pooling", "Spearman x 100"), tuple(rows), names=2)
+    made = Quickstart(answers, adapted, training)
+    page = _page(made, commands, documents=len(documents), base=Path(base).name, trained=trained, seed=seed)
+    write_text(output / "index.html", page)
     return made
 
 
-def _configuration(
-    base: str, output: Path, *, data: str | None, column: str | None, seed: int
-) -> TrainConfig:
-    config: TrainConfig = resolve(
-        "sg-opt",
-        overrides={
-            "base": base,
-            "data": str(bundled_sentences_file()) if data is None else data,
-            "columns": None if column is None else (column,),
-            "dev": BUNDLED_PAIRS,
-            "output": str(output / "model"),
-            "eval_steps": 25,
-            "stopping": "none",
-            "seeds": (seed,),
-            **_CHOSEN.get(base, {}),
-        },
-    )
-    return config
-
-
-def _spearman(encoder: TextEncoder | Path) -> float:
-    return evaluate_pairs(encoder, [bundled_pairs()]).score(BUNDLED_PAIRS)
-
-
-def search_table(answers: Answers, *, splits: Sequence[str] = (TEST, DEV)) -> Table:
-    """Return the scores of each way to search."""
-    rows = tuple(
-        (way, _SPLITS[split], *(str(answers.scores[way, split, metric]) for metric in METRICS))
-        for split in splits
-        for way in answers.ways
-    )
-    header = ("search", "questions", *(metric.replace("mrr", "MRR") for metric in METRICS))
-    fitted = "The document texts and the hybrid weights were chosen on the dev questions."
-    return Table("", header, rows, notes=(_MEANING, fitted), names=2)
-
-
-def _write_search(page: Page, answers: Answers, adapted: Adapted) -> None:
-    """Add the sections on search."""
+def _page(
+    made: Quickstart, commands: Sequence[str], *, documents: int, base: str, trained: Path, seed: int
+) -> str:
+    """Return the page: the searches, the training, commands for the user's own file, and all questions."""
+    page, answers = Page("sentemb quickstart"), made.answers
     page.heading("Questions about Python's standard library")
     page.text(answers.verdict(), style="verdict")
     page.text(
-        f"The documents describe {answers.documents:,} functions, classes and modules of this Python "
-        f"version: the beginning of their documentation and, for {len(bundled_uses()):,} of them, typical "
-        f"uses. The {len(answers.questions)} questions are in a user's words. The uses were written without "
-        "knowing the questions, and do not contain any of them."
+        f"The documents describe {documents:,} functions, classes and modules of this Python version: the "
+        f"beginning of their documentation and, for {len(bundled_uses()):,} of them, typical uses. The "
+        f"{len(answers.questions)} questions are in a user's words. The uses were written without knowing "
+        "the questions, and do not contain any of them."
     )
-    page.text(f"{adapted.base}, adapted to these documents without labels: {adapted.verdict()}.")
+    page.text(f"{made.adapted.base}, adapted to these documents without labels: {made.adapted.verdict()}.")
     charts = {}
-    for metric, name in (
-        ("hit@10", "questions with a relevant document in the first ten hits, %"),
-        ("mrr@10", "MRR@10 x 100"),
-    ):
-        estimates = {way: answers.scores[way, TEST, metric] for way in answers.ways}
-        charts[f"{name} by search method"] = svg_of(interval_figure(estimates, x_label=name))
+    for metric, label in _METRICS.items():
+        if label:
+            estimates = {way: answers.scores[way, TEST, metric] for way in answers.hits}
+            charts[f"{label} by search method"] = svg_of(interval_figure(estimates, x_label=label))
     page.charts(charts)
-    page.table(search_table(answers))
+    page.table(answers.table(TEST, DEV))
     page.heading("Results next to each other")
     for place, question in enumerate(answers.questions[:_SHOWN]):
-        shown = {
-            way: [
-                Answer(str(hit.id), hit.text.partition(": ")[2], hit.id in question.answers)
-                for hit in hits[place]
-            ]
-            for way, hits in answers.hits.items()
-        }
-        page.answers(question.text, shown)
-
-
-def _write_all_questions(page: Page, answers: Answers) -> None:
-    """Add every question with the rank of its first relevant document."""
-    rows = []
-    for place, one in enumerate(answers.questions):
-        ranks = (str(answers.ranks[way][place] or ABSENT) for way in answers.ways)
-        rows.append((one.text, _SPLITS[one.split], ", ".join(one.answers), *ranks))
-    page.heading("All questions")
-    header = ("question", "split", "relevant documents", *answers.ways)
-    note = f"Rank of the first relevant document; {ABSENT} if it is not among the first ten hits."
-    folded = f"All {len(rows)} questions with the rank of the first relevant document"
-    page.table(Table("", header, tuple(rows), notes=(note,), names=3), folded=folded)
-
-
-def _write_training(page: Page, base: str, model: Path, table: Table, *, seed: int) -> None:
-    """Add the sections on self-guided training."""
+        found = {way: hits[place][:3] for way, hits in answers.hits.items()}
+        page.answers(
+            question.text,
+            {
+                way: [
+                    Answer(str(hit.id), hit.text.partition(": ")[2], hit.id in question.answers)
+                    for hit in hits
+                ]
+                for way, hits in found.items()
+            },
+        )
     page.heading("Training without labels")
     page.text(
         "Self-guided contrastive training (SG-OPT) turns a pretrained language model into a sentence "
         "encoder, using only unlabelled sentences."
     )
-    page.table(table)
+    page.table(made.training)
     page.text(
-        f"SG-OPT from {Path(base).name}, seed {seed}, scored on the {len(bundled_pairs().gold)} sentence "
-        "pairs bundled with sentemb. This is not a benchmark: the pairs have a single annotator, and they "
-        "also selected the checkpoint",
+        f"SG-OPT from {base}, seed {seed}, scored on the {len(bundled_pairs().gold)} sentence pairs bundled "
+        "with sentemb. This is not a benchmark: the pairs have a single annotator, and they also selected "
+        "the checkpoint",
         style="note",
     )
-    lines = (model / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    entries = [entry for entry in map(json.loads, lines) if "eval_dev_spearman_cosine" in entry]
-    steps = [float(entry["step"]) for entry in entries]
-    scores = [100 * float(entry["eval_dev_spearman_cosine"]) for entry in entries]
-    curve = curve_figure({"SG-OPT": (steps, scores)}, x_label="optimizer step", y_label="Spearman x 100")
-    page.charts({"Spearman correlation on the bundled pairs during training": svg_of(curve)})
-    page.heading("The sentences before and after")
-    page.text(
-        "Each point is a sentence, colored by domain. A line joins two sentences with the same meaning."
+    score = "eval_dev_spearman_cosine"
+    lines = (trained / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    entries = [entry for entry in map(json.loads, lines) if score in entry]
+    curve = [float(entry["step"]) for entry in entries], [100 * float(entry[score]) for entry in entries]
+    figure = curve_figure({"SG-OPT": curve}, x_label="optimizer step", y_label="Spearman x 100")
+    page.charts({"Spearman correlation on the bundled pairs during training": svg_of(figure)})
+    page.heading("The same with your own file")
+    page.commands(*commands)
+    page.heading("All questions")
+    ranks = [*answers.ranks.values()]
+    rows = tuple(
+        (one.text, _SPLITS[one.split], ", ".join(one.answers), *(str(own[place] or ABSENT) for own in ranks))
+        for place, one in enumerate(answers.questions)
     )
-    page.charts({f"Map of the sentences {title}": svg_of(one) for title, one in _maps(base, model).items()})
-
-
-def _maps(base: str, model: Path) -> dict[str, Figure]:
-    """Draw the sentences of the pairs before and after training."""
-    pairs = bundled_pairs()
-    rows: dict[str, int] = {}
-    groups: list[str] = []
-    links: list[tuple[int, int]] = []
-    for subset in pairs.subsets:
-        for position in range(subset.start, subset.stop):
-            first, second = pairs.first[position], pairs.second[position]
-            for text in (first, second):
-                if text not in rows:
-                    rows[text] = len(rows)
-                    groups.append(subset.name)
-            if pairs.gold[position] >= _SAME_MEANING:
-                links.append((rows[first], rows[second]))
-    before, after = load_encoder(base, pooling="cls"), load_encoder(model)
-    return {
-        title: map_figure({title: project_to_plane(encoder.encode(list(rows)))}, groups, links)
-        for title, encoder in (("before training, [CLS]", before), ("after SG-OPT, [CLS]", after))
-    }
+    note = f"Rank of the first relevant document; {ABSENT} if it is not among the first ten hits."
+    header = ("question", "split", "relevant documents", *answers.hits)
+    folded = f"All {len(rows)} questions with the rank of the first relevant document"
+    page.table(Table("", header, rows, notes=(note,), names=3), folded=folded)
+    return page.html()

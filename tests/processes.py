@@ -13,7 +13,7 @@ from typing import Any
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
-    ["sentemb.training.run", "sentemb.search.index", "sentemb.cli.main", "tests.training.training_helpers"]
+    ["sentemb.training.run", "sentemb.cli.main", "tests.training.training_helpers", "tests.warm"]
 )
 
 

@@ -19,7 +19,6 @@ BASE = {
     "_files",
     "_fusion",
     "_machine",
-    "_network",
     "_threads",
     "_uris",
     "_vectors",
@@ -72,7 +71,7 @@ def test_the_tables_of_architecture_have_every_package_and_module() -> None:
     for room in {path.parent.name for path in PACKAGE.glob("*/__init__.py")}:
         assert f"`{room}/`" in text, room
     for path in PACKAGE.glob("*.py"):
-        if path.name not in ("__init__.py", "__main__.py") and not path.name.startswith("quickstart"):
+        if path.name not in ("__init__.py", "__main__.py"):
             assert f"`{path.name}`" in text, path.name
 
 

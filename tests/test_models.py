@@ -233,8 +233,8 @@ SMALLER = {
 @pytest.mark.parametrize("name", SMALLER)
 def test_smaller_forms_are_made(folders: dict[str, Path], pairs: ScoredPairs, name: str) -> None:
     found = compress(folders[name], drawn(40, seed=5), pairs=[pairs], only=sorted(SMALLER[name]))
-    assert {row.name for row in found.reports.rows} == {"model", *SMALLER[name]}
-    (whole, *_) = found.reports.rows
+    assert {row.name for row in found.rows} == {"model", *SMALLER[name]}
+    (whole, *_) = found.rows
     # What is compared with is the model as its files keep it.
     assert whole.bytes == sum(path.stat().st_size for path in folders[name].rglob("*.safetensors"))
 
@@ -268,7 +268,7 @@ def test_a_variant_that_fails_is_a_reason_and_not_the_end(
 
     monkeypatch.setattr("sentemb.compression.onnx_graphs.export_onnx", fail)
     found = compress(folders["bert"], drawn(40, seed=5), pairs=[pairs])
-    assert "layers-1" in {row.name for row in found.reports.rows}
+    assert "layers-1" in {row.name for row in found.rows}
     assert found.missing["int8-openvino"] == "RuntimeError: no such operator"
 
 

@@ -23,7 +23,7 @@ Load the result with SentenceTransformer("bt-bert-base").
 
 from __future__ import annotations
 
-from sentemb.cli.programs import program
+from sentemb.cli.main import program
 
 RECIPES = {"bt": "bt", "bt-sg-opt": "bt-sg-opt"}
 

@@ -21,7 +21,7 @@ Load the classifier with Classifier.load("lacon-cola"), its encoder with Sentenc
 
 from __future__ import annotations
 
-from sentemb.cli.programs import program
+from sentemb.cli.main import program
 
 RECIPES = {
     "lacon": "lacon",

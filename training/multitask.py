@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import sys
 
-from sentemb.cli.programs import program
+from sentemb.cli.main import program
 from sentemb.multitask.run import ENSEMBLE, ensemble_program
 from sentemb.training.recipes import recipes_of
 

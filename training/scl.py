@@ -22,7 +22,7 @@ Load the classifier with Classifier.load("scl-rte"), its encoder with SentenceTr
 
 from __future__ import annotations
 
-from sentemb.cli.programs import program
+from sentemb.cli.main import program
 
 RECIPES = {"scl": "scl", "ce": "ce --protocol scl"}
 

@@ -17,7 +17,7 @@ Load the result with SentenceTransformer("sg-bert-base").
 
 from __future__ import annotations
 
-from sentemb.cli.programs import program
+from sentemb.cli.main import program
 
 RECIPES = {"base": "sg", "opt1": "sg-opt1", "opt2": "sg-opt2", "opt3": "sg-opt"}
 

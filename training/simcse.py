@@ -16,7 +16,7 @@ Load the result with SentenceTransformer("unsup-simcse").
 
 from __future__ import annotations
 
-from sentemb.cli.programs import program
+from sentemb.cli.main import program
 
 RECIPES = {"unsupervised": "simcse", "supervised": "simcse-supervised"}
 

@@ -26,7 +26,7 @@ Load the classifier with Classifier.load("supcl-cola"), its encoder with Sentenc
 
 from __future__ import annotations
 
-from sentemb.cli.programs import program
+from sentemb.cli.main import program
 
 RECIPES = {
     "supcl-seq": "supcl-seq",

@@ -43,21 +43,14 @@ Scores = Mapping[tuple[str, str], npt.NDArray[np.float64]]
 
 
 class Parts(NamedTuple):
-    """Documents to train on, and queries generated from the others, a set for each kind of `CHOOSING`.
-
-    Each set searches the held-out documents and up to 2,000 documents in all.
-    """
+    """Documents to train on, and a set of queries from the others for each kind of `CHOOSING`."""
 
     train: list[Document]
     queries: list[RetrievalSet]
 
 
 def hold_out(documents: Sequence[Document], *, language: str, seed: int) -> Parts:
-    """Hold out 20 % of the documents, at least 30 and at most 500, and generate queries from them.
-
-    Raises:
-        InputError: There are fewer than 100 documents, or too few from which a query can be generated.
-    """
+    """Hold out 20 % of the documents, at least 30 and at most 500, and generate queries from them."""
     if len(documents) < FEWEST_DOCUMENTS:
         raise InputError(
             f"{len(documents)} documents are too few to say whether adaptation helps",
@@ -111,11 +104,7 @@ class RememberingSearcher(DenseSearcher):
 
 
 def scores_on(model: SentenceTransformer, queries: Sequence[RetrievalSet]) -> Scores:
-    """Return the scores of a model on sets of queries.
-
-    Raises:
-        NonFiniteError: The model's vectors are not finite.
-    """
+    """Return the scores of a model on sets of queries."""
     # Only the queries of `neighbors` have the id of a document, which is theirs.
     record = evaluate_retrieval(RememberingSearcher(model, name="candidate"), queries, exclude_same_ids=True)
     ranks = load_predictions(record)[0]
@@ -127,15 +116,7 @@ def scores_on(model: SentenceTransformer, queries: Sequence[RetrievalSet]) -> Sc
 
 
 class ForgettingCheck:
-    """Measure two tasks that are not about the user's documents.
-
-    Spearman's correlation x 100 on STS-B's dev pairs, or on the package's pairs if STS-B is not in the data
-    folder; and NDCG@10 x 100 of the package's plain questions on its excerpt of Python's documentation.
-
-    Args:
-        limit: Points that an encoder may lose on each task.
-        data_dir: The folder of data; `SENTEMB_DATA` by default.
-    """
+    """Measure two tasks that are not about the documents: STS-B's dev pairs, and questions on Python."""
 
     def __init__(self, limit: float, data_dir: str | None) -> None:
         self.limit = limit

@@ -20,19 +20,12 @@ from sentemb.training.settings import shown
 
 
 class Kind(NamedTuple):
-    """Mean scores on one kind of generated queries, of the base and of the adapted model.
-
-    Attributes:
-        name: The kind.
-        queries: Number of queries.
-        ndcg: NDCG@10 x 100, before and after.
-        recall: Recall@100 x 100, before and after.
-    """
+    """Mean scores on one kind of generated queries, of the base and of the adapted model."""
 
     name: str
     queries: int
-    ndcg: tuple[float, float]
-    recall: tuple[float, float]
+    ndcg: tuple[float, float]  # NDCG@10 x 100, before and after
+    recall: tuple[float, float]  # recall@100 x 100, before and after
 
 
 def kinds_of(before: Scores, after: Scores) -> tuple[Kind, ...]:

@@ -130,11 +130,7 @@ class Candidate(NamedTuple):
 
 
 class AdaptSession(Session):
-    """Train the base on pairs of the documents; queries from held-out documents say how much of that to keep.
-
-    Raises:
-        InputError: Something in the configuration or the documents cannot be used.
-    """
+    """Train the base on pairs of the documents; queries from held-out ones say how much of that to keep."""
 
     config: AdaptConfig
 

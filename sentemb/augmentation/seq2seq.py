@@ -16,8 +16,8 @@ from torch import nn
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from sentemb.errors import InputError
-from sentemb.modules.source import find_source, loading
-from sentemb.modules.weights import add_weights, lasting_settings
+from sentemb.modules.check import add_weights, lasting_settings, loading
+from sentemb.modules.source import find_source
 
 TOKENS_PER_BATCH = 1 << 14
 """Tokens of all hypotheses of a batch."""

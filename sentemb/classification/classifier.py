@@ -19,9 +19,9 @@ from sentemb.encoding.sentence import training_flags_kept
 from sentemb.encoding.tokens import Tokens
 from sentemb.errors import InputError
 from sentemb.modules import load
-from sentemb.modules.head_files import HeadFolder
+from sentemb.modules.files import HeadFolder
 from sentemb.modules.heads import ClassificationHead, build_head
-from sentemb.modules.lengths import shortest_input
+from sentemb.modules.loading import shortest_input
 
 Scores = NDArray[np.float32]
 Input = str | tuple[str, str]

@@ -19,8 +19,7 @@ from sentemb.encoding.encoder import Vectors, normalised
 from sentemb.encoding.sentence import training_flags_kept
 from sentemb.errors import InputError
 from sentemb.evaluation.classification import Task
-from sentemb.modules.heads import ClassificationHead
-from sentemb.modules.labels import LabelHead
+from sentemb.modules.heads import ClassificationHead, LabelHead
 from sentemb.training.config import Metric
 
 

@@ -17,25 +17,27 @@ _FIELDS = opt.Fields(
     *("max_forgetting", "text_column", "title_column", "pooling", "max_length"),
     *(("seeds", "seed"), "data_dir"),
 )
-_OUTPUT = typer.Option("--output", "-o", help="Folder for the adapted model. It must be new or empty.")
-_BASE = typer.Option("--base", "-b", help="Encoder to adapt: folder, hub id or bundled model.")
+
+
+class _Options(opt.Options):
+    documents: Annotated[str, typer.Argument(help=opt.DOCUMENTS)]
+    output: Annotated[str, typer.Option("--output", "-o")]
+    """Folder for the adapted model. It must be new or empty."""
+    base: Annotated[str, typer.Option("--base", "-b")] = opt.DEFAULT_ENCODER
+    """Encoder to adapt: folder, hub id or bundled model."""
+    settings: Annotated[opt.Values, _FIELDS]
+    resume: opt.Resume = False
 
 
 @opt.grouped
-def adapt(
-    documents: Annotated[str, typer.Argument(help=opt.DOCUMENTS)],
-    output: Annotated[str, _OUTPUT],
-    *,
-    base: Annotated[str, _BASE] = opt.DEFAULT_ENCODER,
-    settings: Annotated[opt.Values, _FIELDS],
-    resume: opt.Resume = False,
-) -> None:
+def adapt(options: _Options) -> None:
     """Adapt an encoder to your documents: no labels, minutes on two cores."""
+    documents, base, output, settings = options.documents, options.base, options.output, options.settings
     refuse_unusable_output(output, [documents, base, settings.get("teacher")])
     from sentemb.adaptation import adapt as run
     from sentemb.training.progress import ConsoleProgress
 
-    adapted = run(documents, base, output, resume=resume, progress=ConsoleProgress(), **settings)
+    adapted = run(documents, base, output, resume=options.resume, progress=ConsoleProgress(), **settings)
     for kind in adapted.kinds:
         ndcg, recall = (f"{before:.1f} -> {after:.1f}" for before, after in (kind.ndcg, kind.recall))
         typer.echo(f"{kind.name}: NDCG@10 {ndcg}, recall@100 {recall} ({kind.queries} generated queries)")

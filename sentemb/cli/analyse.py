@@ -14,7 +14,7 @@ from sentemb.cli.console import next_command, next_step, say, show
 from sentemb.errors import InputError, naming
 
 if TYPE_CHECKING:
-    from sentemb.encoding import TextEncoder
+    from matplotlib.figure import Figure
 
 
 class _Layers(opt.Options):
@@ -82,12 +82,12 @@ def geometry(options: _Geometry) -> None:
     Writes two figures per data set of the records. --run needs a geometry record of the run's model on its
     dev set.
     """
-    from sentemb.evaluation.naming import slug
     from sentemb.evaluation.record import load_records
+    from sentemb.evaluation.schema import slug
     from sentemb.evaluation.suites import GEOMETRY
     from sentemb.report.analysis import by_pairs, geometry_figures, read_training_path, shown_name
     from sentemb.report.figures import png_of
-    from sentemb.report.labels import read_labels
+    from sentemb.report.table import read_labels
 
     folders, output = options.folders, options.output
     groups = by_pairs(load_records(folders, suite=GEOMETRY.name))
@@ -128,6 +128,13 @@ class _Picture(opt.Options):
             raise InputError(f"--output {self.output} is not a .png file", "write --output NAME.png")
         self.check_output(*inputs)
 
+    def save(self, figure: Figure) -> None:
+        """Write the picture, and print its name."""
+        from sentemb.report.figures import png_of
+
+        write_bytes(self.output, png_of(figure))
+        typer.echo(str(self.output))
+
 
 class _PairMap(_Picture):
     models: opt.Models
@@ -145,8 +152,9 @@ def pair_map(options: _PairMap) -> None:
     """Draw a t-SNE map of the most and the least similar pairs (SG-BERT, figures 5 and 6)."""
     from sentemb.data.sampling import draw_extremes
     from sentemb.data.sts import load_scored_pairs
-    from sentemb.report.figures import png_of
-    from sentemb.report.maps import pair_map_figure
+    from sentemb.encoding import TextEncoder, load_encoder
+    from sentemb.modules.source import find_source
+    from sentemb.report.figures import pair_map_figure
 
     models, data, seed = options.models, options.data, options.seed
     options.check_picture(data, *models)
@@ -154,10 +162,19 @@ def pair_map(options: _PairMap) -> None:
     with naming(data):
         drawn = draw_extremes(scored.gold, count=options.pairs, seed=seed)
     texts = [side[row] for rows in drawn for row in rows for side in (scored.first, scored.second)]
-    encoders = _load_named(models, pooling=options.pooling)
+    encoders: dict[str, TextEncoder] = {}
+    for model in models:
+        # The pooling is for pretrained bases.
+        is_base = options.pooling is not None and not find_source(model).has_modules
+        encoder = load_encoder(model, pooling=options.pooling if is_base else None)  # type: ignore[arg-type]
+        if encoder.name in encoders:
+            raise InputError(
+                f"two models would both be called {encoder.name} in the figure",
+                "list each model once, or rename one of the folders",
+            )
+        encoders[encoder.name] = encoder
     vectors = {name: encoder.encode(texts) for name, encoder in encoders.items()}
-    write_bytes(options.output, png_of(pair_map_figure(vectors, positives=options.pairs, seed=seed)))
-    typer.echo(str(options.output))
+    options.save(pair_map_figure(vectors, positives=options.pairs, seed=seed))
     next_command("eval", "geometry", *models, "--data", data, "--output", "FOLDER")
 
 
@@ -178,33 +195,12 @@ def class_map(options: _ClassMap) -> None:
     from sentemb.classification.evaluator import map_classes
     from sentemb.data.labelled import load_labelled
     from sentemb.data.sampling import stratified_sample
-    from sentemb.report.figures import png_of
-    from sentemb.report.maps import label_map_figure
+    from sentemb.report.figures import label_map_figure
 
     classifiers, seed = options.classifiers, options.seed
     options.check_picture(options.data, *classifiers)
     whole = load_labelled(options.data, **options.values("split", "data_dir"))
     texts = whole.select(stratified_sample(whole.labels, min(options.rows, len(whole)), seed=seed))
     panels = map_classes(classifiers, texts)
-    figure = label_map_figure(panels, texts.labels.astype(int), texts.label_names, seed=seed)
-    write_bytes(options.output, png_of(figure))
-    typer.echo(str(options.output))
+    options.save(label_map_figure(panels, texts.labels.astype(int), texts.label_names, seed=seed))
     next_command("classify", classifiers[0], "FILE", "--output", "classes.csv")
-
-
-def _load_named(models: list[str], *, pooling: str | None) -> dict[str, TextEncoder]:
-    """Load encoders by the names in figures; a pooling is for pretrained bases."""
-    from sentemb.encoding import load_encoder
-    from sentemb.modules.source import find_source
-
-    encoders: dict[str, TextEncoder] = {}
-    for model in models:
-        is_base = pooling is not None and not find_source(model).has_modules
-        encoder = load_encoder(model, pooling=pooling if is_base else None)  # type: ignore[arg-type]
-        if encoder.name in encoders:
-            raise InputError(
-                f"two models would both be called {encoder.name} in the figure",
-                "list each model once, or rename one of the folders",
-            )
-        encoders[encoder.name] = encoder
-    return encoders

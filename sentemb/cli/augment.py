@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -31,17 +30,11 @@ class _Translation(opt.Options):
     """Language of the texts, for multilingual models: a code of the model, such as en or eng_Latn."""
     pivot_language: str | None = None
     """Pivot language, for multilingual models: a code of the model, such as de or deu_Latn."""
-    forward_prefix: str = ""
-    """Text to put before every input of --forward, such as T5's 'translate English to German: '."""
-    backward_prefix: str = ""
-    """Text to put before every input of --backward."""
     seed: opt.Seed = 0
     max_new_tokens: int = 256
     """Maximum length of a translation in tokens."""
     batch_size: int = 16
     """Texts per batch. Finished batches survive if the command is killed."""
-    cache_dir: Path | None = None
-    """Folder for finished translations. By default they lie next to the output until it is complete."""
     device: opt.Device = None
     data_dir: opt.DataDir = None
 
@@ -49,12 +42,10 @@ class _Translation(opt.Options):
         """Load both models, and warn of texts that are too long for the first."""
         from sentemb.augmentation import Seq2SeqTranslator
 
-        def load(model: str, source: str | None, target: str | None, prefix: str) -> Seq2SeqTranslator:
-            languages: Any = {"source_language": source, "target_language": target}
-            return Seq2SeqTranslator(model, decoding=decoding, **languages, prefix=prefix, device=self.device)
-
-        forward = load(self.forward, self.source_language, self.pivot_language, self.forward_prefix)
-        backward = load(self.backward, self.pivot_language, self.source_language, self.backward_prefix)
+        source, pivot = self.source_language, self.pivot_language
+        how: dict[str, Any] = {"decoding": decoding, "device": self.device}
+        forward = Seq2SeqTranslator(self.forward, source_language=source, target_language=pivot, **how)
+        backward = Seq2SeqTranslator(self.backward, source_language=pivot, target_language=source, **how)
         if count := forward.count_too_long(texts):
             say(
                 f"{count:,} of {len(texts):,} texts are longer than the maximum input of {forward.name}; "
@@ -63,16 +54,16 @@ class _Translation(opt.Options):
         return forward, backward
 
     @contextmanager
-    def cache(self) -> Iterator[Path]:
-        """Yield the folder of finished translations: the user's, or one next to the output."""
-        own = self.output.absolute().parent / f".{self.output.name}.translating"
+    def work(self) -> Iterator[dict[str, Any]]:
+        """Yield options of the translation, among them a folder next to the output for what is finished."""
+        folder = self.output.absolute().parent / f".{self.output.name}.translating"
         try:
-            yield self.cache_dir or own
+            with progress_bar() as bar:
+                yield {"cache": folder, "batch_size": self.batch_size, "progress": bar}
         except KeyboardInterrupt:
-            say(f"finished translations are kept in {self.cache_dir or own}; run the command again to resume")
+            say(f"finished translations are kept in {folder}; run the command again to resume")
             raise
-        if self.cache_dir is None:
-            shutil.rmtree(own, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
     def write(self, columns: dict[str, list[Any]], data: str, **made: Any) -> None:
         """Write the texts, and a manifest that says how they were made."""
@@ -81,10 +72,6 @@ class _Translation(opt.Options):
 
         source = describe_source(data, data_dir=self.data_dir)
         write_table(self.output, columns, {"source": source, **made})
-
-
-def _described(pair: tuple[Seq2SeqTranslator, ...]) -> dict[str, Any]:
-    return {role: one.describe() for role, one in zip(("forward", "backward"), pair, strict=True)}
 
 
 class _BackTranslation(_Translation):
@@ -109,15 +96,15 @@ def back_translate(options: _BackTranslation) -> None:
 
     # Before the models are loaded: a missing file or column must not cost a minute.
     data, column = options.data, options.column
-    check_output(options.output, [data], overwrite=options.overwrite, cache=options.cache_dir)
+    check_output(options.output, [data], overwrite=options.overwrite)
     rows = load_columns(data, [column] if column else None, data_dir=options.data_dir)
     texts = list(rows[rows.column_names[0]])
     from sentemb import augmentation
 
     decoding = augmentation.Decoding(**options.values("beams", "temperature", "seed", "max_new_tokens"))
-    pair, size = options.translators(decoding, texts), options.batch_size
-    with options.cache() as cache, progress_bar() as bar:
-        back = augmentation.back_translate(texts, *pair, cache=cache, batch_size=size, progress=bar)
+    pair = options.translators(decoding, texts)
+    with options.work() as how:
+        back = augmentation.back_translate(texts, *pair, **how)
         counts = augmentation.count_back_translations(texts, back)
         kept = [both for both in zip(texts, back, strict=True) if both[1]]
         if not kept:
@@ -155,10 +142,15 @@ def noisy_copies(options: _NoisyCopies) -> None:
     from sentemb.data.sampling import read_originals
 
     data, copies = options.data, options.copies
-    check_output(options.output, [data], overwrite=options.overwrite, cache=options.cache_dir)
+    check_output(options.output, [data], overwrite=options.overwrite)
     levels = [float(level) for level in opt.split_numbers("temperatures", options.temperatures)]
-    chosen = None if options.seeds is None else _drawn(data, opt.split_seeds(options.seeds), options.data_dir)
-    rows = read_originals(data, opt.split_columns(options.columns), only=chosen, data_dir=options.data_dir)
+    only: set[int] | None = None
+    if options.seeds is not None:
+        from sentemb.experiments.labelled_sets import LabelledSets, noise_rows
+
+        pool = LabelledSets(options.data_dir, rule="scl").pool(data)
+        only = set(noise_rows(pool, opt.split_seeds(options.seeds)).tolist())
+    rows = read_originals(data, opt.split_columns(options.columns), only=only, data_dir=options.data_dir)
     from sentemb import augmentation
 
     given = options.values("seed", "max_new_tokens")
@@ -166,11 +158,10 @@ def noisy_copies(options: _NoisyCopies) -> None:
     pair = options.translators(decodings[0], [text for row in rows.values() for text in row])
     copied: dict[str, list[Any]] = {}
     made: dict[str, Any] = {}
-    with options.cache() as cache, progress_bar() as bar:
-        shared: Any = {"copies": copies, "cache": cache, "batch_size": options.batch_size, "progress": bar}
+    with options.work() as how:
         for level, decoding in zip(levels, decodings, strict=True):
             sampling = tuple(translator.with_decoding(decoding) for translator in pair)
-            found = augmentation.noisy_copies(rows, *sampling, temperature=level, **shared)
+            found = augmentation.noisy_copies(rows, *sampling, temperature=level, copies=copies, **how)
             for name, values in found.columns.items():
                 copied.setdefault(name, []).extend(values)
             made[f"{level:g}"] = {**_described(sampling), "counts": found.counts._asdict()}
@@ -185,8 +176,5 @@ def noisy_copies(options: _NoisyCopies) -> None:
     next_command("experiment", "noise", "--data", f"copies.{data}={options.output}", "--output", "FOLDER")
 
 
-def _drawn(data: str, seeds: tuple[int, ...], data_dir: Path | None) -> set[int]:
-    from sentemb.experiments import LabelledSets
-    from sentemb.experiments.labelled_sets import noise_rows
-
-    return set(noise_rows(LabelledSets(data_dir, rule="scl").pool(data), seeds).tolist())
+def _described(pair: tuple[Seq2SeqTranslator, ...]) -> dict[str, Any]:
+    return {role: one.describe() for role, one in zip(("forward", "backward"), pair, strict=True)}

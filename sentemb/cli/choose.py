@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import Field
 
-from sentemb._commands import format_command
 from sentemb.cli import options as opt
-from sentemb.cli.console import also_command, next_command, next_step, progress_bar, say, show
+from sentemb.cli.console import also_command, format_command, next_command, next_step, progress_bar, say, show
 
 if TYPE_CHECKING:
     from sentemb.evaluation.choosing import Choice
-
-_EXAMPLE_LENGTH = 100
 
 
 class _Options(opt.EncoderOptions):
@@ -47,7 +44,6 @@ class _Options(opt.EncoderOptions):
     output: opt.NewFile = None
     """JSON file with all numbers, including the comparison of every two systems."""
     overwrite: opt.Overwrite = False
-    markdown: opt.Markdown = False
 
 
 @opt.grouped
@@ -61,21 +57,21 @@ def choose(options: _Options) -> None:
     from sentemb.encoding.resolve import check_address
     from sentemb.evaluation.choosing import choose as choose_among
     from sentemb.evaluation.environment import command_line
-    from sentemb.evaluation.retrieval.named import model_of
+    from sentemb.evaluation.retrieval.searchers import model_of
     from sentemb.modules.loading import check_options
     from sentemb.report.results import choice_table
 
-    systems, texts, judged = options.systems, options.texts, options.judged
-    options.check_output(texts, options.query_log, judged, options.pairs, *systems)
+    options.check_output(options.texts, options.query_log, options.judged, options.pairs, *options.systems)
     check_options(options.pooling, options.device)
-    for model in filter(None, map(model_of, systems)):
+    for model in filter(None, map(model_of, options.systems)):
         check_address(model, data_dir=options.data_dir)
+    reading = options.values("query_log", "judged", "pairs", "text_column", "title_column", "data_dir")
     with progress_bar() as bar:
         choice = choose_among(
-            systems,
-            texts,
-            **options.values("query_log", "judged", "pairs", "text_column", "title_column"),
-            **options.values("seed", "draws", "confidence", "data_dir"),
+            options.systems,
+            options.texts,
+            **reading,
+            **options.values("seed", "draws", "confidence"),
             count=options.queries,
             most=options.documents,
             leaks=() if options.leaks == "none" else opt.split_names(options.leaks),
@@ -83,12 +79,12 @@ def choose(options: _Options) -> None:
             command=command_line(),
             progress=bar,
         )
-    show(choice_table(choice), markdown=options.markdown)
+    show(choice_table(choice))
     typer.echo()
     if choice.leaks is not None:
         say(choice.leaks.sentence())
         for leak in choice.leaks.leaks:
-            say(f"  {leak.name}: {leak.examples[0][:_EXAMPLE_LENGTH]}")
+            say(f"  {leak.name}: {leak.examples[0][:100]}")
     if choice.reliability is not None:
         typer.echo(f"Reliability: {choice.reliability.sentence()}.")
     if choice.advice is not None:
@@ -96,18 +92,17 @@ def choose(options: _Options) -> None:
     typer.echo(f"Verdict: {choice.verdict()}.")
     if options.output is not None:  # last: a disk that is full costs no verdict
         write_json(options.output, choice.to_json())
-    _propose(choice, judged if texts is None and judged and Path(judged).is_dir() else texts, options)
+    _propose(choice, options)
 
 
-def _propose(choice: Choice, source: str | None, options: _Options) -> None:
+def _propose(choice: Choice, options: _Options) -> None:
     """Print the commands that use the best system, and before them those that may find a better one."""
     from sentemb.adaptation.held_out import FEWEST_DOCUMENTS
     from sentemb.cli.index import propose_fit
-    from sentemb.evaluation.retrieval.hybrid import PREFIXES
-    from sentemb.evaluation.retrieval.named import model_of
-    from sentemb.evaluation.retrieval.searchers import BM25
+    from sentemb.evaluation.retrieval.searchers import BM25, PREFIXES, model_of
 
-    best = choice.best.given
+    judged = options.judged if options.judged and Path(options.judged).is_dir() else None
+    source, best = options.texts or judged, choice.best.given
     models = map(model_of, (best, *(one.given for one in choice.candidates)))
     model = next(filter(None, models), None)
     if source is None:

@@ -14,12 +14,9 @@ from sentemb.cli.console import next_command, progress_bar, say, show
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
-    from sentemb.compression.write import Compressed
+    from sentemb.compression import VariantReports
     from sentemb.data.sts import ScoredPairs
-    from sentemb.evaluation import Difference
-    from sentemb.report.table import Table
 
-_MEGA = 1e6
 _DELTA = ("95 %", "p")
 _CALIBRATED = ("int8-", "layers-")  # prefixes of variants that depend on the calibration texts
 
@@ -50,7 +47,6 @@ class _Options(opt.Options):
     pooling: opt.Pooling = None
     max_length: opt.MaxLength = None
     data_dir: opt.DataDir = None
-    markdown: opt.Markdown = False
 
 
 @opt.grouped
@@ -67,11 +63,10 @@ def compress(options: _Options) -> None:
     from sentemb.data.documents import read_unique_documents
     from sentemb.data.generated_queries import generate_queries
     from sentemb.data.sources import describe_source
-    from sentemb.evaluation.environment import command_line, library_versions
-    from sentemb.modules.cards import base_terms, public_name
+    from sentemb.evaluation.environment import command_line
 
-    model, texts, output, record = options.model, options.texts, options.output, options.record
-    inputs = [model, texts, options.student, *opt.split_names(options.sets or "")]
+    texts, output, record = options.texts, options.output, options.record
+    inputs = [options.model, texts, options.student, *opt.split_names(options.sets)]
     if (options.write is None) != (output is None):
         raise InputError("--write and --output need each other", "pass --write VARIANT --output FOLDER")
     if output is not None:
@@ -85,43 +80,36 @@ def compress(options: _Options) -> None:
     if not tasks:
         say("there are too few documents to generate queries from: NDCG@10 is skipped")
     about = {
-        "model": public_name(model),
         "texts": describe_source(texts, data_dir=options.data_dir),
         "command": shlex.join(["sentemb", *command_line()[1:]]),
         "calibration": {"texts": len(parts.calibration), "evaluated": parts.shared},
-        "seed": options.seed,
-        "versions": library_versions(),
-        "terms": base_terms(model),
     }
     refused = None
+    loading = options.values("model", "student", "output", "overwrite", "tolerance", "pooling", "max_length")
     with progress_bar() as progress:
         try:
             found = run(
-                model,
-                parts.calibration,
+                texts=parts.calibration,
                 pairs=pairs,
                 tasks=tasks,
-                only=opt.split_names(options.only or ""),
+                only=opt.split_names(options.only),
                 wanted=options.write,
-                **options.values(
-                    "student", "output", "overwrite", "tolerance", "pooling", "max_length", "seed"
-                ),
+                **loading,
+                seed=options.seed,
                 about=about,
                 progress=progress,
             )
         except QualityDropError as error:  # it holds all reports
             found, refused = error.found, error
-    show(_table(model, found, parts.shared), markdown=options.markdown)
+    _show_table(options.model, found, parts.shared)
     if record is not None:
-        rows = [row.to_json() for row in found.reports.rows]
-        sets_and_tasks = {"sets": found.reports.pairs, "tasks": found.reports.tasks}
-        write_json(record, {**about, **sets_and_tasks, "variants": rows})
+        write_json(record, found.to_json())
     if refused is not None:
         raise refused
     if output is not None:
         next_command("eval", "sts", output, *options.flags("data_dir"))
     else:
-        _say_next(found, options)
+        propose(found, options)
 
 
 def _pairs(options: _Options) -> list[ScoredPairs]:
@@ -137,26 +125,33 @@ def _pairs(options: _Options) -> list[ScoredPairs]:
     return []
 
 
-def _table(model: str, found: Compressed, shared: int) -> Table:
+def _show_table(model: str, found: VariantReports, shared: int) -> None:
     from sentemb.compression.variants import CALIBRATION_TEXTS
     from sentemb.compression.write import EVALUATION_DOCUMENTS
     from sentemb.report.table import Table
 
-    reports = found.reports
     rows: list[tuple[str, ...]] = []
-    for row in reports.rows:
-        cells = (f"{row.bytes / _MEGA:.1f}", f"{row.vector_bytes:,}", f"{row.speed:,.0f}")
-        rows.append((row.name, *cells, *_cells(row.sts), *_cells(row.ndcg), "*" if row.best else ""))
+    for row in found.rows:
+        quality: list[str] = []
+        for one in (row.sts, row.ndcg):
+            if one is None or one.interval is None:
+                quality += ["–"] * 3
+                continue
+            low, high = one.interval
+            p = "<.001" if one.p < 0.001 else f"{one.p:.3f}".lstrip("0")
+            quality += [f"{one.size:+.2f}", f"{low:+.2f} to {high:+.2f}", p]
+        cells = (f"{row.bytes / 1e6:.1f}", f"{row.vector_bytes:,}", f"{row.speed:,.0f}")
+        rows.append((row.name, *cells, *quality, "*" if row.best else ""))
     rows += [(name, *["–"] * 9, "") for names in found.missing for name in names.split(", ")]
     notes = [f"{name}: {meaning}" for name, meaning in found.meanings.items()]
     notes += [
         "Δ: difference from the model in points. STS: Spearman on "
-        f"{', '.join(reports.pairs) or 'no pairs'}. "
-        f"NDCG@10: queries generated from the documents, {', '.join(reports.tasks) or 'none'}",
-        f"texts/s: measured on {reports.texts:,} of the documents, interleaved. best: no other row is as "
+        f"{', '.join(found.pairs) or 'no pairs'}. "
+        f"NDCG@10: queries generated from the documents, {', '.join(found.tasks) or 'none'}",
+        f"texts/s: measured on {found.texts:,} of the documents, interleaved. best: no other row is as "
         "good or better in every column",
     ]
-    if shared and reports.tasks and any(name.startswith(_CALIBRATED) for name in found.meanings):
+    if shared and found.tasks and any(name.startswith(_CALIBRATED) for name in found.meanings):
         notes.append(
             f"{shared:,} of the documents that calibrated int8 and layers are also searched, so their "
             f"ΔNDCG@10 may be too optimistic; pass at least {EVALUATION_DOCUMENTS + CALIBRATION_TEXTS:,} "
@@ -164,20 +159,12 @@ def _table(model: str, found: Compressed, shared: int) -> Table:
         )
     notes += [f"{names} skipped: {reason}" for names, reason in found.missing.items()]
     header = ("variant", "MB", "bytes/vector", "texts/s", "ΔSTS", *_DELTA, "ΔNDCG@10", *_DELTA, "best")
-    return Table(f"Smaller variants of {model}", header, tuple(rows), tuple(notes))
+    show(Table(f"Smaller variants of {model}", header, tuple(rows), tuple(notes)))
 
 
-def _cells(one: Difference | None) -> tuple[str, str, str]:
-    if one is None or one.interval is None:
-        return "–", "–", "–"
-    low, high = one.interval
-    p = "<.001" if one.p < 0.001 else f"{one.p:.3f}".lstrip("0")
-    return f"{one.size:+.2f}", f"{low:+.2f} to {high:+.2f}", p
-
-
-def _say_next(found: Compressed, options: _Options) -> None:
-    """Suggest a variant to write, and the command that does so."""
-    whole, *others = found.reports.rows
+def propose(found: VariantReports, options: _Options) -> None:
+    """Propose a variant to write, and the command that does so."""
+    whole, *others = found.rows
     points = f"{options.tolerance:g} point{'' if options.tolerance == 1 else 's'}"
     fit = [row for row in others if row.quality_drop <= options.tolerance]
     if not fit:

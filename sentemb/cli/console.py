@@ -5,26 +5,24 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
+import shlex
+import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
-from sentemb._commands import format_command
-from sentemb._uris import without_secrets_in_prose
+from sentemb._uris import without_listed_secrets, without_secrets_in_prose
 from sentemb.encoding.truncation import report_pending
 
 if TYPE_CHECKING:
-    from rich.table import Table as RichTable
-
     from sentemb.report.table import Table
 
 # Control characters except tabs and line ends, and those that change the direction of writing.
 _OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-Marked = Mapping[tuple[int, int], Sequence[tuple[int, int]]]
-"""Places (start, stop) in cells that a terminal shows in bold, by row and column."""
 _SECONDS_BETWEEN_LINES = 30  # of progress, where standard error is a file
 _GAP = 2  # between two columns
 _NAMES = 0.5  # the share of a terminal's width that names may take before they are folded
@@ -38,6 +36,21 @@ def printable(text: str) -> str:
 def say(text: str) -> None:
     """Print a message for the user to standard error, without the credentials that URIs hold."""
     typer.echo(printable(without_secrets_in_prose(text)), err=True)
+
+
+def program() -> str:
+    """Return what starts sentemb in the user's shell: its name if that is on PATH, else its path."""
+    if shutil.which("sentemb") is not None:
+        return "sentemb"
+    started = sys.argv[0]
+    if Path(started).stem == "sentemb" and Path(started).parent != Path() and shutil.which(started):
+        return shlex.quote(started)
+    return f"{shlex.quote(sys.executable)} -m sentemb"
+
+
+def format_command(*words: object) -> str:
+    """Return the command with these arguments, quoted, without the credentials that URIs hold."""
+    return f"{program()} {shlex.join(without_listed_secrets(str(word)) for word in words)}"
 
 
 def next_step(text: str) -> None:
@@ -108,64 +121,45 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
         yield report
 
 
-def show(table: Table, *, markdown: bool = False, marked: Marked | None = None) -> None:
-    """Print a table: columns that fit a terminal, markdown on request and where the output is piped."""
-    if markdown or not sys.stdout.isatty():
+def show(table: Table) -> None:
+    """Print a table: columns that fit a terminal, markdown where the output is piped."""
+    if not sys.stdout.isatty():
         typer.echo(printable(table.markdown()), nl=False)
         return
     from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
 
     console = Console()
     if table.title:
         console.print(printable(table.title), markup=False, highlight=False, style="bold")
-    for columns in _blocks(table, console.width):
-        console.print(_rich(table, columns, marked or {}))
-    for note in table.notes:
-        console.print(f"note: {printable(note)}", markup=False, highlight=False)
-
-
-def _blocks(table: Table, width: int) -> Iterator[Sequence[int]]:
-    """Yield the columns of each block: the names, and the numbers that fit next to them."""
+    names = range(table.names)
     columns = zip(table.header, *table.rows, strict=True)
     widths = [max(len(line) for cell in cells for line in printable(cell).split("\n")) for cells in columns]
-    room = width - min(sum(widths[: table.names]) + _GAP * table.names, int(_NAMES * width))
-    block: list[int] = []
-    for column in range(table.names, len(widths)):
-        if block and sum(widths[one] + _GAP for one in (*block, column)) > room:
-            yield [*range(table.names), *block]
-            block = []
-        block.append(column)
-    yield [*range(table.names), *block]
-
-
-def _rich(table: Table, columns: Sequence[int], marked: Marked) -> RichTable:
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    printed = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
-    for column in columns:
-        name, is_name = printable(table.header[column]), column < table.names
-        justify: Literal["left", "right"] = "left" if is_name else "right"
-        printed.add_column(name, justify=justify, overflow="fold", no_wrap=not is_name)
-    group = ""
-    for number, row in enumerate(table.rows):
-        if table.groups and table.groups[number] != group:
-            group = table.groups[number]
-            printed.add_row(Text(printable(group), style="italic"))
-        cells = []
-        for column in columns:
-            style = "bold" if (number, column) in table.best else ""
-            parts = _parts(row[column], marked.get((number, column), ()))
-            cells.append(Text.assemble(*parts, style=style))
-        printed.add_row(*cells)
-    return printed
-
-
-def _parts(text: str, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[str, str]]:
-    """Yield the pieces of a text with their style. Escaping changes lengths, so each is escaped alone."""
-    end = 0
-    for start, stop in spans:
-        yield printable(text[end:start]), ""
-        yield printable(text[start:stop]), "bold"
-        end = stop
-    yield printable(text[end:]), ""
+    room = console.width - min(sum(widths[: table.names]) + _GAP * table.names, int(_NAMES * console.width))
+    blocks: list[list[int]] = [[]]
+    for column in range(table.names, len(widths)):  # the numbers that fit next to the names
+        if blocks[-1] and sum(widths[one] + _GAP for one in (*blocks[-1], column)) > room:
+            blocks.append([])
+        blocks[-1].append(column)
+    for block in blocks:
+        printed = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+        for column in (*names, *block):
+            is_name = column in names
+            printed.add_column(
+                printable(table.header[column]),
+                justify="left" if is_name else "right",
+                overflow="fold",
+                no_wrap=not is_name,
+            )
+        group = ""
+        for number, row in enumerate(table.rows):
+            if table.groups and table.groups[number] != group:
+                group = table.groups[number]
+                printed.add_row(Text(printable(group), style="italic"))
+            styles = ("bold" if (number, column) in table.best else "" for column in (*names, *block))
+            cells = (printable(row[column]) for column in (*names, *block))
+            printed.add_row(*map(Text, cells, styles))
+        console.print(printed)
+    for note in table.notes:
+        console.print(f"note: {printable(note)}", markup=False, highlight=False)

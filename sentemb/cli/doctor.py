@@ -6,15 +6,12 @@ import os
 import platform
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from sentemb.cli import options as opt
 from sentemb.cli.console import next_command, say, show
-
-if TYPE_CHECKING:
-    from sentemb.report.table import Table
 
 # What decides how the libraries compute, and how their threads wait.
 _SETTINGS = (
@@ -29,16 +26,20 @@ _CHECKED = typer.Argument(
 )
 
 
-def doctor(models: Annotated[list[str] | None, _CHECKED] = None, markdown: opt.Markdown = False) -> None:
+def doctor(models: Annotated[list[str] | None, _CHECKED] = None) -> None:
     """Show versions, processor and kernels, and check that vectors do not depend on their batch.
 
     A text should have the same vector, to the last bit, alone and in any batch, with any number of threads.
     Otherwise served, cached and indexed vectors differ. This depends on the kernels of the processor, so it
     is checked here. Exits with 1 if a vector differs.
     """
+    import torch
+    from threadpoolctl import threadpool_info
+
     from sentemb._machine import cores, describe_processor, memory_gib
     from sentemb.data.bundled_text import bundled_sentences
     from sentemb.encoding import load_encoder
+    from sentemb.encoding.linear import this_processor
     from sentemb.encoding.rows import compare_batches
     from sentemb.evaluation.environment import library_versions
     from sentemb.report.table import Table
@@ -48,7 +49,18 @@ def doctor(models: Annotated[list[str] | None, _CHECKED] = None, markdown: opt.M
     typer.echo(f"system: {platform.platform()}, {cores()} cores{size}")
     typer.echo(f"processor: {describe_processor()}")
     typer.echo(f"versions: {', '.join(f'{name} {version}' for name, version in library_versions().items())}")
-    show(_kernels(), markdown=markdown)
+    processor = this_processor()
+    kernels = [("torch", torch.backends.cpu.get_cpu_capability(), str(torch.get_num_threads()))]
+    for library in threadpool_info():
+        kind = str(library.get("architecture") or library["internal_api"])
+        kernels.append((Path(library["filepath"]).name, kind, str(library["num_threads"])))
+    waiting = ", ".join(f"{name}={os.environ[name]}" for name in _SETTINGS if name in os.environ)
+    notes = (
+        f"packed linear layers (oneDNN): {'yes' if processor.packs and processor.avx512 else 'no'}; "
+        f"in bfloat16 with --precision reduced: {'yes' if processor.bfloat16 else 'no'}",
+        f"environment variables: {waiting or 'none set'}",
+    )
+    show(Table("Kernels", ("library", "instructions", "threads"), tuple(kernels), notes, names=2))
     sentences = bundled_sentences()
     texts = [*sentences[:48], *(" ".join(sentences[start : start + 4]) for start in range(0, 48, 4)), "", "a"]
     rows, changed = [], 0
@@ -63,7 +75,7 @@ def doctor(models: Annotated[list[str] | None, _CHECKED] = None, markdown: opt.M
         kernel = str(encoder.describe().get("linear_kernel", "–"))
         rows.append((encoder.name, precision, kernel, verdict))
     header = ("model", "precision", "kernel", "vectors")
-    show(Table("Vectors alone and in a batch", header, tuple(rows), names=4), markdown=markdown)
+    show(Table("Vectors alone and in a batch", header, tuple(rows), names=4))
     if changed:
         say(
             "the last bits of a text's vector depend on the batch on this machine: results agree only up to "
@@ -71,25 +83,3 @@ def doctor(models: Annotated[list[str] | None, _CHECKED] = None, markdown: opt.M
         )
         raise typer.Exit(1)
     next_command("quickstart")
-
-
-def _kernels() -> Table:
-    """Return the libraries that multiply matrices, with the instructions that they chose."""
-    import torch
-    from threadpoolctl import threadpool_info
-
-    from sentemb.encoding.linear import this_processor
-    from sentemb.report.table import Table
-
-    processor = this_processor()
-    rows = [("torch", torch.backends.cpu.get_cpu_capability(), str(torch.get_num_threads()))]
-    for library in threadpool_info():
-        kind = str(library.get("architecture") or library["internal_api"])
-        rows.append((Path(library["filepath"]).name, kind, str(library["num_threads"])))
-    waiting = ", ".join(f"{name}={os.environ[name]}" for name in _SETTINGS if name in os.environ)
-    notes = (
-        f"packed linear layers (oneDNN): {'yes' if processor.packs and processor.avx512 else 'no'}; "
-        f"in bfloat16 with --precision reduced: {'yes' if processor.bfloat16 else 'no'}",
-        f"environment variables: {waiting or 'none set'}",
-    )
-    return Table("Kernels", ("library", "instructions", "threads"), tuple(rows), notes, names=2)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -18,19 +16,16 @@ from sentemb.cli.console import next_command, progress_bar, say
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
-    from sentemb.encoding.workers import Pool
+    from sentemb.encoding.shards import Row
 
 _LINES = {".txt", ".csv", ".tsv", ".jsonl"}
 
 
-class _Options(opt.EncoderOptions):
+class _Options(opt.DocumentOptions, opt.EncoderOptions):
     data: Annotated[str, typer.Argument()]
     """Documents: file, folder, URI, hub id or catalogue name."""
     output: opt.OutputFolder
     model: opt.Named = opt.DEFAULT_ENCODER
-    text_column: opt.TextColumn = None
-    title_column: opt.TitleColumn = None
-    id_column: opt.IdColumn = None
     workers: int | None = Field(None, ge=1, le=256)
     """Number of processes that share the cores, or of Ray actors. Default: 1, or one per CPU of the Ray
     cluster."""
@@ -53,24 +48,26 @@ def encode(options: _Options) -> None:
     """
     data, output = options.data, options.output
     refuse_unusable_output(output, [data, options.model], cache=options.cache_dir)
-    from sentemb.encoding.shards import Row, encode_shards
+    from sentemb.encoding.shards import encode_shards
+    from sentemb.encoding.workers import Pool, local_pool
     from sentemb.modules.cards import public_name
-    from sentemb.search import Document, read_documents
 
-    def rows(documents: Iterator[Document]) -> Iterator[Row]:
-        for position, one in enumerate(documents):
-            identifier = position if one.id is None else one.id
-            yield Row(identifier, one.text, one.metadata, one.location or f"row {position}")
+    pool: Pool | None
+    if options.ray is None:
+        pool = local_pool(options.workers or 1)
+    else:
+        from sentemb.encoding.cluster import ray_pool
 
-    pool = _pool(options)
-    documents = read_documents(data, **options.values("text_column", "title_column", "id_column", "data_dir"))
-    # Before the model is loaded: a missing file or column must not cost a minute.
-    first = list(itertools.islice(documents, 1))
-    total = _estimated(local_path(data))
-    began = time.monotonic()
+        if options.device not in (None, "cpu"):
+            why = f"--device {options.device} does not work with --ray, which encodes on CPUs"
+            raise InputError(why, "remove --device")
+        if options.cache_dir is not None:
+            raise InputError("--cache-dir does not work with --ray", "remove one of the two options")
+        pool = ray_pool(options.ray, options.workers)
+    rows, total, began = _rows(options), _count_lines(data), time.monotonic()
     with progress_bar() as bar:
         found = encode_shards(
-            rows(itertools.chain(first, documents)),
+            rows,
             output,
             options.arguments(options.model),
             source=public_name(data),
@@ -91,24 +88,19 @@ def encode(options: _Options) -> None:
         next_command("index", "build", output, "--output", "index")
 
 
-def _pool(options: _Options) -> Pool | None:
-    """Return what encodes: processes of this machine, or actors of a cluster."""
-    if options.ray is None:
-        from sentemb.encoding.workers import local_pool
+def _rows(options: _Options) -> Iterator[Row]:
+    from sentemb.encoding.shards import Row
 
-        return local_pool(options.workers or 1)
-    from sentemb.encoding.cluster import ray_pool
-
-    if options.device not in (None, "cpu"):
-        why = f"--device {options.device} does not work with --ray, which encodes on CPUs"
-        raise InputError(why, "remove --device")
-    if options.cache_dir is not None:
-        raise InputError("--cache-dir does not work with --ray", "remove one of the two options")
-    return ray_pool(options.ray, options.workers)
+    documents = options.documents(options.data)
+    return (
+        Row(position if one.id is None else one.id, one.text, one.metadata, one.location or f"row {position}")
+        for position, one in enumerate(documents)
+    )
 
 
-def _estimated(path: Path) -> int:
+def _count_lines(data: str) -> int:
     """Return the number of lines of text files; 0 for other formats."""
+    path = local_path(data)
     files = [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]
     count = 0
     for one in files if all(one.suffix in _LINES for one in files) else ():

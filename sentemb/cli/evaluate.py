@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -21,19 +21,17 @@ if TYPE_CHECKING:
     from sentemb.evaluation.runner import EvaluationResult
     from sentemb.evaluation.schema import Record
 
-Result = TypeVar("Result")
 
+class _Evaluation(opt.EncoderOptions):
+    """Options of all verbs."""
 
-class _Evaluation(opt.Options):
-    """Options of all verbs, apart from those that load encoders."""
-
+    models: opt.Models
     output: opt.Output = None
     overwrite: opt.Overwrite = False
     allow_count_mismatch: opt.AllowCountMismatch = False
 
 
 class _Sts(_Evaluation):
-    models: opt.Models
     suite: Literal["sts", "multilingual"] = "sts"
     """sts: STS12 to STS16, STS-B and SICK-R. multilingual: the seven tracks of SemEval-2017."""
     sets: str | None = None
@@ -46,11 +44,10 @@ class _Sts(_Evaluation):
     """Correlation to show. The default depends on the suite."""
     seed: int | None = None
     """Seed with which the model was trained. Read from the folder's name if it is NAME-seed-N."""
-    markdown: opt.Markdown = False
 
 
 @opt.grouped
-def sts(options: _Sts, loading: opt.EncoderOptions) -> None:
+def sts(options: _Sts) -> None:
     """Score encoders by the correlation of cosine similarities with gold scores.
 
     The pairs are STS12 to STS16, STS-B and SICK-R, sets in other languages, or your own files with two texts
@@ -62,10 +59,10 @@ def sts(options: _Sts, loading: opt.EncoderOptions) -> None:
     from sentemb.report.results import sts_table
 
     output = options.output
-    _prepare(options.models, loading, output)
+    _check(options, options.models)
     suite = get_suite(options.suite)
     names = suite.sets if options.sets is None else opt.split_names(options.sets)
-    pairs = load_sets(names, data_dir=loading.data_dir, check_rows=not options.allow_count_mismatch)
+    pairs = load_sets(names, data_dir=options.data_dir, check_rows=not options.allow_count_mismatch)
     how: Any = {"suite": suite, "folder": output, "command": command_line(), "progress": sys.stderr.isatty()}
 
     def evaluate(encoder: TextEncoder) -> Record:
@@ -76,19 +73,16 @@ def sts(options: _Sts, loading: opt.EncoderOptions) -> None:
             say(f"  {output / record.file_name}")
         return record
 
-    def print_table(records: list[Record]) -> None:
-        table = sts_table(records, **options.values("protocol", "measure"), seeds_apart=True)
-        show(table, markdown=options.markdown)
+    def print_table(records: Sequence[Record]) -> None:
+        show(sts_table(records, **options.values("protocol", "measure"), seeds_apart=True))
 
-    _each(options.models, loading.load, evaluate, print_table, output)
+    _evaluate_each(options, options.load, evaluate, print_table)
 
 
 class _Transfer(_Evaluation):
-    models: opt.Models
     tasks: str = "transfer"
-    """Tasks, separated by commas: mr, cr, subj, mpqa, sst2, trec, mrpc, sst5, sick-e, stsb-trained,
-    sickr-trained, a probing task, or your own labelled files. `transfer` means the papers' seven, `probing`
-    all ten probing tasks."""
+    """Tasks, separated by commas: mr, cr, subj, mpqa, sst2, trec, mrpc, sst5, sick-e, a probing task,
+    or your own labelled files. `transfer` means the papers' seven, `probing` all ten probing tasks."""
     preset: str = "simcse"
     """Classifier setup: sg-bert or simcse as in the papers; simcse-fast or logreg."""
     seeds: str = "1111"
@@ -96,19 +90,18 @@ class _Transfer(_Evaluation):
 
 
 @opt.grouped
-def transfer(options: _Transfer, loading: opt.EncoderOptions) -> None:
+def transfer(options: _Transfer) -> None:
     """Train SentEval's classifiers on frozen sentence vectors (SentEval's transfer and probing tasks).
 
     Your own file has one or two texts and a label per row, and is evaluated by cross-validation, as MR is.
-    Accuracies under different presets are not comparable. stsb-trained and sickr-trained are SentEval's
-    regressions on these sets; they are the same under every preset.
+    Accuracies under different presets are not comparable.
     """
     from sentemb.evaluation.transfer import PROBING_TASKS, TRANSFER_TASKS
 
     groups = {"transfer": TRANSFER_TASKS, "probing": PROBING_TASKS}
     tasks = [name for given in opt.split_names(options.tasks) for name in groups.get(given, (given,))]
     seeds = opt.split_seeds(options.seeds)
-    _run(options.models, ["transfer"], options, loading, tasks=tasks, preset=options.preset, seeds=seeds)
+    _run(options, ["transfer"], tasks=tasks, preset=options.preset, seeds=seeds)
 
 
 class _Retrieval(_Evaluation):
@@ -129,7 +122,7 @@ class _Retrieval(_Evaluation):
 
 
 @opt.grouped
-def retrieval(options: _Retrieval, loading: opt.EncoderOptions) -> None:
+def retrieval(options: _Retrieval) -> None:
     """Score search on queries with qrels: graded NDCG@10, MRR@10, MAP, recall, precision and hits.
 
     All metrics follow trec_eval. A query without results counts as 0. Encoders are searched exactly, with
@@ -137,10 +130,9 @@ def retrieval(options: _Retrieval, loading: opt.EncoderOptions) -> None:
     fitted on queries that are generated from the documents.
     """
     from sentemb.encoding.shards import ShardFolder
-    from sentemb.evaluation.retrieval.named import model_of, searcher_of
+    from sentemb.evaluation.retrieval.searchers import model_of, searcher_of
     from sentemb.evaluation.runner import shared_vectors
 
-    models = options.models
     sets = None if options.sets is None else opt.split_names(options.sets)
     stored = None if options.vectors is None else ShardFolder(options.vectors)
     if stored is not None and (sets is None or len(sets) != 1):
@@ -149,15 +141,13 @@ def retrieval(options: _Retrieval, loading: opt.EncoderOptions) -> None:
 
         @cache  # vectors are shared by MODEL and hybrid:MODEL
         def load(model: str) -> TextEncoder:
-            encoder: TextEncoder = stack.enter_context(shared_vectors(loading.load(model), options.output))
+            encoder: TextEncoder = stack.enter_context(shared_vectors(options.load(model), options.output))
             return encoder
 
         _run(
-            models,
-            ["retrieval"],
             options,
-            loading,
-            needed=[model for model in map(model_of, models) if model is not None],
+            ["retrieval"],
+            needed=[model for model in map(model_of, options.models) if model is not None],
             load=partial(searcher_of, load=load, stored=stored),
             folders=[options.runs],
             sets=sets,
@@ -168,7 +158,6 @@ def retrieval(options: _Retrieval, loading: opt.EncoderOptions) -> None:
 
 
 class _Geometry(_Evaluation):
-    models: opt.Models
     data: str = "stsb"
     """Scored pairs: name of a data set, or a file."""
     split: str = "dev"
@@ -176,13 +165,12 @@ class _Geometry(_Evaluation):
 
 
 @opt.grouped
-def geometry(options: _Geometry, loading: opt.EncoderOptions) -> None:
+def geometry(options: _Geometry) -> None:
     """Measure alignment, uniformity, anisotropy and effective rank of encoders, with intervals."""
-    _run(options.models, ["geometry"], options, loading, pairs=options.data, split=options.split)
+    _run(options, ["geometry"], pairs=options.data, split=options.split)
 
 
 class _All(_Evaluation):
-    models: opt.Models
     suites: str = "sts,multilingual,geometry,transfer,retrieval"
     """Suites to run, separated by commas."""
     preset: str = "simcse-fast"
@@ -192,83 +180,32 @@ class _All(_Evaluation):
 
 
 @opt.grouped
-def all_suites(options: _All, loading: opt.EncoderOptions) -> None:
+def all_suites(options: _All) -> None:
     """Evaluate encoders on STS, other languages, geometry, transfer tasks and retrieval.
 
     Each sentence is encoded once. Each suite writes a record to --output. A suite that is already recorded
     there for the same encoder and settings is skipped, so running the command again resumes it. If a data set
     is missing, the command stops before anything is encoded, unless you pass --allow-missing.
     """
-    settings = options.values("allow_missing", "preset")
-    _run(options.models, opt.split_names(options.suites), options, loading, **settings)
+    _run(options, opt.split_names(options.suites), **options.values("allow_missing", "preset"))
 
 
-def _prepare(models: Sequence[str], loading: opt.EncoderOptions, *folders: Path | None) -> None:
+def _check(options: _Evaluation, models: Sequence[str], *folders: Path | None) -> None:
     """Check what is known of models and folders, before minutes are spent on data and on the first model."""
     from sentemb._files import check_writable
     from sentemb.encoding.resolve import check_address
     from sentemb.modules.loading import check_options
 
-    check_options(loading.pooling, loading.device)
+    check_options(options.pooling, options.device)
     for model in models:
-        check_address(model, data_dir=loading.data_dir)
-    for folder in filter(None, (*folders, loading.cache_dir)):
+        check_address(model, data_dir=options.data_dir)
+    for folder in filter(None, (options.output, *folders, options.cache_dir)):
         check_writable(folder)
 
 
-def _each(
-    models: Sequence[str],
-    load: Callable[[str], Any],
-    evaluate: Callable[[Any], Result],
-    show_results: Callable[[list[Result]], None],
-    output: Path | None,
-    *,
-    comparable: bool = True,
-) -> None:
-    """Evaluate one system after the other, show the results side by side, and say what to do next."""
-    results: list[Any] = []
-    try:
-        for system in _systems(models, load):
-            results.append(evaluate(system))
-    except KeyboardInterrupt:
-        if output is not None:
-            say(f"finished records are in {output}; run the same command again to resume")
-        raise
-    finally:
-        # What was measured before a later model failed, or before Ctrl-C, is shown all the same.
-        if results:
-            show_results(results)
-            if output is None:
-                step = "save records that you can compare and report"
-                next_step(f"run the command again with --output FOLDER to {step}")
-            elif comparable and len(results) > 1:
-                next_command("compare", *(one.model for one in results), "--records", output)
-            else:
-                next_command("report", output)
-
-
-def _systems(models: Sequence[str], load: Callable[[str], Any]) -> Iterator[Any]:
-    # Twice, so that a later one that cannot be loaded does not cost the time of those before it. The scores
-    # of two models of one name would be averaged as if they were seeds.
-    named: dict[str, str] = {}
-    for model in models if len(models) > 1 else ():
-        name = load(model).name
-        if model == named.get(name):
-            raise InputError(f"{model} is listed twice", "list each model once")
-        if name in named:
-            why = f"two models are called {name}: {named[name]} and {model}"
-            raise InputError(why, "rename the folder of one of them")
-        named[name] = model
-    for number, model in enumerate(models, start=1):
-        say(f"[{number}/{len(models)}] {model}")
-        yield load(model)
-
-
 def _run(
-    models: Sequence[str],
-    suites: Sequence[str],
     options: _Evaluation,
-    loading: opt.EncoderOptions,
+    suites: Sequence[str],
     *,
     allow_missing: bool = False,
     needed: Sequence[str] | None = None,
@@ -280,18 +217,57 @@ def _run(
     from sentemb.evaluation.environment import command_line
     from sentemb.evaluation.runner import Options, load_suites, run_suites
 
-    output = options.output
-    _prepare(models if needed is None else needed, loading, output, *folders)
-    checked = Options(data_dir=loading.data_dir, check_rows=not options.allow_count_mismatch, **of_suites)
+    _check(options, options.models if needed is None else needed, *folders)
+    checked = Options(data_dir=options.data_dir, check_rows=not options.allow_count_mismatch, **of_suites)
     loaded = load_suites(suites, checked, allow_missing=allow_missing)
-    how: Any = {"output": output, "overwrite": options.overwrite, "command": command_line(), "announce": say}
+    how: Any = {**options.values("output", "overwrite"), "command": command_line(), "announce": say}
     # Geometry keeps no predictions to compare.
     comparable = [*suites] != ["geometry"]
     evaluate = partial(run_suites, loaded=loaded, **how)
-    _each(models, load or loading.load, evaluate, _show, output, comparable=comparable)
+    _evaluate_each(options, load or options.load, evaluate, _show_results, comparable=comparable)
 
 
-def _show(results: Sequence[EvaluationResult]) -> None:
+def _evaluate_each(
+    options: _Evaluation,
+    load: Callable[[str], Any],
+    evaluate: Callable[[Any], Any],
+    show_results: Callable[[Sequence[Any]], None],
+    *,
+    comparable: bool = True,
+) -> None:
+    """Evaluate one system after the other, show the results side by side, and say what to do next."""
+    models, output = options.models, options.output
+    results: list[Any] = []
+    try:
+        # All are loaded first, so that a later one that cannot be loaded does not cost the time of those
+        # before it. The scores of two models of one name would be averaged as if they were seeds.
+        named: dict[str, str] = {}
+        for model in models if len(models) > 1 else ():
+            name = load(model).name
+            if name in named:
+                why = f"{named[name]} and {model} are both called {name}"
+                raise InputError(why, "list each model once, and rename one of two folders of one name")
+            named[name] = model
+        for number, model in enumerate(models, start=1):
+            say(f"[{number}/{len(models)}] {model}")
+            results.append(evaluate(load(model)))
+    except KeyboardInterrupt:
+        if output is not None:
+            say(f"finished records are in {output}; run the same command again to resume")
+        raise
+    finally:
+        # What was measured before a later model failed, or before Ctrl-C, is shown all the same.
+        if results:
+            show_results(results)
+            if output is None:
+                next_step("run the command again with --output FOLDER to save records that you can compare")
+            elif comparable and len(results) > 1:
+                next_command("compare", *(one.model for one in results), "--records", output)
+            else:
+                next_command("report", output)
+
+
+def _show_results(results: Sequence[EvaluationResult]) -> None:
     from sentemb.report.results import tables_of
 
     for table in tables_of([record for result in results for record in result.records.values()]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from pydantic import Field
@@ -15,9 +15,6 @@ from sentemb.cli.console import next_command, say
 from sentemb.errors import InputError
 from sentemb.training.settings import split_settings
 from sentemb.training.values import parsed_option, to_toml
-
-if TYPE_CHECKING:
-    from sentemb.experiments import Experiment
 
 
 class _Options(opt.Options):
@@ -70,6 +67,7 @@ def experiment(options: _Options) -> None:
     """Train methods, evaluate them and compare them. Finished trials are kept and not run again."""
     from sentemb.experiments import experiment_names, load_experiment, run_experiment, write_tables
     from sentemb.experiments.experiment import joined
+    from sentemb.experiments.tables import draw_curves
 
     if options.listing or not options.name:
         for one in map(load_experiment, experiment_names()):
@@ -90,7 +88,12 @@ def experiment(options: _Options) -> None:
         data=given | ({"check_rows": False} if options.allow_count_mismatch else {}),
     )
     if options.explain:
-        typer.echo(_explained(chosen), nl=False)
+        from sentemb.experiments.runner import data_fields
+
+        typer.echo(to_toml({key: value for key, value in chosen.model_dump(mode="json").items() if value}))
+        typer.echo("# --data KEY=VALUE:")
+        for key, field in data_fields(chosen).items():
+            typer.echo(f"#   {key}: {field.description}")
         return
     output = options.output
     if output is None:
@@ -111,11 +114,8 @@ def experiment(options: _Options) -> None:
             raise typer.Exit(128 + getattr(stopped, "number", signal.SIGINT)) from None
     path = write_tables(chosen, output)
     typer.echo(path.read_text(encoding="utf-8"), nl=False)
-    if options.figures:
-        from sentemb.experiments.tables import draw_curves
-
-        for picture in draw_curves(chosen, output):
-            say(str(picture))
+    for picture in draw_curves(chosen, output) if options.figures else ():
+        say(str(picture))
     next_command("report", output)
 
 
@@ -125,12 +125,3 @@ def assigned(option: str, arguments: Sequence[str]) -> dict[str, Any]:
 
     texts = split_settings(arguments, option=option)
     return nested({key: parsed_option(text) for key, text in texts.items()})
-
-
-def _explained(chosen: Experiment) -> str:
-    """Return the experiment as TOML, and the options of its table `data`."""
-    from sentemb.experiments.runner import data_fields
-
-    told = to_toml({key: value for key, value in chosen.model_dump(mode="json").items() if value})
-    options = [f"#   {key}: {field.description}" for key, field in data_fields(chosen).items()]
-    return "\n".join([told, "# --data KEY=VALUE:", *options]) + "\n"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -23,10 +22,8 @@ from sentemb.integrations import own_ids
 from sentemb.search.documents import OVERLAP
 
 if TYPE_CHECKING:
-    from sentemb.search import Document, Hit, Manifest, SearchIndex
-    from sentemb.search.manifest import Calibration
+    from sentemb.search import Hit, Manifest, SearchIndex
 
-_Progress = Callable[[str, int, int], None]
 Place = Annotated[str, typer.Argument(help="Index folder, or lancedb:URI.")]
 Folder = Annotated[Path, typer.Argument(help="Index folder.")]
 _MOVED = "Encoder of the index, if its folder has moved."
@@ -41,32 +38,22 @@ _AS_BUILT = f"{_TRUNCATE} The default is the setting of the build."
 TruncateNew = Annotated[Truncate | None, typer.Option(help=_AS_BUILT)]
 _STAGES = {
     "read": "reading documents",
-    "resume": "looking up encoded texts",
-    "encode": "encoding",
+    "resume": "looking up finished texts",
+    "encode": "writing vectors",
     "train": "training the vector index",
     "terms": "indexing keywords",
     "index": "indexing",
     "tune": "measuring recall",
     "weigh": "fitting the hybrid weight",
 }
-_COPYING = _STAGES | {"encode": "copying vectors", "resume": "copying vectors"}
-_FILLING = _COPYING | {"resume": "looking up written documents", "index": "writing", "train": "indexing"}
-_FATES = {
-    "split": "new long texts are split into chunks",
-    "warn": "new long texts are truncated with a warning",
-    "error": "new long texts are an error",
-}
 
 
-class _Build(opt.EncoderOptions):
+class _Build(opt.DocumentOptions, opt.EncoderOptions):
     data: Annotated[str, typer.Argument()]
     """Documents: file, folder, URI, hub id, catalogue name, or output folder of `sentemb encode`."""
     output: Annotated[str, typer.Option("--output", "-o")]
     """Folder for the index, or lancedb:URI if the input is an output folder of `sentemb encode`."""
     model: opt.Named = opt.DEFAULT_ENCODER
-    text_column: opt.TextColumn = None
-    title_column: opt.TitleColumn = None
-    id_column: opt.IdColumn = None
     kind: Kind = "auto"
     """Kind of the vector index: flat is exact, hnsw and ivfpq are approximate. auto chooses by size."""
     metric: Annotated[Literal["cosine", "dot"] | None, typer.Option(show_default="the model's own")] = None
@@ -86,10 +73,6 @@ class _Build(opt.EncoderOptions):
     overwrite: opt.Overwrite = False
 
 
-_OF_DOCUMENTS = ("text_column", "title_column", "id_column")
-_OF_FOLDERS = ("kind", "memory_budget", "factory", "rescore", "overwrite")
-
-
 @opt.grouped
 def build(options: _Build) -> None:
     """Encode documents and index them. Run the same command again to resume an interrupted build."""
@@ -104,21 +87,24 @@ def build(options: _Build) -> None:
     settings["memory_budget"] = _bytes(options.memory_budget)
     check_language(options.language)
     check_truncation(options.truncate, options.overlap)
-    if encoded := is_shard_folder(data):
-        _refuse(options, _OF_DOCUMENTS, "applies to documents, but the input is a folder of vectors")
+    encoded, in_lancedb = is_shard_folder(data), _is_in_lancedb(options.output)
+    if encoded:
+        _refuse(options, opt.COLUMNS, "applies to documents, but the input is a folder of vectors")
+    if in_lancedb:
+        unfit = ("kind", "memory_budget", "factory", "rescore", "overwrite")
+        _refuse(options, unfit, "does not apply to a LanceDB index")
+    if in_lancedb and not encoded:
+        raise InputError(
+            f"a LanceDB index is built from encoded vectors, but {data} is not an output folder of "
+            "`sentemb encode`",
+            f"run `sentemb encode {data} --output VECTORS` first and pass VECTORS",
+        )
     moved = None if model == opt.DEFAULT_ENCODER else model  # of an encoded corpus
-    if is_in_lancedb(options.output):
-        _refuse(options, _OF_FOLDERS, "does not apply to a LanceDB index")
-        if not encoded:
-            raise InputError(
-                f"a LanceDB index is built from encoded vectors, but {data} is not an output folder of "
-                "`sentemb encode`",
-                f"run `sentemb encode {data} --output VECTORS` first and pass VECTORS",
-            )
+    if in_lancedb:
         from sentemb.search.move import fill_lancedb
 
         how = options.values("metric", "language")
-        with _progress(_FILLING) as report:
+        with _progress() as report:
             manifest = fill_lancedb(ShardFolder(data), options.output, moved, **how, progress=report)
         _say_copied(options.output, manifest)
         return
@@ -129,30 +115,26 @@ def build(options: _Build) -> None:
         if encoded:
             make = functools.partial(SearchIndex.build, ShardFolder(data), moved)
         else:
-            documents = _documents(data, options)
-            source, encoder = _loaded(model, options)
+            documents = options.documents(data)
+            source, encoder = _loaded(options)
             settings |= {"source": source, **options.values("truncate", "overlap")}
             make = functools.partial(SearchIndex.build, documents, encoder)
-        with _progress(_COPYING if encoded else _STAGES) as report:
+        with _progress() as report:
             index = make(work_dir=work_dir, progress=report, **settings)
             report("weigh", 0, 1)
             index.fit()
         index.save(folder, overwrite=options.overwrite)
-    show_facts(folder, index.manifest)
+    _show_facts(folder, index.manifest)
     propose_fit(folder)
     next_command("index", "search", folder, "your question")
 
 
-class _Change(opt.Options):
+class _Change(opt.DocumentOptions):
     folder: Place
     data: Annotated[str, typer.Argument()]
     """Documents: file, folder, hub id or catalogue name."""
-    text_column: opt.TextColumn = None
-    title_column: opt.TitleColumn = None
-    id_column: opt.IdColumn = None
     truncate: TruncateNew = None
     model: Moved = None
-    data_dir: opt.DataDir = None
 
 
 @opt.grouped
@@ -170,9 +152,9 @@ def update(options: _Change) -> None:
 def _change(options: _Change, method: str) -> None:
     from sentemb.search import SearchIndex
 
-    if not is_in_lancedb(options.folder):
+    if not _is_in_lancedb(options.folder):
         refuse_unusable_output(options.folder, [options.data])
-    documents = _documents(options.data, options)
+    documents = options.documents(options.data)
     index = SearchIndex.open(options.folder, options.model)
     with _progress() as report:
         done = getattr(index, method)(documents, truncate=options.truncate, progress=report)
@@ -201,7 +183,7 @@ def delete(options: _Delete) -> None:
 
     if options.ids and options.ids_file is not None:
         raise InputError("ids and --ids cannot be combined", "pass one of them")
-    ids = list(dict.fromkeys(options.ids or read_lines(options.ids_file, "id", "--ids")))
+    ids = list(dict.fromkeys(options.ids or lines_of(options.ids_file, "id", "--ids")))
     for position, text in enumerate(ids):
         check_id(text, f"id {position}")
     index = _open(options.folder)
@@ -214,12 +196,9 @@ def delete(options: _Delete) -> None:
 def compact(place: Place) -> None:
     """Merge changes into the vector index and free the space of deleted documents."""
     index = _open(place)
-    with _progress(_COPYING) as report:
+    with _progress() as report:
         index.compact(progress=report)
-    if is_in_lancedb(place):
-        _show_table(index)
-    else:
-        show_facts(Path(place), index.manifest)
+    _show(place, index)
 
 
 class _Upgrade(opt.EncoderOptions):
@@ -235,11 +214,10 @@ def upgrade(options: _Upgrade) -> None:
     from sentemb.search import SearchIndex
     from sentemb.search.folder import read_manifest, work_folder
 
-    folder = options.folder
-    before = read_manifest(folder).encoder  # before loading the model: a wrong folder must not cost a minute
-    path = folder.absolute()
+    folder, path = options.folder, options.folder.absolute()
+    before = read_manifest(folder).encoder  # first: a wrong folder must not cost the loading of a model
     with work_folder(path.parent / f".{path.name}.upgrading", announce=say) as work_dir:
-        source, encoder = _loaded(options.model, options)
+        source, encoder = _loaded(options)
         how = options.values("truncate") | {"source": source, "work_dir": work_dir}
         with _progress() as report:
             manifest = SearchIndex.upgrade(folder, encoder, progress=report, **how).manifest
@@ -248,7 +226,7 @@ def upgrade(options: _Upgrade) -> None:
         typer.echo(f"{folder} already uses this encoder, {name}; nothing was changed")
     else:
         typer.echo(f"the documents are now encoded with {name} instead of {before.name}")
-        show_facts(folder, manifest)
+        _show_facts(folder, manifest)
     next_command("index", "search", folder, "your question")
 
 
@@ -299,9 +277,9 @@ def move(options: _Move) -> None:
     """Copy an index from a folder to LanceDB or back, without encoding again. The source is not changed."""
     from sentemb.search.move import move as copy
 
-    if not is_in_lancedb(options.to):
+    if not _is_in_lancedb(options.to):
         refuse_unusable_output(options.to, [options.source])
-    with _progress(_COPYING | {"index": "writing"}) as report:
+    with _progress() as report:
         manifest = copy(options.source, options.to, progress=report)
     _say_copied(options.to, manifest)
 
@@ -329,78 +307,77 @@ class _Search(opt.Options):
 @opt.grouped
 def search(options: _Search) -> None:
     """Find the best documents for a query."""
+    from sentemb.report.table import Table
     from sentemb.search import SearchIndex
     from sentemb.search.where import read_where
 
     query, mode = options.query, options.mode
     if query is not None and options.queries is not None:
         raise InputError("a query and --queries cannot be combined", "pass one of them")
-    texts = [query] if query is not None else read_lines(options.queries, "query", "--queries")
+    texts = [query] if query is not None else lines_of(options.queries, "query", "--queries")
     where = read_where(options.where) if options.where else None
     index = SearchIndex.open(options.folder, None if mode == "keyword" else options.model)
     found = index.search(texts, options.k, mode=mode, min_score=options.min_score, where=where)
     calibration = index.manifest.calibration if mode == "dense" else None
+    header = ("score", *(["percentile"] if calibration else []), "id", "text")
     for text, hits in zip(texts, found, strict=True):
         if options.as_json:
             answer = {"query": text, "hits": [asdict(hit) for hit in hits]}
             typer.echo(json.dumps(answer, ensure_ascii=False))
-        else:
-            _show_hits(text, hits, calibration)
+            continue
+        rows = []
+        for hit in hits:
+            percentile = [calibration.show(hit.percentile)] if calibration else []
+            rows.append((f"{hit.score:.4f}", *percentile, str(hit.id), _shown(hit)))
+        show(Table(text, header, tuple(rows), names=len(header)))
 
 
-def _show_hits(query: str, hits: list[Hit], calibration: Calibration | None) -> None:
-    from sentemb.report.table import Table
-
-    columns = ("score", *(["percentile"] if calibration else []), "id", "text")
-    rows: list[tuple[str, ...]] = []
-    marked = {}
-    for hit in hits:
-        text, marked[len(rows), len(columns) - 1] = _shown(hit)
-        percentile = [calibration.show(hit.percentile)] if calibration else []
-        rows.append((f"{hit.score:.4f}", *percentile, str(hit.id), text))
-    show(Table(query, columns, tuple(rows), names=len(columns)), marked=marked)
-
-
-def _shown(hit: Hit) -> tuple[str, list[tuple[int, int]]]:
-    """Return what is printed of a document, and the words of the query in it."""
+def _shown(hit: Hit) -> str:
+    """Return what is printed of a document: the part with the words of the query, or the beginning."""
     from sentemb.search.keywords import beginning
 
     if hit.snippet is not None:
-        text, start, spans = hit.snippet.text, hit.snippet.start, hit.snippet.spans
+        text, start = hit.snippet.text, hit.snippet.start
     else:
         start, stop = hit.passage or (0, len(hit.text))
-        text, spans = beginning(hit.text[start:stop]), ()
-    before = "…" if start else ""
-    after = "…" if start + len(text) < len(hit.text) else ""
-    return f"{before}{text}{after}", [(begin + len(before), end + len(before)) for begin, end in spans]
+        text = beginning(hit.text[start:stop])
+    return f"{'…' if start else ''}{text}{'…' if start + len(text) < len(hit.text) else ''}"
 
 
-@opt.grouped
 def info(place: Place, as_json: opt.AsJson = False) -> None:
     """Show the contents and settings of an index, after verifying all checksums."""
     from sentemb.search import SearchIndex
 
     index = SearchIndex.open(place)
-    if is_in_lancedb(place):
-        _show_table(index, as_json=as_json)
+    _show(place, index, as_json=as_json)
+    if not as_json and index.info().get("compaction_pays"):
+        next_command("index", "compact", place)
+
+
+def _show(place: str, index: SearchIndex, *, as_json: bool = False) -> None:
+    """Print what is known of an index, and of its storage."""
+    manifest, counts = index.manifest, index.info()
+    if _is_in_lancedb(place):
+        known = {name: getattr(manifest, name) for name in ("documents", "vectors", "dimension")}
+        facts = known | _encoder(manifest) | {"language": manifest.language} | counts
+    elif as_json:
+        facts = json.loads(manifest.dump(Path(place).absolute())) | counts
+    else:
+        _show_facts(Path(place), manifest, written=counts["written"], deleted=counts["deleted"])
         return
-    folder, counts = Path(place), index.info()
     if as_json:
-        facts = json.loads(index.manifest.dump(folder.absolute()))
-        typer.echo(json.dumps(facts | counts, indent=2))
-        return
-    show_facts(folder, index.manifest, written=counts["written"], deleted=counts["deleted"])
-    if counts["compaction_pays"]:
-        next_command("index", "compact", folder)
+        typer.echo(json.dumps(facts, indent=2))
+    else:
+        _show_table(index.store.address, facts)
 
 
-def show_facts(folder: Path, manifest: Manifest, *, written: int = 0, deleted: int = 0) -> None:
+def _show_facts(folder: Path, manifest: Manifest, *, written: int = 0, deleted: int = 0) -> None:
     """Print what is known of an index in a folder."""
     from sentemb.search.folder import bytes_on_disk
     from sentemb.search.plan import format_bytes
 
-    long = ((manifest.chunked, "in chunks"), (manifest.truncated, "truncated"))
-    fates = [f"{count:,} document{'s' * (count != 1)} {what}" for count, what in long if count]
+    long = {"in chunks": manifest.chunked, "truncated": manifest.truncated}
+    fates = [f"{count:,} document{'s' * (count != 1)} {what}" for what, count in long.items() if count]
     effort = {"hnsw": f", efSearch {manifest.effort}", "ivfpq": f", nprobe {manifest.effort}"}
     ranked = ""
     if manifest.rescored:
@@ -415,38 +392,31 @@ def show_facts(folder: Path, manifest: Manifest, *, written: int = 0, deleted: i
         found += f" on {recall.queries:,} held-out queries, {speed}"
     if written or deleted:
         found += f"; since then {written:,} vectors were added and {deleted:,} deleted"
-    rules = "without rules of a language" if manifest.language == "und" else ""
+    rules = "out rules of a language" if manifest.language == "und" else f" the rules of {manifest.language}"
     equal = "weights keyword and dense search equally; fit the weight with `sentemb index fit`"
+    percentiles = "not available: there were too few texts"
+    if (scores := manifest.calibration) is not None:
+        points = ", ".join(f"{share}% score below {scores.score(share):.3f}" for share in (50, 90, 99))
+        percentiles = f"of {scores.pairs:,} random pairs of texts, {points}; resolved up to {scores.most:g}%"
     facts = {
         "documents": f"{manifest.documents:,}; {manifest.skipped:,} blank ones were skipped",
-        "long texts": f"{', '.join(fates) or 'none'}; {_FATES[manifest.truncate]}",
+        "long texts": f"{', '.join(fates) or 'none'}; setting: {manifest.truncate}",
         "vectors": f"{manifest.vectors:,} of {manifest.dimension} dimensions, one per document or chunk",
         **_encoder(manifest),
         "kind": f"{manifest.factory}{effort.get(manifest.kind, '')}{ranked}",
         "chosen": manifest.reason,
         "recall@10": found,
-        "keywords": f"words, {rules or f'with the rules of {manifest.language}'}",
+        "keywords": f"words, with{rules}",
         "hybrid": manifest.hybrid.reason() if manifest.hybrid else equal,
-        "percentiles": _percentiles(manifest.calibration),
+        "percentiles": percentiles,
         "size": f"{format_bytes(bytes_on_disk(folder))} on disk, {manifest.bytes_per_vector:,.0f} bytes per "
         "vector",
         "built": ", ".join((manifest.created, *map(" ".join, manifest.versions.items()))),
     }
-    _show(str(folder), facts)
+    _show_table(str(folder), facts)
 
 
-def _show_table(index: SearchIndex, *, as_json: bool = False) -> None:
-    """Print what is known of an index in LanceDB."""
-    manifest = index.manifest
-    counts = {name: getattr(manifest, name) for name in ("documents", "vectors", "dimension")}
-    facts = counts | _encoder(manifest) | {"language": manifest.language} | index.info()
-    if as_json:
-        typer.echo(json.dumps(facts, indent=2))
-    else:
-        _show(index.store.address, facts)
-
-
-def _show(place: str, facts: dict[str, Any]) -> None:
+def _show_table(place: str, facts: dict[str, Any]) -> None:
     from sentemb.report.table import Table
 
     def cell(fact: Any) -> str:
@@ -466,16 +436,7 @@ def _encoder(manifest: Manifest) -> dict[str, str]:
     return {"encoder": name, "prompts": ", ".join(roles) or "none"}
 
 
-def _percentiles(calibration: Calibration | None) -> str:
-    """Describe what scores mean."""
-    if calibration is None:
-        return "not available: there were too few texts"
-    points = ", ".join(f"{share}% score below {calibration.score(share):.3f}" for share in (50, 90, 99))
-    return f"of {calibration.pairs:,} random pairs of texts, {points}; resolved up to {calibration.most:g}%"
-
-
-def is_in_lancedb(place: str) -> bool:
-    """Return whether an index is in LanceDB."""
+def _is_in_lancedb(place: str) -> bool:
     return place.startswith("lancedb:")
 
 
@@ -509,27 +470,19 @@ def _open(place: str) -> SearchIndex:
     """Open an index without reading all of it."""
     from sentemb.search import SearchIndex
 
-    return SearchIndex.open(place) if is_in_lancedb(place) else SearchIndex.load(place, verify=False)
+    return SearchIndex.open(place) if _is_in_lancedb(place) else SearchIndex.load(place, verify=False)
 
 
-def _documents(data: str, options: opt.Options) -> Iterator[Document]:
-    """Read documents. The first is read at once: a missing file or column must not cost a minute."""
-    from sentemb.search import read_documents
-
-    documents = read_documents(data, **options.values(*_OF_DOCUMENTS, "data_dir"))
-    return itertools.chain(list(itertools.islice(documents, 1)), documents)
-
-
-def _loaded(model: str, options: opt.EncoderOptions) -> tuple[Any, Any]:
-    """Load an encoder. Return also what an index stores to load it again."""
+def _loaded(options: _Build | _Upgrade) -> tuple[Any, Any]:
+    """Load an encoder. Return first what an index stores to load it again."""
     from sentemb.encoding import EncoderSpec
 
-    source = EncoderSpec(model, options.pooling, options.precision, options.max_length)
+    source = EncoderSpec(options.model, options.pooling, options.precision, options.max_length)
     return source, source.load(**options.values("device", "cache_dir", "data_dir"))
 
 
 @contextmanager
-def _progress(names: Mapping[str, str] = _STAGES) -> Iterator[_Progress]:
+def _progress() -> Iterator[Callable[[str, int, int], None]]:
     """Show stages by their names on a bar, and say what was resumed, on a terminal or not."""
     resumed = ""
     with progress_bar() as bar:
@@ -541,25 +494,26 @@ def _progress(names: Mapping[str, str] = _STAGES) -> Iterator[_Progress]:
             elif resumed:
                 say(resumed)
                 resumed = ""
-            bar(names.get(stage, stage), done, total)
+            bar(_STAGES.get(stage, stage), done, total)
 
         yield report
 
 
-def read_lines(file: Path | None, what: str, option: str) -> list[str]:
+def lines_of(file: Path | None, what: str, option: str) -> list[str]:
     """Return the lines of a file or of what is piped in, without blank ones."""
-    if file is None and (sys.stdin is None or sys.stdin.isatty()):
+    from sentemb.data.lines import read_lines
+
+    if file is not None:
+        lines = [line for _, line in read_lines(file)]
+    elif sys.stdin is None or sys.stdin.isatty():
         hint = f"pass one, name a file with {option}, or pipe lines to standard input"
         raise InputError(f"the {what} is missing", hint)
-    if file is not None and (file.is_block_device() or file.is_char_device()):
-        raise InputError(f"{file} is a device, not a file", "name a text file")
-    place = file or "standard input"
-    try:
-        content = sys.stdin.buffer.read() if file is None else file.read_bytes()
-        lines = content.decode("utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{place} is not UTF-8: {error}", "convert it to UTF-8") from None
+    else:
+        try:
+            lines = sys.stdin.buffer.read().decode("utf-8-sig").split("\n")
+        except UnicodeDecodeError as error:
+            raise InputError(f"standard input is not UTF-8: {error}", "convert it to UTF-8") from None
     texts = [line.strip() for line in lines if line.strip()]
     if not texts:
-        raise InputError(f"{place} is empty", f"write one {what} per line")
+        raise InputError(f"{file or 'standard input'} is empty", f"write one {what} per line")
     return texts

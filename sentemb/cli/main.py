@@ -8,8 +8,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +23,7 @@ from sentemb import __version__
 from sentemb.cli.console import each_warning_once, error_line, say
 from sentemb.cli.verbs import SECTIONS, VERBS, Group, Verb
 from sentemb.encoding.truncation import report_truncation
-from sentemb.errors import InputError, ReportedError
+from sentemb.errors import InputError, ReportedError, unknown
 
 # Modules that only an extra installs.
 _EXTRAS = {
@@ -112,26 +112,17 @@ def _stand_in(name: str, verb: Verb) -> Callable[[], Any]:
     return load
 
 
-def verb_command(group: str, name: str) -> Any:
-    """Return the command of one verb of a group, with its options."""
-    found = VERBS[group]
-    assert isinstance(found, Group)
-    return _stand_in(name, found.verbs[name])()
-
-
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"sentemb {__version__}")
         raise typer.Exit
 
 
-_Version = Annotated[
-    bool,
-    typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
-]
+_VERSION_HELP = "Print the version and exit."
+_VERSION = typer.Option("--version", callback=_print_version, is_eager=True, help=_VERSION_HELP)
 
 
-def _options(version: _Version = False) -> None:
+def _options(version: Annotated[bool, _VERSION] = False) -> None:
     pass
 
 
@@ -150,7 +141,7 @@ def run(arguments: list[str] | None = None) -> None:
         if isinstance(sys.stdout, io.TextIOWrapper):
             # A file name that is not valid UTF-8 is printed with escapes.
             sys.stdout.reconfigure(errors="backslashreplace")
-        with _only_the_first_speaks(), each_warning_once(), report_truncation(say), _interrupts_unwrapped():
+        with _only_the_first_speaks(), each_warning_once(), report_truncation(say):
             code = _call(arguments)
     except KeyboardInterrupt:  # before the command itself has begun
         code = 130
@@ -170,17 +161,6 @@ def run(arguments: list[str] | None = None) -> None:
     sys.exit(143 if code == 130 and terminated else code if isinstance(code, int) else 0)
 
 
-@contextmanager
-def _interrupts_unwrapped() -> Iterator[None]:
-    """Raise interrupts as such: Python 3.11 wraps one that arrives in a class body, as in an import."""
-    try:
-        yield
-    except RuntimeError as error:
-        if isinstance(error.__cause__, KeyboardInterrupt):
-            raise KeyboardInterrupt from error
-        raise
-
-
 def _call(arguments: list[str] | None) -> Any:
     """Call the command; leave as other programs do where what reads the output has gone."""
     try:
@@ -189,6 +169,10 @@ def _call(arguments: list[str] | None) -> Any:
         reason = left.__context__
         gone = isinstance(reason, OSError) and reason.errno == errno.EPIPE
         sys.exit(128 + signal.SIGPIPE if gone else left.code)
+    except RuntimeError as error:  # Python 3.11 wraps an interrupt in a class body, as in an import
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+        raise
 
 
 def _described(error: Exception) -> str:
@@ -223,14 +207,25 @@ def _other_process() -> str | None:
     return None if rank == "0" or os.environ.get("WORLD_SIZE", "1") == "1" else rank
 
 
+def program(recipes: Mapping[str, str], *, default: str, option: str = "objective") -> None:
+    """Run a program under `training/`, which trains one of several recipes; `--objective` names it."""
+    arguments, chosen, flag = sys.argv[1:], default, f"--{option}"
+    if flag in arguments[:-1]:
+        at = arguments.index(flag)
+        chosen = arguments[at + 1]
+        del arguments[at : at + 2]
+    if chosen not in recipes:
+        _leave(str(unknown(option, chosen, recipes)))
+    run(["train", *recipes[chosen].split(), *arguments])
+
+
 @contextmanager
 def _only_the_first_speaks() -> Iterator[None]:
     """Print nothing on the other processes, except the error that ends one."""
-    with ExitStack() as stack:
-        if _other_process() is not None:
-            nowhere = stack.enter_context(Path(os.devnull).open("w", encoding="utf-8"))
-            stack.enter_context(redirect_stdout(nowhere))
-            stack.enter_context(redirect_stderr(nowhere))
+    if _other_process() is None:
+        yield
+        return
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
         yield
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import itertools
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -24,47 +25,18 @@ from sentemb.errors import InputError
 from sentemb.training.values import parsed
 
 if TYPE_CHECKING:
+    from sentemb.data.documents import Document
     from sentemb.encoding import TextEncoder
 
-
-class Options(BaseModel):
-    """Options of a verb: each field is one, with its docstring as help and its bounds as range.
-
-    A field that is annotated with `typer.Argument` or `typer.Option` has the names that stand there.
-    """
-
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, arbitrary_types_allowed=True)
-
-    def values(self, *names: str) -> dict[str, Any]:
-        """Return some of the options by name, or all."""
-        return {name: getattr(self, name) for name in names or type(self).model_fields}
-
-    def flags(self, *names: str) -> list[str]:
-        """Return some of the options that are not the default, as `flags` does."""
-        fields = type(self).model_fields
-        changed = {
-            name: value for name, value in self.values(*names).items() if value != fields[name].default
-        }
-        return flags(**changed)
-
-    def check_output(self, *inputs: str | Path | None, output: Path | None = None) -> None:
-        """Raise InputError if the output would replace an input, or a file without --overwrite."""
-        if (path := output or getattr(self, "output", None)) is not None:
-            refuse_unusable_output(path, inputs, cache=getattr(self, "cache_dir", None))
-            refuse_existing(path, overwrite=getattr(self, "overwrite", False))
-
-
 Values = dict[str, Any]
-"""Values of the fields of a configuration that the user passes."""
+"""Values of those fields of a configuration that the user passes."""
 
 
 class Fields:
-    """Annotation of a `Values` parameter: a verb has these fields of a configuration as options.
+    """Annotation of a field of type `Values`: its verb has these fields of a configuration as options.
 
-    Args:
-        config: A model or a dataclass of pydantic, whose help, default and range the options have.
-        names: Names of fields, or pairs of a name and the option's.
-        repeated: Whether options of fields with a tuple are repeated. By default they take one value.
+    A name may be a pair: the field's and the option's. Options of fields with a tuple take one value, or are
+    repeated.
     """
 
     def __init__(self, config: Any, *names: str | tuple[str, str], repeated: bool = False) -> None:
@@ -99,29 +71,61 @@ class Fields:
         return values
 
 
-def grouped(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb an option for each field of the `Options` and `Fields` among its parameters."""
-    takers: dict[str, Callable[[dict[str, Any]], Any]] = {}
+class Options(BaseModel):
+    """Options of a verb: each field is one, with its docstring as help and its bounds as range.
+
+    A field that is annotated with `typer.Argument` or `typer.Option` has the names that stand there. Options
+    that a verb shares with others, those of its base classes, come last.
+    """
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, arbitrary_types_allowed=True)
+
+    @classmethod
+    def fields(cls) -> Iterator[tuple[str, FieldInfo, Fields | None]]:
+        """Yield all fields, those of the class first, and the configuration whose fields one stands for."""
+        classes = [one for one in cls.__mro__ if issubclass(one, Options)]
+        for name in dict.fromkeys(name for one in classes for name in inspect.get_annotations(one)):
+            if (field := cls.model_fields.get(name)) is not None:
+                yield name, field, next((mark for mark in field.metadata if isinstance(mark, Fields)), None)
+
+    def values(self, *names: str) -> Values:
+        """Return some of the options by name, or all."""
+        return {name: getattr(self, name) for name in names or type(self).model_fields}
+
+    def flags(self, *names: str) -> list[str]:
+        """Return some of the options that are not the default, as `flags` does."""
+        fields = type(self).model_fields
+        changed = {
+            name: value for name, value in self.values(*names).items() if value != fields[name].default
+        }
+        return flags(**changed)
+
+    def check_output(self, *inputs: str | Path | None, output: Path | None = None) -> None:
+        """Raise InputError if the output would replace an input, or a file without --overwrite."""
+        if (path := output or getattr(self, "output", None)) is not None:
+            refuse_unusable_output(path, inputs, cache=getattr(self, "cache_dir", None))
+            refuse_existing(path, overwrite=getattr(self, "overwrite", False))
+
+
+def grouped(verb: Callable[[Any], None]) -> Callable[..., None]:
+    """Return a verb, a function of its `Options`, as typer takes it: with a parameter for each option."""
+    options: type[Options] = get_type_hints(verb)["options"]
     parameters: list[inspect.Parameter] = []
-    shared: list[inspect.Parameter] = []  # with other verbs: they come last
-    hints = get_type_hints(verb, include_extras=True)
-    for name, one in inspect.signature(verb).parameters.items():
-        hint = hints[name]
-        marks = [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Fields)]
-        if marks:
-            parameters += marks[0].parameters()
-            takers[name] = marks[0].take
-        elif isinstance(hint, type) and issubclass(hint, Options):
-            shared += _parameters(hint)
-            takers[name] = functools.partial(_take, hint)
+    for name, field, config in options.fields():
+        if config is not None:
+            parameters += config.parameters()
         else:
-            parameters.append(one.replace(kind=one.KEYWORD_ONLY, annotation=hint))
-    parameters += shared
+            default = inspect.Parameter.empty if field.is_required() else field.default
+            parameters.append(_parameter(name, field.annotation, field.metadata, field, default))
 
     @functools.wraps(verb)
     def run(**arguments: Any) -> None:
-        taken = {name: take(arguments) for name, take in takers.items()}
-        verb(**arguments, **taken)
+        taken: dict[str, Any] = {
+            name: arguments.pop(name) if config is None else config.take(arguments)
+            for name, _, config in options.fields()
+        }
+        # The values are checked already. Checked again, a file name that is not UTF-8 would be refused.
+        verb(options.model_construct(**taken))
 
     return with_parameters(run, parameters)
 
@@ -140,15 +144,6 @@ def parameter(name: str, annotation: Any, default: Any = None) -> inspect.Parame
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _parameters(options: type[Options]) -> Iterator[inspect.Parameter]:
-    """Yield the options of a verb, and after them those that it shares with others."""
-    classes = [one for one in options.__mro__ if issubclass(one, Options)]
-    for name in dict.fromkeys(name for one in classes for name in inspect.get_annotations(one)):
-        field = options.model_fields[name]
-        default = inspect.Parameter.empty if field.is_required() else field.default
-        yield _parameter(name, field.annotation, field.metadata, field, default)
-
-
 def _parameter(
     name: str, kind: Any, marks: Sequence[Any], field: FieldInfo, default: Any
 ) -> inspect.Parameter:
@@ -162,14 +157,9 @@ def _parameter(
     return parameter(name, Annotated[kind, info], default)
 
 
-def _take(options: type[Options], arguments: dict[str, Any]) -> Options:
-    # The values are checked already. Checked again, a file name that is not UTF-8 would be refused.
-    return options.model_construct(**{name: arguments.pop(name) for name in options.model_fields})
-
-
 def bundled_models(incomplete: str) -> list[str]:
     """Return bundled models for the shell's completion, which offers files if none of them fits."""
-    from sentemb.modules.bundled import bundled_names
+    from sentemb.modules.cards import bundled_names
 
     return [name for name in bundled_names() if name.startswith(incomplete)]
 
@@ -204,8 +194,6 @@ _TEXT = "Column with the text of the documents."
 TextColumn = Annotated[str | None, Option(help=_TEXT, show_default="text, or the only text column")]
 _TITLE = "Column with the title, which is put before the text. `none`: do not use a title."
 TitleColumn = Annotated[str | None, Option(help=_TITLE, show_default="title, if it exists")]
-_ID = "Column with unique ids. `none`: number the documents."
-IdColumn = Annotated[str | None, Option(help=_ID, show_default="id, _id, doc_id, ..., if it exists")]
 _COLUMNS = "Text columns in the order of their roles, such as anchor,positive."
 Columns = Annotated[str | None, Option("--columns", metavar="A,B,...", help=_COLUMNS)]
 _MISMATCH = "Accept data sets whose row counts differ from the catalogue."
@@ -221,7 +209,6 @@ OutputFile = Annotated[Path, Option("--output", "-o", help="Output file.", callb
 NewFile = Annotated[Path | None, Option("--output", "-o")]
 _OVERWRITE = "Replace the output of an earlier run of this command."
 Overwrite = Annotated[bool, Option("--overwrite", help=_OVERWRITE)]
-Markdown = Annotated[bool, Option("--markdown", help="Print markdown, even on a terminal.")]
 AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
 
 # Runs
@@ -231,57 +218,6 @@ _SEEDS = "Seeds separated by commas, such as 1,2,3. Each gets its own run."
 Seeds = Annotated[str | None, Option(help=_SEEDS)]
 _SET = "Change any setting: KEY=VALUE or loss_options.KEY=VALUE. Repeat for several settings."
 Settings = Annotated[list[str] | None, Option("--set", help=_SET)]
-
-
-def split_names(listed: str) -> list[str]:
-    """Read an option that takes several names, such as `--sets sts12,stsb`."""
-    return [name for name in (part.strip() for part in listed.split(",")) if name]
-
-
-def split_columns(listed: str | None) -> list[str] | None:
-    """Read `--columns a,b` as the recipes do: names that hold commas are written as a list of TOML."""
-    return None if listed is None else list(parsed(listed, tuple[str, ...]))
-
-
-def listed_columns(names: Sequence[str]) -> str:
-    """Write columns as `--columns` takes them."""
-    return json.dumps(names, ensure_ascii=False) if any(map(_needs_list, names)) else ",".join(names)
-
-
-def _needs_list(name: str) -> bool:
-    return "," in name or name != name.strip()
-
-
-def flags(**values: Any) -> list[str]:
-    """Return options of a proposed command, without those that are None and the environment's data folder."""
-    if (data_dir := values.get("data_dir")) and os.environ.get(VARIABLE) == str(data_dir):
-        values["data_dir"] = None
-    options = {f"--{name.replace('_', '-')}": value for name, value in values.items() if value is not None}
-    return [str(part) for option in options.items() for part in option]
-
-
-_LARGEST = 1e15  # far above any count, and exact as a float
-
-
-def split_numbers(option: str, listed: str, *, whole: bool = False) -> list[float]:
-    """Read an option that takes several numbers, such as `--values 20,0.5`."""
-    parts = [part.strip() for part in listed.split(",")]
-    try:
-        numbers = [int(part) if whole or part.isdecimal() else float(part) for part in parts]
-    except (ValueError, OverflowError):
-        numbers = []
-    least = 0 if whole else -_LARGEST
-    if not numbers or not all(least <= n < _LARGEST for n in numbers) or len({*numbers}) < len(numbers):
-        raise InputError(
-            f"--{option} {listed} is not a list of unique {'whole numbers from 0' if whole else 'numbers'}",
-            "write numbers separated by commas, such as 1,2,3",
-        )
-    return numbers
-
-
-def split_seeds(listed: str) -> tuple[int, ...]:
-    """Read `--seeds 1,2,3`."""
-    return tuple(int(seed) for seed in split_numbers("seeds", listed, whole=True))
 
 
 class EncoderOptions(Options):
@@ -302,6 +238,71 @@ class EncoderOptions(Options):
 
         return load_encoder(**self.arguments(model))
 
-    def arguments(self, model: str) -> dict[str, Any]:
+    def arguments(self, model: str) -> Values:
         """Return what `load_encoder` takes."""
         return {"model": model, **self.values(*EncoderOptions.model_fields)}
+
+
+COLUMNS = ("text_column", "title_column", "id_column")
+
+
+class DocumentOptions(Options):
+    """Options with which a verb reads documents."""
+
+    text_column: TextColumn = None
+    title_column: TitleColumn = None
+    id_column: Annotated[str | None, Option(show_default="id, _id, doc_id, ..., if it exists")] = None
+    """Column with unique ids. `none`: number the documents."""
+    data_dir: DataDir = None
+
+    def documents(self, data: str) -> Iterator[Document]:
+        """Read documents. The first is read at once: a missing file or column must not cost a minute."""
+        from sentemb.search import read_documents
+
+        documents = read_documents(data, **self.values(*COLUMNS, "data_dir"))
+        return itertools.chain(list(itertools.islice(documents, 1)), documents)
+
+
+def split_names(listed: str | None) -> list[str]:
+    """Read an option that takes several names, such as `--sets sts12,stsb`."""
+    return [name for name in (part.strip() for part in (listed or "").split(",")) if name]
+
+
+def split_columns(listed: str | None) -> list[str] | None:
+    """Read `--columns a,b` as the recipes do: names that hold commas are written as a list of TOML."""
+    return None if listed is None else list(parsed(listed, tuple[str, ...]))
+
+
+def listed_columns(names: Sequence[str]) -> str:
+    """Write columns as `--columns` takes them."""
+    needs_list = any("," in name or name != name.strip() for name in names)
+    return json.dumps(names, ensure_ascii=False) if needs_list else ",".join(names)
+
+
+def split_numbers(option: str, listed: str, *, whole: bool = False) -> list[float]:
+    """Read an option that takes several numbers, such as `--values 20,0.5`."""
+    parts = [part.strip() for part in listed.split(",")]
+    try:
+        numbers = [int(part) if whole or part.isdecimal() else float(part) for part in parts]
+    except (ValueError, OverflowError):
+        numbers = []
+    least, largest = 0 if whole else -1e15, 1e15  # far above any count, and exact as a float
+    if not numbers or not all(least <= n < largest for n in numbers) or len({*numbers}) < len(numbers):
+        raise InputError(
+            f"--{option} {listed} is not a list of unique {'whole numbers from 0' if whole else 'numbers'}",
+            "write numbers separated by commas, such as 1,2,3",
+        )
+    return numbers
+
+
+def split_seeds(listed: str) -> tuple[int, ...]:
+    """Read `--seeds 1,2,3`."""
+    return tuple(int(seed) for seed in split_numbers("seeds", listed, whole=True))
+
+
+def flags(**values: Any) -> list[str]:
+    """Return options of a proposed command, without those that are None and the environment's data folder."""
+    if (data_dir := values.get("data_dir")) and os.environ.get(VARIABLE) == str(data_dir):
+        values["data_dir"] = None
+    options = {f"--{name.replace('_', '-')}": value for name, value in values.items() if value is not None}
+    return [str(part) for option in options.items() for part in option]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from pydantic import Field
@@ -12,10 +12,6 @@ from pydantic import Field
 from sentemb.cli import options as opt
 from sentemb.cli.console import next_command, next_step, printable, say, show
 from sentemb.errors import InputError
-
-if TYPE_CHECKING:
-    from sentemb.data import Contamination
-    from sentemb.report.table import Table
 
 _SHOWN = 100  # characters of an example
 
@@ -49,6 +45,7 @@ def overlap(options: _Options) -> None:
     from sentemb.data import find_contamination, get, load_held_out, read_rows
     from sentemb.data.files import Row
     from sentemb.data.sources import kind_of
+    from sentemb.report.table import Table
     from sentemb.search.negatives import documents_at
 
     import_module("rapidfuzz")  # an extra, without which minutes of reading would be lost
@@ -76,7 +73,20 @@ def overlap(options: _Options) -> None:
     report(found.texts)
     if options.output is not None:
         write_json(options.output, {"train": shown, "columns": chosen, **found.to_json()})
-    show(_table(shown, found))
+    table = []
+    for one in found.sets:
+        counts = (one.texts, *(one.count(how) for how in ("exact", "inside", "near")))
+        share = f"{len(one.findings) / max(one.texts, 1):.1%}"
+        cells = (*(f"{count:,}" for count in counts), share, f"{one.rows:,}", f"{one.whole_rows:,}")
+        table.append((f"{one.name} {one.split}".strip(), *cells))
+    notes = (
+        "exact: equal except for letter case, white space and Unicode form; inside: part of a longer "
+        "training text",
+        f"near: at least {found.nearness:g} of the words in common, in the same order; each text counts once",
+    )
+    header = ("set", "texts", "exact", "inside", "near", "total", "rows", "complete rows")
+    title = f"Texts of test sets in the {found.texts:,} texts of {shown}"
+    show(Table(title, header, tuple(table), notes))
     for one in found.sets:
         for finding in one.findings[: options.examples]:
             how = f"near {finding.nearness:.2f}" if finding.how == "near" else finding.how
@@ -87,24 +97,6 @@ def overlap(options: _Options) -> None:
         next_step("run the command again with --output FILE.json to save all overlapping texts")
     else:
         next_command("train", "sg-opt", "--data", train, "--output", "FOLDER")
-
-
-def _table(train: str, found: Contamination) -> Table:
-    from sentemb.report.table import Table
-
-    rows = []
-    for one in found.sets:
-        counts = (one.texts, *(one.count(how) for how in ("exact", "inside", "near")))
-        share = len(one.findings) / one.texts if one.texts else 0
-        cells = (*(f"{count:,}" for count in counts), f"{share:.1%}", f"{one.rows:,}", f"{one.whole_rows:,}")
-        rows.append((f"{one.name} {one.split}".strip(), *cells))
-    notes = (
-        "exact: equal except for letter case, white space and Unicode form; inside: part of a longer "
-        "training text",
-        f"near: at least {found.nearness:g} of the words in common, in the same order; each text counts once",
-    )
-    header = ("set", "texts", "exact", "inside", "near", "total", "rows", "complete rows")
-    return Table(f"Texts of test sets in the {found.texts:,} texts of {train}", header, tuple(rows), notes)
 
 
 def _short(text: str) -> str:

@@ -59,7 +59,6 @@ class _Options(opt.EncoderOptions):
     output: opt.NewFile = None
     """JSON file for all numbers."""
     overwrite: opt.Overwrite = False
-    markdown: opt.Markdown = False
 
 
 @opt.grouped
@@ -331,7 +330,7 @@ def _print(found: Estimate, options: _Options) -> None:
         rows.append((f"{line.kind}: {line.name}", *measured, write(line.forecast), line.formula))
     title = f"{found.count:,} texts, {found.plan.factory} of {found.dimension} dimensions"
     counts = [f"{size:,}" for size in (*found.sizes, found.count)]
-    show(Table(title, ("step", *counts, "formula for n texts"), tuple(rows)), markdown=options.markdown)
+    show(Table(title, ("step", *counts, "formula for n texts"), tuple(rows)))
     times, disk, memory = (found.all_of(kind) for kind in ("time", "disk", "memory"))
     verdict = (
         f"Verdict: {_seconds(sum(times))} in total, of which {_seconds(times[0])} for encoding with "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from textwrap import fill
@@ -13,17 +12,16 @@ import typer
 
 from sentemb._files import check_writable
 from sentemb.cli import options as opt
-from sentemb.cli.console import next_command, say, show
+from sentemb.cli.console import format_command, next_command, say, show
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
-    from sentemb.quickstart import Quickstart
-    from sentemb.quickstart_search import Answers
+    from sentemb.quickstart import Answers
 
 # Written first, so that nothing is ever removed from a folder that somebody else made.
 MARKER = ".sentemb-quickstart"
 MADE = ("documents.jsonl", "model", "adapted", "index", "index.html")
-_QUESTIONS, _WIDTH = 3, 100
+_QUESTIONS, _HITS, _WIDTH = 3, 3, 100
 
 
 class _Options(opt.Options):
@@ -31,11 +29,6 @@ class _Options(opt.Options):
     """Pretrained transformer to train: folder, hub id or bundled model."""
     model: str = "static-mini"
     """Encoder for search: folder, hub id or bundled model."""
-    data: str | None = None
-    """File with your own sentences to train on: .txt, .csv, .tsv, .jsonl or .parquet. The default is the
-    bundled sentences."""
-    column: str | None = None
-    """Text column of --data. Required if there are several."""
     output: opt.OutputFolder = Path("quickstart")
     seed: opt.Seed = 1
     overwrite: opt.Overwrite = False
@@ -46,28 +39,41 @@ def quickstart(options: _Options) -> None:
     """Try search, training and evaluation in minutes, without a download."""
     output = options.output
     _check_output(options)
-
-    from rich.console import Console
-
-    from sentemb.quickstart import check_inputs, run_quickstart
+    from sentemb.modules.source import find_source
+    from sentemb.quickstart import TEST, run_quickstart
     from sentemb.training.progress import ConsoleProgress
 
-    settings = options.values("base", "output", "model", "data", "column")
-    check_inputs(**settings)
-    _clear(output)
+    for model in (options.model, options.base):
+        find_source(model)
+    clear(output)
+    yours = ("YOUR-FILE.csv", "--text-column", "text")
+    commands = (
+        format_command("adapt", *yours, "--base", options.model, "--output", "my-encoder"),
+        format_command("index", "build", *yours, "--model", "my-encoder", "--output", "my-index"),
+        format_command("index", "search", "my-index", "your question", "--mode", "hybrid"),
+    )
+    given = options.values("base", "output", "model", "seed")
     try:
-        made = run_quickstart(**settings, seed=options.seed, progress=ConsoleProgress(Console(stderr=True)))
+        made = run_quickstart(**given, commands=commands, progress=ConsoleProgress())
     except KeyboardInterrupt:
         say(f"{output}: stopped; run the command again with --overwrite to start from scratch")
         raise KeyboardInterrupt from None
-    _print(made)
+    typer.echo(f"{fill(made.answers.verdict(), _WIDTH)}\n")
+    show(made.answers.table(TEST))
+    typer.echo(f"\n{fill(f'{made.adapted.base}, adapted without labels: {made.adapted.verdict()}', _WIDTH)}")
+    for place in range(_QUESTIONS):
+        typer.echo(side_by_side(made.answers, place))
+    typer.echo()
+    show(made.training)
+    typer.echo(f"\nmodel  {output / 'model'}\nindex  {output / 'index'}\npage   {output / 'index.html'}\n")
+    typer.echo("\n  ".join(["the same with your own file:", *commands]))
+    next_command("index", "search", output / "index", "your question", "--mode", "hybrid")
 
 
 def _check_output(options: _Options) -> None:
     output = options.output
-    made = [(output / name).resolve() for name in MADE]
-    for path in filter(None, (options.data, options.base, options.model)):
-        if any(Path(path).resolve().is_relative_to(place) for place in made):
+    for path in (options.base, options.model):
+        if any(Path(path).resolve().is_relative_to((output / name).resolve()) for name in MADE):
             why = f"the input {path} would be overwritten by the quickstart"
             raise InputError(why, "choose another --output")
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
@@ -81,7 +87,7 @@ def _check_output(options: _Options) -> None:
         raise InputError(f"{output} contains an {state} quickstart", hint)
 
 
-def _clear(output: Path) -> None:
+def clear(output: Path) -> None:
     """Remove what an earlier quickstart made, and nothing else."""
     output.mkdir(parents=True, exist_ok=True)
     (output / MARKER).touch()
@@ -92,34 +98,15 @@ def _clear(output: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _print(made: Quickstart) -> None:
-    from sentemb.quickstart import search_table
-    from sentemb.quickstart_search import TEST
-
-    answers = made.answers
-    typer.echo(f"{fill(answers.verdict(), _WIDTH)}\n")
-    show(search_table(answers, splits=(TEST,)))
-    typer.echo(f"\n{fill(f'{made.adapted.base}, adapted without labels: {made.adapted.verdict()}', _WIDTH)}")
-    for place, question in enumerate(answers.questions[:_QUESTIONS]):
-        typer.echo(f"\n{question.text}")
-        for line in _side_by_side(answers, place, question.answers):
-            typer.echo(line)
-    typer.echo()
-    show(made.table())
-    typer.echo(f"\nmodel  {made.model}\nindex  {made.index}\npage   {made.page}\n")
-    typer.echo("the same with your own file:")
-    for command in made.your_turn():
-        typer.echo(f"  {command}")
-    next_command("index", "search", made.index, "your question", "--mode", "hybrid")
-
-
-def _side_by_side(answers: Answers, place: int, right: Sequence[str]) -> Iterator[str]:
-    """Yield the hits for a question, one column for each way to search. A relevant document has a star."""
-    width = (_WIDTH - 2) // len(answers.ways)
-    columns = [
-        [way, *(("* " if hit.id in right else "  ") + str(hit.id) for hit in answers.hits[way][place])]
-        for way in answers.ways
-    ]
+def side_by_side(answers: Answers, place: int) -> str:
+    """Return a question and its hits, a column for each search mode. A relevant document has a star."""
+    question, width = answers.questions[place], (_WIDTH - 2) // len(answers.hits)
+    lines = ["", question.text]
+    columns = (
+        [way, *(("* " if hit.id in question.answers else "  ") + str(hit.id) for hit in hits[place][:_HITS])]
+        for way, hits in answers.hits.items()
+    )
     for cells in zip_longest(*columns, fillvalue=""):
         short = (cell if len(cell) <= width - 2 else f"{cell[: width - 3]}…" for cell in cells)
-        yield f"  {''.join(cell.ljust(width) for cell in short).rstrip()}"
+        lines.append(f"  {''.join(cell.ljust(width) for cell in short).rstrip()}")
+    return "\n".join(lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -11,20 +11,12 @@ from sentemb.cli import options as opt
 from sentemb.cli.console import next_command, next_step, progress_bar, say, show
 from sentemb.errors import InputError
 
-if TYPE_CHECKING:
-    from sentemb.report.build import Report
-
-Format = Literal["markdown", "latex", "html"]
-_ENDINGS: dict[str, Format] = {".md": "markdown", ".tex": "latex", ".html": "html", ".htm": "html"}
-
 
 class _Report(opt.Options):
     folders: Annotated[list[Path], typer.Argument()]
     """Folders with records."""
-    format: Annotated[Format | None, typer.Option("--format", "-f")] = None
-    """Output format. The default follows the extension of --output, or is markdown."""
     output: opt.NewFile = None
-    """Output file. By default the report is printed."""
+    """Output file: .html, .tex, or any other for markdown. By default the report is printed as markdown."""
     overwrite: opt.Overwrite = False
     into: list[Path] | None = None
     """Markdown file to update: its parts between <!-- report:NAME --> markers are replaced. Repeat for
@@ -52,25 +44,23 @@ def report(options: _Report) -> None:
     pooling, in the order of the rows.
     """
     from sentemb._files import write_text
-    from sentemb.report.build import build_report
-    from sentemb.report.into import put_into, read_marked
+    from sentemb.report.build import build_report, put_into, read_marked
+    from sentemb.report.page import html_report, latex_report, markdown_report
 
-    folders, output, into, run = options.folders, options.output, options.into or [], options.run or []
-    chosen = options.format or (_ENDINGS.get(output.suffix.lower(), "markdown") if output else "markdown")
-    if into and output is None and chosen != "markdown":
-        raise InputError(f"--into works only with markdown, not {chosen}", "remove --format, or add --output")
+    folders, output, into = options.folders, options.output, options.into or []
+    form = "" if output is None else output.suffix.lower()
     for path in into:
         read_marked(path)
     if output is not None:
         files = [file for folder in folders for file in (folder / "labels.toml", *folder.rglob("*.json"))]
-        options.check_output(*files, *run)
+        options.check_output(*files, *(options.run or ()))
     with progress_bar() as progress:
         built = build_report(
             folders,
-            runs=run,
+            runs=options.run or [],
             protocol=options.protocol,
             baselines=options.baseline or [],
-            figures=chosen == "html",
+            figures=form in (".html", ".htm"),
             cache=options.cache_dir or Path.home() / ".cache" / "sentemb" / "comparisons",
             progress=progress,
         )
@@ -78,7 +68,12 @@ def report(options: _Report) -> None:
         say(f"{path}: {', '.join(names)}")
     if into and output is None:
         return
-    text = _written(chosen, options.title, built)
+    if form in (".html", ".htm"):
+        text = html_report(options.title, built.sections, verdicts=built.verdicts)
+    elif form == ".tex":
+        text = latex_report(built.sections)
+    else:
+        text = markdown_report(options.title, built.sections)
     if output is None:
         typer.echo(text, nl=False)
         return
@@ -88,14 +83,6 @@ def report(options: _Report) -> None:
     say(f"{output}: {', '.join(one.heading for one in built.sections)}")
     if not options.baseline:
         next_command("report", *folders, "--baseline", "MODEL", "-o", output)
-
-
-def _written(form: Format, title: str, built: Report) -> str:
-    from sentemb.report.page import html_report, latex_report, markdown_report
-
-    if form == "html":
-        return html_report(title, built.sections, verdicts=built.verdicts)
-    return latex_report(built.sections) if form == "latex" else markdown_report(title, built.sections)
 
 
 class _Compare(opt.Options):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from types import NoneType
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 from pydantic_core import PydanticUndefined
@@ -42,42 +42,66 @@ _CONFIG = Annotated[str | None, typer.Option(help="TOML file with settings.")]
 _EXPLAIN = Annotated[bool, typer.Option("--explain", help="Print all defaults with their sources and exit.")]
 
 
-class _Run(NamedTuple):
-    """Configuration and flags of a training command."""
+def _train(recipe: Recipe, config: Any, flags: dict[str, Any], resume: bool) -> None:
+    """Train by a recipe, and print what came of it and what to do next."""
+    from sentemb.training.progress import ConsoleProgress
 
-    config: Any
-    flags: dict[str, Any]
-    resume: bool
+    lines: Iterable[str]
+    options: dict[str, Any] = {"resume": resume, "progress": ConsoleProgress()}
+    following: list[str] = ["eval", "sts", config.output, getattr(config, "base", "")]
+    if recipe.kind == "classification":
+        from sentemb.classification.program import train_classifier
 
-    def options(self) -> dict[str, Any]:
-        """Return the options of every training function, including a progress display."""
-        from sentemb.training.progress import ConsoleProgress
+        lines = train_classifier(config, flags, **options)
+        following = ["classify", config.output, "FILE", "--output", "classes.csv"]
+    elif recipe.kind == "multitask":
+        from sentemb.multitask.run import train_row
 
-        return {"resume": self.resume, "progress": ConsoleProgress()}
+        lines = train_row(config, flags, **options)
+        following = []
+    elif recipe.kind in ("flow", "whitening"):
+        from sentemb.transforms.program import fit_transform
+
+        lines = [str(fit_transform(config, progress=options["progress"]))]
+    elif recipe.kind == "pretraining":
+        from sentemb.pretraining import pretrain
+
+        lines = _told(pretrain(config, **options))
+        following = ["train", "simcse", "--base", config.output, "--data", "TEXTS", "--output", "FOLDER"]
+    else:
+        lines = _contrastive(config, **options)
+    for line in lines:
+        typer.echo(line)
+    if recipe.kind == "pairs":
+        following = _index_command(config)
+    if following:
+        next_command(*following)
 
 
-def _contrastive(run: _Run) -> None:
+def _contrastive(config: Any, **options: Any) -> Iterator[str]:
     from sentemb.training.run import train, train_seeds
 
-    if len(run.config.seeds) > 1:
-        summary = train_seeds(run.config, **run.options())
-        for trained in summary.runs:
-            _report(trained)
-        values = summary.statistics()
-        if values["standard_deviation"] is not None:
-            mean, deviation, lowest, highest = (
-                f"{100 * values[name]:.2f}" for name in ("mean", "standard_deviation", "lowest", "highest")
-            )
-            typer.echo(
-                f"dev {summary.measure} over {len(values['scores'])} seeds: {mean} ± {deviation} "
-                f"(range {lowest} to {highest})"
-            )
-    else:
-        _report(train(run.config, **run.options()))
-    if get_recipe(run.config.recipe).kind == "pairs":
-        next_command(*_index_command(run.config))
-    else:
-        next_command("eval", "sts", run.config.output, run.config.base)
+    if len(config.seeds) == 1:
+        yield from _told(train(config, **options))
+        return
+    summary = train_seeds(config, **options)
+    for trained in summary.runs:
+        yield from _told(trained)
+    values = summary.statistics()
+    if values["standard_deviation"] is not None:
+        mean, deviation, lowest, highest = (
+            f"{100 * values[name]:.2f}" for name in ("mean", "standard_deviation", "lowest", "highest")
+        )
+        yield (
+            f"dev {summary.measure} over {len(values['scores'])} seeds: {mean} ± {deviation} "
+            f"(range {lowest} to {highest})"
+        )
+
+
+def _told(run: Any) -> Iterator[str]:
+    yield f"{run.output}: checkpoint of step {run.step} of {run.steps}"
+    if verdict := run.verdict():
+        yield verdict
 
 
 def _index_command(config: Any) -> list[str]:
@@ -91,79 +115,41 @@ def _index_command(config: Any) -> list[str]:
     return ["index", "build", *passages, "--model", model, "--output", f"{folder}-index"]
 
 
-def _classifier(run: _Run) -> None:
-    from sentemb.classification.program import train_classifier
-
-    for line in train_classifier(run.config, run.flags, **run.options()):
-        typer.echo(line)
-    next_command("classify", run.config.output, "FILE", "--output", "classes.csv")
-
-
-def _multitask(run: _Run) -> None:
-    from sentemb.multitask.run import train_row
-
-    for line in train_row(run.config, run.flags, **run.options()):
-        typer.echo(line)
-
-
-def _transform(run: _Run) -> None:
-    from sentemb.transforms.program import fit_transform
-
-    typer.echo(str(fit_transform(run.config, progress=run.options()["progress"])))
-    next_command("eval", "sts", run.config.output, run.config.base)
-
-
-def _pretrain(run: _Run) -> None:
-    from sentemb.pretraining import pretrain
-
-    _report(pretrain(run.config, **run.options()))
-    next_command("train", "simcse", "--base", run.config.output, "--data", "TEXTS", "--output", "FOLDER")
-
-
-def _report(run: Any) -> None:
-    typer.echo(f"{run.output}: checkpoint of step {run.step} of {run.steps}")
-    if verdict := run.verdict():
-        typer.echo(verdict)
-
-
-_TRAINED: dict[str, tuple[Callable[[_Run], None], Mapping[str, str]]] = {
-    "contrastive": (_contrastive, {}),
-    "pairs": (_contrastive, {}),
-    "classification": (_classifier, _CLASSIFICATION_FLAGS),
-    "multitask": (_multitask, _MULTITASK_FLAGS),
-    "flow": (_transform, {}),
-    "whitening": (_transform, {}),
-    "pretraining": (_pretrain, {}),
-}
-"""What trains a kind of recipe, and the flags that are not in its configuration."""
-
-
 def _command(recipe: Recipe) -> Callable[..., None]:
     """Return a function for typer with an option for each setting of a recipe."""
-    act, own = _TRAINED[recipe.kind]
-    fields, loss_options = recipe.config_class.model_fields, _loss_options(recipe)
+    own = {"classification": _CLASSIFICATION_FLAGS, "multitask": _MULTITASK_FLAGS}.get(recipe.kind, {})
+    fields = recipe.config_class.model_fields
+    keys = [key for key in recipe.defaults if key.startswith("loss_options.")]
+    keys += [_MINI_BATCH] if "loss" in fields else []
+    loss_options = {key.partition(".")[2]: key for key in keys if key.partition(".")[2] not in fields}
 
     def command(
-        config: str | None, setting: list[str] | None, resume: bool, explain: bool, **given: Any
+        config: str | None, setting: list[str] | None, resume: bool, show_defaults: bool, **given: Any
     ) -> None:
         flags = {name: given.pop(name) for name in own}
-        if explain:
-            _explain(recipe, given.get("preset") or "paper", flags.get("task"))
+        task = flags.get("task")
+        if show_defaults:
+            preset = given.get("preset") or "paper"
+            defaults = explain(recipe.name, preset=preset, task=task)
+            width = max(map(len, defaults))
+            typer.echo(f"{recipe.name} ({preset}): {recipe.summary}")
+            for key, (value, source) in defaults.items():
+                typer.echo(f"  {key:<{width}}  {value:<22}  {source}")
             return
         overrides = _by_protocol(recipe, flags) if recipe.kind == "classification" else {}
         named = {name: value for name, value in given.items() if value is not None and value != []}
         overrides |= {name: value for name, value in named.items() if isinstance(value, list | bool)}
         texts = {loss_options.get(name, name): text for name, text in named.items() if isinstance(text, str)}
         assigned = split_settings(setting or ()) | texts
-        task = flags.get("task")
         chosen = resolve(recipe, task=task, file=config, overrides=overrides, assignments=assigned)
         inputs = [getattr(chosen, name, None) for name in ("base", "data", "dev")]
         inputs += [flags.get(name) for name in ("train", "validation", "test", "nli")]
         refuse_unusable_output(chosen.output, [*inputs, *getattr(chosen, "corpus", ())])
-        act(_Run(chosen, flags, resume))
+        _train(recipe, chosen, flags, resume)
 
-    no_released = recipe.released is None
-    unseen = {"recipe", *option_tables(recipe.config_class), *(["preset"] if no_released else []), *own}
+    unseen = {"recipe", *option_tables(recipe.config_class), *own}
+    if recipe.released is None:
+        unseen.add("preset")
     parameters = [opt.parameter(name, Annotated[str | None, typer.Option(help=own[name])]) for name in own]
     parameters += [_of_field(recipe, name) for name in fields if name not in unseen]
     for name, key in loss_options.items():
@@ -173,17 +159,11 @@ def _command(recipe: Recipe) -> Callable[..., None]:
         option = typer.Option(help=text, show_default=False)
         parameters.append(opt.parameter(name, Annotated[str | None, option]))
     parameters += [opt.parameter("config", _CONFIG), opt.parameter("setting", opt.Settings)]
-    parameters += [opt.parameter("resume", opt.Resume, False), opt.parameter("explain", _EXPLAIN, False)]
+    parameters += [
+        opt.parameter("resume", opt.Resume, False),
+        opt.parameter("show_defaults", _EXPLAIN, False),
+    ]
     return opt.with_parameters(command, parameters)
-
-
-def _loss_options(recipe: Recipe) -> dict[str, str]:
-    """Return the options of the recipe's loss that have a flag: name to key."""
-    fields = recipe.config_class.model_fields
-    keys = [key for key in recipe.defaults if key.startswith("loss_options.")]
-    keys += [_MINI_BATCH] if "loss" in fields else []
-    names = {key.partition(".")[2]: key for key in keys}
-    return {name: key for name, key in names.items() if name not in fields}
 
 
 def _of_field(recipe: Recipe, name: str) -> inspect.Parameter:
@@ -218,14 +198,6 @@ def _placeholder(kind: Any) -> str:
     if kinds:  # an optional or annotated type
         return _placeholder(kinds[0])
     return {int: "NUMBER", float: "NUMBER"}.get(kind, "TEXT")
-
-
-def _explain(recipe: Recipe, preset: str, task: str | None) -> None:
-    defaults = explain(recipe.name, preset=preset, task=task)
-    width = max(map(len, defaults))
-    typer.echo(f"{recipe.name} ({preset}): {recipe.summary}")
-    for key, (value, source) in defaults.items():
-        typer.echo(f"  {key:<{width}}  {value:<22}  {source}")
 
 
 def _by_protocol(recipe: Recipe, flags: dict[str, Any]) -> dict[str, Any]:

@@ -76,22 +76,11 @@ def reason_against_pruning(model: SentenceTransformer) -> str | None:
 
 
 def prune_layers(model: SentenceTransformer, count: int, texts: Sequence[str]) -> SentenceTransformer:
-    """Remove layers, and map the vectors of the rest to those of the full model.
+    """Remove layers, and map the vectors of the rest to those of the full model, which is not changed.
 
     Layers are removed one by one, each time the one whose removal changes the vectors of the texts least. A
     linear map, fitted by ridge regression on the same texts, then corrects the vectors. A first layer that
     has other weights than the rest, such as T5's positions, is kept.
-
-    Args:
-        model: The model, which is not changed.
-        count: Number of layers to keep.
-        texts: Your texts.
-
-    Returns:
-        The smaller model.
-
-    Raises:
-        InputError: The model does not have more layers than that, or none can be removed.
     """
     if (reason := reason_against_pruning(model)) is not None:
         raise InputError(f"cannot remove layers (--layers): {reason}", "distill without --layers")
@@ -194,11 +183,7 @@ class TeacherCosine(BaseEvaluator):
 
 
 class LayeredSession(Session):
-    """Training run of a student with fewer layers.
-
-    Raises:
-        InputError: The configuration or the documents cannot be used.
-    """
+    """Training run of a student with fewer layers."""
 
     config: LayeredConfig
     eval_on_start: ClassVar[bool] = True

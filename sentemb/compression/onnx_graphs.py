@@ -45,7 +45,6 @@ _TOKENS = 2000
 _LEAST_ROWS = 1000  # of a table that is rounded: only the vocabulary is that large
 _LARGEST = 127
 _OPSET = 18
-_TALKATIVE = ("torch.onnx", "onnxscript", "onnx_ir", "torch.export", "torch._export", "torch.fx")
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
@@ -102,18 +101,14 @@ def convert_to_openvino(graph: Path, target: Path) -> None:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Silence the exporter, which logs pages about its internals if it fails."""
-    loggers = [logging.getLogger(name) for name in _TALKATIVE]
-    levels = [logger.level for logger in loggers]
-    nowhere = io.StringIO()
+    before, nowhere = logging.root.manager.disable, io.StringIO()
     with warnings.catch_warnings(), redirect_stdout(nowhere), redirect_stderr(nowhere):
         warnings.simplefilter("ignore")
-        for logger in loggers:
-            logger.setLevel(logging.CRITICAL)
+        logging.disable(logging.CRITICAL)
         try:
             yield
         finally:
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)
+            logging.disable(before)
 
 
 class Product(NamedTuple):
@@ -130,14 +125,7 @@ class Product(NamedTuple):
 
 
 def quantize(graph: Path, target: Path, batches: Sequence[Features]) -> dict[str, Any]:
-    """Write a float32 graph with int8 products, calibrated on batches of tokens.
-
-    Returns:
-        The number of products, and how many stay in float32.
-
-    Raises:
-        InputError: There are no products, as in GPT-2, whose layers add their bias in the product.
-    """
+    """Write a graph with int8 products, calibrated on batches; return how many stay in float32."""
     model = onnx.load(str(graph))
     found = _products(model)
     if not found:

@@ -91,11 +91,7 @@ class TokenVectors(NamedTuple):
 def learn_token_vectors(
     teacher: TextEncoder, texts: Texts, options: StaticOptions, *, progress: Progress = ignore_progress
 ) -> TokenVectors:
-    """Learn token vectors whose mean agrees with a teacher.
-
-    Raises:
-        InputError: The teacher does not have a fast tokenizer.
-    """
+    """Learn token vectors whose mean agrees with a teacher, which needs a fast tokenizer."""
     tokenizer = _tokenizer_of(teacher)
     vectors = normalised(_encode(teacher, [*texts.training, *texts.held_out], progress))
     directions = principal_directions(vectors, options.dimension)
@@ -154,10 +150,9 @@ def _encode(teacher: TextEncoder, texts: Sequence[str], progress: Progress) -> V
 
 
 def make_base_tokenizer(teacher: Tokenizer, texts: Sequence[str], *, size: int) -> Tokenizer:
-    """Make a Unigram tokenizer of the teacher's tokens, with their probabilities in some texts.
+    """Make a Unigram tokenizer of the teacher's tokens and all characters, with their probabilities here.
 
-    Every character in the texts also becomes a token. Beyond `size` tokens, those that the texts do not need
-    are dropped first. The only special token is the unknown one, number 0.
+    Beyond `size` tokens, those that the texts do not need are dropped first. Token 0 is the unknown one.
     """
     # Folds case and accents where the teacher does.
     probed = [[teacher.encode(text, add_special_tokens=False).ids for text in pair] for pair in _PROBES]
@@ -178,10 +173,7 @@ def make_base_tokenizer(teacher: Tokenizer, texts: Sequence[str], *, size: int) 
 
 
 def add_pieces(tokenizer: Tokenizer, counts: Mapping[str, int], *, words: int) -> Tokenizer:
-    """Add pieces, with their counts among some words; each is used wherever it occurs.
-
-    The tokens of the tokenizer keep their ids, and the new pieces follow in their order.
-    """
+    """Add pieces after the tokens, with their counts among some words; each is used wherever it occurs."""
     vocabulary = json.loads(tokenizer.to_str())["model"]["vocab"]
     scores: dict[str, float] = {piece: score for piece, score in vocabulary if piece != UNKNOWN}
     listed = [_UNKNOWN_SCORE, *scores.values()]
@@ -235,10 +227,9 @@ def _make_unigram(scores: Mapping[str, float], normaliser: normalizers.Normalize
 def grow(
     tokenizer: Tokenizer, table: Vectors, texts: Sequence[str], targets: Vectors, *, size: int
 ) -> tuple[Tokenizer, Vectors]:
-    """Add the pieces that would explain most of what the token vectors do not.
+    """Add the pieces that would explain most of what the token vectors do not, up to `size` tokens.
 
-    A new piece starts as the sum of its parts, so that the direction of no text's vector changes yet. `size`
-    is the number of tokens to reach; there are fewer if no other piece helps.
+    A new piece starts as the sum of its parts, so that the direction of no text's vector changes yet.
     """
     counts: Counter[str] = Counter()
     for found in find_pieces(tokenizer, texts):
@@ -260,11 +251,6 @@ def _estimate_gains(incidence: sparse.csr_matrix, sums: Vectors, targets: Vector
     """Estimate how much a vector of its own for each piece would add to the sum of all cosines.
 
     The square of a mean gradient also counts chance. That part is the mean of the squares, and is subtracted.
-
-    Args:
-        incidence: How often each piece occurs in each text, (texts, pieces).
-        sums: Sums of the texts' current token vectors, (texts, dimension).
-        targets: The teacher's normalized vectors of the texts.
     """
     lengths = np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), _LEAST_LENGTH)
     directions = sums / lengths
@@ -326,17 +312,8 @@ def refine(
     """Raise the cosine between the mean of a text's token vectors and the teacher's vector of it.
 
     Only the direction counts, so the length of a token's vector becomes its weight in the mean. A small part
-    of the loss asks that each text has the same neighbours in its batch as with the teacher.
-
-    Args:
-        table: Token vectors to start from, (tokens, dimension); those that occur in no text stay.
-        bags: The texts.
-        targets: The teacher's vectors of them, (texts, dimension).
-        steps: Batches of 1,024 texts.
-        rate: Share of the learning rate.
-        nested: Smaller numbers of leading dimensions whose cosine counts as much.
-        seed: Seed of the batches.
-        progress: Called with the number of each step.
+    of the loss asks that each text has the same neighbours in its batch as with the teacher. The leading
+    `nested` dimensions count as much as all; tokens that occur in no text stay.
     """
     generator = np.random.default_rng(seed)
     weights = torch.nn.Parameter(torch.from_numpy(table.copy()))
@@ -363,7 +340,6 @@ def refine(
 def neighbourhood_loss(means: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
     """Return the cross-entropy between the teacher's and the student's neighbourhoods in a batch.
 
-    A text's neighbourhood is the softmax over all other texts of their cosines with it, divided by 0.05.
     Lin, Yang & Lin (2021), "In-Batch Negatives for Knowledge Distillation with Tightly-Coupled Teachers for
     Dense Retrieval", RepL4NLP. Of a single text, which does not have neighbours, it is 0.
     """

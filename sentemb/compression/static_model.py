@@ -122,10 +122,7 @@ def tokenize_bags(tokenizer: Tokenizer, texts: Sequence[str]) -> Bags:
 
 
 def to_storage(table: Vectors, storage: Storage) -> tuple[NDArray[Any], Vectors]:
-    """Convert token vectors (tokens, dimension) to the numbers that are stored, and a factor per token.
-
-    Their product approximates the table.
-    """
+    """Return the numbers that are stored of token vectors, and a factor per token to multiply them with."""
     table = table.astype(np.float32)  # with float16 factors, int8 codes would overflow
     if storage != "int8":
         return table.astype(storage), np.ones(len(table), dtype=np.float32)

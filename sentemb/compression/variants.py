@@ -6,7 +6,7 @@ import copy
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,8 +25,8 @@ from sentemb.encoding.static import is_static_model
 from sentemb.encoding.tokens import batches, tokenise
 from sentemb.encoding.view import linear, with_modules, with_truncation_as_module
 from sentemb.modules import load
+from sentemb.modules.check import module_folders
 from sentemb.modules.exported import EXPORTED, ExportedNetwork, exported_file
-from sentemb.modules.folder_checks import module_folders
 from sentemb.modules.rounding import RoundedVectors, Rounding
 from sentemb.modules.source import ModelSource, find_source
 
@@ -73,18 +73,32 @@ def original_of(
 
 def variants_of(original: Original) -> tuple[list[Variant], dict[str, str]]:
     """Return the variants of a model on this machine, itself first, and why others are missing."""
-    unchanged = original.model if original.as_read is None else original.as_read
+    model = original.model
+    unchanged = model if original.as_read is None else original.as_read
     found = [Variant(WHOLE, "the original model", partial(write_copy, original.source, unchanged))]
     missing: dict[str, str] = {}
-    if is_text_transformer(original.model):
+    truncate: Callable[[int, Path], dict[str, Any]] = partial(_truncate, model)
+    static = None
+    if is_text_transformer(model):
         found += _of_transformers(original, missing)
     # The files describe the model's form only if it has not been converted.
-    elif static := static_form(original.model, original.source if original.as_read is None else None):
-        return [*found, *_of_token_vectors(static), *_rounded(original, static)], missing
+    elif static := static_form(model, original.source if original.as_read is None else None):
+        if static.storage != "int8":
+            rounded = static._replace(storage="int8")
+            found.append(Variant("int8", "token vectors in int8", partial(_save_static, rounded)))
+        truncate = partial(_truncate_static, static)
     else:
         missing["float16, onnx, openvino, layers"] = "the model does not start with a text transformer"
-    shorter = _shorter(load_encoder(original.model).dimension, partial(_truncate, original.model))
-    return [*found, *shorter, *_rounded(original)], missing
+    dimension = load_encoder(model).dimension if static is None else static.table.shape[1]
+    for kept in (dimension // 2, dimension // 4):
+        if kept >= _SMALLEST:
+            meaning = f"the first {kept} dimensions"
+            found.append(Variant(f"dimensions-{kept}", meaning, partial(truncate, kept)))
+    kinds: tuple[Rounding, ...] = ("int8", "binary")
+    for kind in kinds:
+        build = partial(_round_vectors, original, static, kind)
+        found.append(Variant(f"{kind}-vectors", f"{kind} vectors", build))
+    return found, missing
 
 
 def is_text_transformer(model: SentenceTransformer) -> bool:
@@ -107,15 +121,12 @@ def student_variant(student: str | Path) -> Variant:
 
 def _of_transformers(original: Original, missing: dict[str, str]) -> list[Variant]:
     model = original.model
-    found = [
-        Variant("float16", "stored in float16, computed in float32", partial(_save_half, model, "float16"))
-    ]
+    half, bf16 = (partial(_save_half, model, dtype) for dtype in ("float16", "bfloat16"))
+    found = [Variant("float16", "stored in float16, computed in float32", half)]
     if any(True for module in list(model)[1:] for _ in module.parameters()):
         missing["bf16"] = "the modules after the transformer have float32 weights"
     else:
-        found.append(
-            Variant("bf16", "stored and computed in bfloat16", partial(_save_half, model, "bfloat16"))
-        )
+        found.append(Variant("bf16", "stored and computed in bfloat16", bf16))
     graphs = _Graphs(original)
     for backend, needed in _RUNTIMES.items():
         both = f"{backend}, int8-{backend}"
@@ -124,47 +135,18 @@ def _of_transformers(original: Original, missing: dict[str, str]) -> list[Varian
         elif getattr(model[0].model.config, "output_hidden_states", False):
             missing[both] = "the model pools several layers, but an exported graph has only the last"
         else:
-            found += [
-                Variant(backend, f"float32 in {backend}", partial(graphs.export, backend, False)),
-                Variant(f"int8-{backend}", f"int8 in {backend}", partial(graphs.export, backend, True)),
-            ]
+            exported, rounded = (partial(graphs.export, backend, in_int8) for in_int8 in (False, True))
+            found.append(Variant(backend, f"float32 in {backend}", exported))
+            found.append(Variant(f"int8-{backend}", f"int8 in {backend}", rounded))
     if (reason := reason_against_pruning(model)) is not None:
         missing["layers"] = reason
         return found
     layers = len(layers_of(model) or ())
-    return [
-        *found,
-        *(
-            Variant(f"layers-{count}", f"{count} of its {layers} layers", partial(_prune, original, count))
-            for count in sorted({-(-2 * layers // 3), layers // 2}, reverse=True)
-            if 0 < count < layers
-        ),
-    ]
-
-
-def _of_token_vectors(static: StaticForm) -> list[Variant]:
-    """Return the variants of a static model with fewer dimensions or smaller numbers."""
-    found = _shorter(static.table.shape[1], lambda kept, folder: _save_static(static.truncate(kept), folder))
-    if static.storage == "int8":
-        return found
-    rounded = static._replace(storage="int8")
-    return [Variant("int8", "token vectors in int8", partial(_save_static, rounded)), *found]
-
-
-def _shorter(dimension: int, build: Callable[[int, Path], dict[str, Any]]) -> list[Variant]:
-    return [
-        Variant(f"dimensions-{kept}", f"the first {kept} dimensions", partial(build, kept))
-        for kept in (dimension // 2, dimension // 4)
-        if kept >= _SMALLEST
-    ]
-
-
-def _rounded(original: Original, static: StaticForm | None = None) -> list[Variant]:
-    kinds: tuple[Rounding, ...] = ("int8", "binary")
-    return [
-        Variant(f"{kind}-vectors", f"{kind} vectors", partial(_round_vectors, original, static, kind))
-        for kind in kinds
-    ]
+    for count in sorted({-(-2 * layers // 3), layers // 2}, reverse=True):
+        if 0 < count < layers:
+            meaning = f"{count} of its {layers} layers"
+            found.append(Variant(f"layers-{count}", meaning, partial(_prune, original, count)))
+    return found
 
 
 def draw_calibration_texts(texts: Sequence[str], *, seed: int) -> list[str]:
@@ -202,6 +184,10 @@ def write_copy(source: ModelSource | None, model: SentenceTransformer, folder: P
 def _save_static(form: StaticForm, folder: Path) -> dict[str, Any]:
     form.write(folder)
     return {"stored": form.storage}
+
+
+def _truncate_static(form: StaticForm, kept: int, folder: Path) -> dict[str, Any]:
+    return _save_static(form.truncate(kept), folder)
 
 
 def _save_half(model: SentenceTransformer, dtype: str, folder: Path) -> dict[str, Any]:
@@ -244,21 +230,15 @@ class _Graphs:
     def __init__(self, original: Original) -> None:
         self._original = original
         self._place = tempfile.TemporaryDirectory(prefix="sentemb-graphs-")
-        self._told: dict[str, Any] | None = None
 
-    def export(self, backend: str, rounded: bool, folder: Path) -> dict[str, Any]:
+    def export(self, backend: str, in_int8: bool, folder: Path) -> dict[str, Any]:
         """Write the model with its network as a graph of a runtime, in int8 or float32."""
-        from sentemb.compression.onnx_graphs import convert_to_openvino, export_onnx
+        from sentemb.compression.onnx_graphs import convert_to_openvino
 
         _save(self._original.model, folder)
         for weights in folder.glob("*.safetensors*"):
             weights.unlink()
-        graph = Path(self._place.name, "whole.onnx")
-        told: dict[str, Any] = {}
-        if not graph.exists():
-            export_onnx(self._original.model[0], graph)
-        if rounded:
-            graph, told = self._rounded(graph)
+        graph, told = self._rounded if in_int8 else (self._whole, {})
         target = folder / EXPORTED[backend]
         target.parent.mkdir()
         if backend == "onnx":
@@ -267,16 +247,23 @@ class _Graphs:
             convert_to_openvino(graph, target)
         return told
 
-    def _rounded(self, graph: Path) -> tuple[Path, dict[str, Any]]:
-        """Return the graph in int8, and details for the record."""
+    @cached_property
+    def _whole(self) -> Path:
+        from sentemb.compression.onnx_graphs import export_onnx
+
+        graph = Path(self._place.name, "whole.onnx")
+        export_onnx(self._original.model[0], graph)
+        return graph
+
+    @cached_property
+    def _rounded(self) -> tuple[Path, dict[str, Any]]:
+        """The graph in int8, and details for the record."""
         from sentemb.compression.onnx_graphs import quantize
 
         file, texts = Path(self._place.name, "rounded.onnx"), self._original.texts
-        if self._told is None:
-            tokens = tokenise(self._original.model[0].tokenizer, texts)
-            given = [
-                {name: column.numpy() for name, column in tokens.batch(rows).items()}
-                for rows in batches(tokens.lengths, token_budget=_CALIBRATION_TOKENS)
-            ]
-            self._told = {"calibrated_on": len(texts), **quantize(graph, file, given)}
-        return file, self._told
+        tokens = tokenise(self._original.model[0].tokenizer, texts)
+        given = [
+            {name: column.numpy() for name, column in tokens.batch(rows).items()}
+            for rows in batches(tokens.lengths, token_budget=_CALIBRATION_TOKENS)
+        ]
+        return file, {"calibrated_on": len(texts), **quantize(self._whole, file, given)}

@@ -6,7 +6,7 @@ import logging
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,11 +34,12 @@ from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.sentence import SentenceEncoder
 from sentemb.errors import InputError
-from sentemb.evaluation import Difference, Record, compare_all, evaluate_pairs, evaluate_retrieval, system_of
+from sentemb.evaluation import Record, compare_all, evaluate_pairs, evaluate_retrieval, system_of
+from sentemb.evaluation.comparison import Difference
+from sentemb.evaluation.environment import library_versions, time_in_turns
 from sentemb.evaluation.systems import with_clusters
-from sentemb.evaluation.timing import time_in_turns
 from sentemb.modules import load
-from sentemb.modules.cards import front_matter, table
+from sentemb.modules.cards import base_terms, front_matter, public_name, table
 from sentemb.modules.poolings import Poolings
 from sentemb.modules.rounding import RoundedVectors
 from sentemb.modules.source import find_source
@@ -54,22 +55,15 @@ _SPEED_TEXTS = 256
 _ROUNDS = 3
 _FLOAT_BYTES = 4
 _WEIGHTS = (".safetensors", ".onnx", ".xml", ".bin")
-_LONGEST_REASON = 160
 _RECORD = "compression.json"
 
 
 class Division(NamedTuple):
-    """Documents in two parts.
+    """Documents in two parts."""
 
-    Attributes:
-        calibration: Texts to calibrate on.
-        evaluation: Documents to evaluate on.
-        shared: Number of calibration texts that are also evaluation documents.
-    """
-
-    calibration: list[str]
+    calibration: list[str]  # texts
     evaluation: list[Document]
-    shared: int
+    shared: int  # number of calibration texts that are also evaluation documents
 
 
 def divide_documents(documents: Sequence[Document], *, seed: int = 0) -> Division:
@@ -125,35 +119,27 @@ class VariantReport:
         """The larger of both quality drops in points; 0 if there is none."""
         return max([0.0, *(-one.size for one in (self.sts, self.ndcg) if one is not None)])
 
-    @property
-    def merits(self) -> tuple[float, ...]:
-        """The values of which larger is better."""
-        sizes = [0.0 if one is None else one.size for one in (self.sts, self.ndcg)]
-        return -self.bytes, -self.vector_bytes, self.speed, *sizes
-
     def to_json(self) -> dict[str, Any]:
         """Return all numbers, for a record."""
+        quality = {
+            name: one
+            and {
+                "difference": one.size,
+                "interval": None if one.interval is None else list(one.interval),
+                "p": one.p,
+                "score": one.scores[1],
+                "items": one.items,
+            }
+            for name, one in (("sts", self.sts), (NDCG, self.ndcg))
+        }
         return {
             "name": self.name,
             "bytes": self.bytes,
             "bytes_of_a_vector": self.vector_bytes,
             "texts_per_second": self.speed,
-            "sts": _numbers(self.sts),
-            "ndcg@10": _numbers(self.ndcg),
+            **quality,
             "pareto": self.best,
         }
-
-
-def _numbers(found: Difference | None) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    return {
-        "difference": found.size,
-        "interval": None if found.interval is None else list(found.interval),
-        "p": found.p,
-        "score": found.scores[1],
-        "items": found.items,
-    }
 
 
 @dataclass(frozen=True)
@@ -165,30 +151,27 @@ class VariantReports:
         pairs: Names of the sets of scored pairs.
         tasks: Names of the sets of queries.
         texts: Number of texts that speed was measured on.
+        meanings: Description of each variant, by name.
+        missing: Why other variants are missing, by their names.
+        about: What the record says besides: the model, the texts, the command, versions.
     """
 
     rows: tuple[VariantReport, ...]
     pairs: tuple[str, ...]
     tasks: tuple[str, ...]
     texts: int
+    meanings: Mapping[str, str] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
 
     def find(self, name: str) -> VariantReport:
         """Return the report of a variant."""
         return next(row for row in self.rows if row.name == name)
 
-
-class Compressed(NamedTuple):
-    """Result of `compress`.
-
-    Attributes:
-        reports: Reports of all variants.
-        meanings: Description of each variant, by name.
-        missing: Why other variants are missing, by their names.
-    """
-
-    reports: VariantReports
-    meanings: dict[str, str]
-    missing: dict[str, str]
+    def to_json(self) -> dict[str, Any]:
+        """Return all numbers, for a record."""
+        variants = [row.to_json() for row in self.rows]
+        return {**self.about, "sets": self.pairs, "tasks": self.tasks, "variants": variants}
 
 
 class QualityDropError(InputError):
@@ -198,7 +181,7 @@ class QualityDropError(InputError):
         found: The reports of all variants.
     """
 
-    def __init__(self, message: str, found: Compressed) -> None:
+    def __init__(self, message: str, found: VariantReports) -> None:
         super().__init__(message, "write another variant, or raise --tolerance")
         self.found = found
 
@@ -220,7 +203,7 @@ def compress(
     seed: int = 0,
     about: Mapping[str, Any] | None = None,
     progress: Progress = ignore_progress,
-) -> Compressed:
+) -> VariantReports:
     """Measure smaller variants of a model, and write one.
 
     Args:
@@ -237,8 +220,7 @@ def compress(
         pooling: Pooling of a pretrained transformer that does not define one.
         max_length: Maximum input length in tokens. The default is the model's own.
         seed: Random seed.
-        about: For card and record, JSON values only: `model`, `texts`, `command`, `versions`, `seed`, and
-            `terms`, the license and language of the model.
+        about: More for card and record, JSON values only, such as `texts` (see `describe_source`), `command`.
         progress: Called with a stage, the number done and the total.
 
     Returns:
@@ -268,42 +250,39 @@ def compress(
     if student is not None:
         variants.append(student_variant(student))
     variants = _chosen(variants, missing, only, wanted)
+    known = {
+        "model": public_name(str(model)),
+        "seed": seed,
+        "versions": library_versions(),
+        "terms": base_terms(str(model)),
+        **(about or {}),
+    }
     with tempfile.TemporaryDirectory(prefix="sentemb-compress-") as place:
-        made: dict[str, tuple[Path, TextEncoder]] = {}
-        details: dict[str, dict[str, Any]] = {}
-        for done, variant in enumerate(variants):
-            progress(f"making {variant.name}", done, len(variants))
-            folder = Path(place, variant.name)
-            folder.mkdir()
-            try:
-                details[variant.name] = variant.build(folder)
-                # Converted networks compute on the CPU, so the others do too.
-                made[variant.name] = folder, load_encoder(folder, device="cpu")
-            except Exception as error:  # each exporter has its own exceptions
-                if variant.name in (WHOLE, STUDENT):
-                    raise
-                reason = _reason(error, place)
-                if variant.name == wanted:
-                    raise InputError(
-                        f"the variant {wanted} of this model cannot be made: {reason}",
-                        "write another variant",
-                    ) from error
-                logger.debug("%s cannot be made", variant.name, exc_info=True)
-                missing[variant.name] = reason
+        made, details = _make(variants, Path(place), missing, wanted, progress)
         timed = original.texts[:_SPEED_TEXTS]
         cache = Path(place, "vectors")
-        reports = measure_variants(made, pairs, tasks, timed, cache=cache, seed=seed, progress=progress)
-        found = Compressed(reports, {one.name: one.meaning for one in variants if one.name in made}, missing)
+        found = replace(
+            measure_variants(made, pairs, tasks, timed, cache=cache, seed=seed, progress=progress),
+            meanings={one.name: one.meaning for one in variants if one.name in made},
+            missing=missing,
+            about=known,
+        )
         if wanted is not None and output is not None:
-            _check_quality(found, wanted, tolerance)
-            row, known = reports.find(wanted), about or {}
+            row = found.find(wanted)
+            losses = [
+                f"{one.size:+.2f} {label}"
+                for label, one in (("STS", row.sts), ("NDCG@10", row.ndcg))
+                if one is not None and -one.size > tolerance
+            ]
+            if losses:
+                points = f"{tolerance:g} point{'' if tolerance == 1 else 's'}"
+                raise QualityDropError(f"{wanted} loses more than {points}: {', '.join(losses)}", found)
             _check_folder(output, overwrite=overwrite)  # another process may have written to it
             with new_folder(output, overwrite=overwrite) as target:
                 shutil.copytree(made[wanted][0], target, dirs_exist_ok=True)
                 record = {**known, **row.to_json(), "made": details[wanted], "tolerance": tolerance}
                 write_json(target / _RECORD, record)
-                text = _card(output.name, found.meanings[wanted], reports, row, known, target)
-                write_text(target / "README.md", text)
+                write_text(target / "README.md", _card(output.name, found, row, target))
     return found
 
 
@@ -330,23 +309,34 @@ def _chosen(
     return [one for one in variants if not only or one.name in (WHOLE, STUDENT, *named)]
 
 
-def _reason(error: Exception, place: str) -> str:
-    """Return an error in one line, without the temporary folder."""
-    told = error.message if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-    return " ".join(told.replace(f"{place}/", "").split())[:_LONGEST_REASON]
-
-
-def _check_quality(found: Compressed, wanted: str, tolerance: float) -> None:
-    """Raise QualityDropError if a variant loses more than the tolerance."""
-    row = found.reports.find(wanted)
-    losses = [
-        f"{one.size:+.2f} {label}"
-        for label, one in (("STS", row.sts), ("NDCG@10", row.ndcg))
-        if one is not None and -one.size > tolerance
-    ]
-    if losses:
-        points = f"{tolerance:g} point{'' if tolerance == 1 else 's'}"
-        raise QualityDropError(f"{wanted} loses more than {points}: {', '.join(losses)}", found)
+def _make(
+    variants: Sequence[Variant],
+    place: Path,
+    missing: dict[str, str],
+    wanted: str | None,
+    progress: Progress,
+) -> tuple[dict[str, tuple[Path, TextEncoder]], dict[str, Any]]:
+    """Write and load variants. Return folders and encoders, and details for the record."""
+    made, details = {}, {}
+    for done, variant in enumerate(variants):
+        progress(f"making {variant.name}", done, len(variants))
+        folder = place / variant.name
+        folder.mkdir()
+        try:
+            details[variant.name] = variant.build(folder)
+            # Converted networks compute on the CPU, so the others do too.
+            made[variant.name] = folder, load_encoder(folder, device="cpu")
+        except Exception as error:  # each exporter has its own exceptions
+            if variant.name in (WHOLE, STUDENT):
+                raise
+            told = error.message if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+            reason = " ".join(told.replace(f"{place}/", "").split())[:160]
+            if variant.name == wanted:
+                why = f"the variant {wanted} of this model cannot be made: {reason}"
+                raise InputError(why, "write another variant") from error
+            logger.debug("%s cannot be made", variant.name, exc_info=True)
+            missing[variant.name] = reason
+    return made, details
 
 
 def measure_variants(
@@ -360,52 +350,44 @@ def measure_variants(
     progress: Progress,
 ) -> VariantReports:
     """Measure variants, given by folder and encoder, of which the first is the model itself."""
-    encoders = {name: encoder for name, (_, encoder) in variants.items()}
     on_pairs: dict[str, Record] = {}
     on_tasks: dict[str, Record] = {}
-    for done, (name, encoder) in enumerate(encoders.items()):
-        progress(f"measuring quality of {name}", done, len(encoders))
+    for done, (name, (_, encoder)) in enumerate(variants.items()):
+        progress(f"measuring quality of {name}", done, len(variants))
         kept = CachedEncoder(encoder, cache / name)
         if pairs:
             on_pairs[name] = evaluate_pairs(kept, pairs)
         if tasks:
             on_tasks[name] = evaluate_retrieval(kept, tasks)
     progress("measuring speed", 0, 1)
-    actions = {name: partial(encoder.encode, texts) for name, encoder in encoders.items()}
+    actions = {name: partial(encoder.encode, texts) for name, (_, encoder) in variants.items()}
     seconds = time_in_turns(actions, rounds=_ROUNDS)
     progress("comparing", 0, 1)
-    sts = _differences(on_pairs, None, (), seed)
-    ndcg = _differences(on_tasks, NDCG, tasks, seed)
-    rows = [
-        VariantReport(
+    sts, ndcg = _differences(on_pairs, None, (), seed), _differences(on_tasks, NDCG, tasks, seed)
+    rows, merits = [], []
+    for name, (folder, encoder) in variants.items():
+        last = list(encoder.model)[-1] if isinstance(encoder, SentenceEncoder) else None
+        row = VariantReport(
             name,
             # Only a student has another vocabulary or configuration.
             sum(file.stat().st_size for file in folder.rglob("*") if file.suffix in _WEIGHTS),
-            _vector_bytes(encoder),
+            last.bytes if isinstance(last, RoundedVectors) else _FLOAT_BYTES * encoder.dimension,
             len(texts) / min(seconds[name]),
             sts.get(name),
             ndcg.get(name),
         )
-        for name, (folder, encoder) in variants.items()
-    ]
-
-    def is_beaten(row: VariantReport) -> bool:
-        return any(
-            one.merits != row.merits and all(a >= b for a, b in zip(one.merits, row.merits, strict=True))
-            for one in rows
-        )
-
+        sizes = (0.0 if one is None else one.size for one in (row.sts, row.ndcg))
+        rows.append(row)
+        merits.append(np.array([-row.bytes, -row.vector_bytes, row.speed, *sizes]))
     return VariantReports(
-        tuple(replace(row, best=not is_beaten(row)) for row in rows),
+        tuple(
+            replace(row, best=not any((one >= own).all() and (one != own).any() for one in merits))
+            for row, own in zip(rows, merits, strict=True)
+        ),
         tuple(one.name for one in pairs),
         tuple(one.name for one in tasks),
         len(texts),
     )
-
-
-def _vector_bytes(encoder: TextEncoder) -> int:
-    last = list(encoder.model)[-1] if isinstance(encoder, SentenceEncoder) else None
-    return last.bytes if isinstance(last, RoundedVectors) else _FLOAT_BYTES * encoder.dimension
 
 
 def _differences(
@@ -420,34 +402,31 @@ def _differences(
         )
         for name, record in records.items()
     }
-    others = [system for name, system in systems.items() if name != WHOLE]
-    compared = compare_all(systems[WHOLE], others, seed=seed)
-    return {one.second: one.headline for one in compared}
+    whole = systems.pop(WHOLE)
+    return {one.second: one.headline for one in compare_all(whole, [*systems.values()], seed=seed)}
 
 
-def _card(
-    name: str,
-    meaning: str,
-    reports: VariantReports,
-    row: VariantReport,
-    about: Mapping[str, Any],
-    folder: Path,
-) -> str:
+def _card(name: str, found: VariantReports, row: VariantReport, folder: Path) -> str:
     """Return the card of a variant, whose folder shows how it is loaded."""
-    whole, terms = reports.rows[0], about.get("terms", {})
-    versions = about.get("versions", {})
+    whole, about = found.rows[0], found.about
+
+    def shown(one: Difference | None) -> str | None:
+        if one is None or one.interval is None:
+            return None if one is None else str(one)
+        return f"{one.size:+.2f} ({one.interval[0]:+.2f} to {one.interval[1]:+.2f})"
+
     rows = {
-        "Compressed from": about.get("model", "a model"),
-        "License of that model": terms.get("license", "not stated in its card"),
+        "Compressed from": about["model"],
+        "License of that model": about["terms"].get("license", "not stated in its card"),
         "Texts": name_files(about["texts"]) if "texts" in about else None,
         "Size": f"{row.bytes / 1e6:.1f} MB of {whole.bytes / 1e6:.1f}",
         "Bytes per vector": f"{row.vector_bytes:,} of {whole.vector_bytes:,}",
         "Speed": f"{row.speed:,.0f} texts per second on the machine that made it; the original "
         f"{whole.speed:,.0f}",
-        f"Spearman x 100 on {', '.join(reports.pairs)}": _shown(row.sts),
-        f"NDCG@10 x 100 on queries generated from the texts ({', '.join(reports.tasks)})": _shown(row.ndcg),
-        "Seed": about.get("seed"),
-        "Versions": ", ".join(f"{library} {version}" for library, version in versions.items()) or None,
+        f"Spearman x 100 on {', '.join(found.pairs)}": shown(row.sts),
+        f"NDCG@10 x 100 on queries generated from the texts ({', '.join(found.tasks)})": shown(row.ndcg),
+        "Seed": about["seed"],
+        "Versions": ", ".join(f"{library} {version}" for library, version in about["versions"].items()),
     }
     if "sentemb." in (folder / "modules.json").read_text(encoding="utf-8"):
         code = f'import sentemb\n\nencoder = sentemb.load("{name}")'
@@ -457,21 +436,13 @@ def _card(
             "from sentence_transformers import SentenceTransformer\n\n"
             f'encoder = SentenceTransformer("{name}"{next(backends, "")})'
         )
-    command = about.get("command")
     parts = [
-        front_matter(terms),
+        front_matter(about["terms"]),
         f"# {name}",
-        f"{about.get('model', 'A model')}, compressed by sentemb: {meaning}.",
+        f"{about['model']}, compressed by sentemb: {found.meanings[row.name]}.",
         f"```python\n{code}\n```",
-        *([f"Made with\n\n```bash\n{command}\n```"] if command else []),
+        *([f"Made with\n\n```bash\n{about['command']}\n```"] if "command" in about else []),
         table(rows),
         "Differences are this model minus the original, with 95% intervals.",
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def _shown(found: Difference | None) -> str | None:
-    if found is None or found.interval is None:
-        return None if found is None else str(found)
-    low, high = found.interval
-    return f"{found.size:+.2f} ({low:+.2f} to {high:+.2f})"

@@ -24,9 +24,8 @@ from sentemb.encoding.tokens import Tokens
 from sentemb.encoding.view import Branches, fingerprint_of, view_with_states, with_modules
 from sentemb.errors import InputError
 from sentemb.modules import Poolings, load
-from sentemb.modules.kinds import check_kind
-from sentemb.modules.layer_pooling import LayerPooling
-from sentemb.modules.source import find_source
+from sentemb.modules.poolings import LayerPooling
+from sentemb.modules.source import check_kind, find_source
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,6 @@ from sentemb._threads import one_thread
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.encoding.tokens import tokens_of
-from sentemb.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -48,14 +47,6 @@ class RowEncoder(Protocol):
         """Prepare texts."""
         ...
 
-    def prepare_ids(self, ids: Sequence[Sequence[int]]) -> ReadyTexts:
-        """Prepare texts that are given as the model's own token ids, special tokens among them.
-
-        Raises:
-            InputError: A token does not exist, a text is too long, or the model does not have tokens.
-        """
-        ...
-
     def compute(self, rows: Rows) -> Vectors:
         """Encode texts of one length, or a single one, as one batch, (rows, dimension).
 
@@ -88,10 +79,6 @@ class _TextRows:
         counts = np.array(tokens.counts(texts), dtype=np.int64)
         cut = np.flatnonzero(counts > tokens.room).tolist()
         return ReadyTexts(texts, np.minimum(counts, tokens.room) + tokens.overhead, cut)
-
-    def prepare_ids(self, ids: Sequence[Sequence[int]]) -> ReadyTexts:
-        """Refuse token ids."""
-        raise InputError(f"{self._encoder.name} does not accept token ids", "pass texts")
 
     def compute(self, rows: Rows) -> Vectors:
         """Encode each text alone."""

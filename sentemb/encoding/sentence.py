@@ -40,10 +40,9 @@ from sentemb.encoding.encoder import (
 from sentemb.encoding.linear import kernel_for, replace_linears, this_processor
 from sentemb.encoding.rows import ReadyTexts, Rows, texts_of
 from sentemb.encoding.static import encode_static, is_static_model
-from sentemb.encoding.tokens import Tokens, batches, from_ids, same_length_batches, tokenise
+from sentemb.encoding.tokens import Tokens, batches, same_length_batches, tokenise
 from sentemb.encoding.view import Branches, fingerprint_of, inference_view
-from sentemb.errors import InputError
-from sentemb.modules.custom_modules import CUSTOM_MODULES
+from sentemb.modules.loading import CUSTOM_MODULES
 
 # Tokens in a batch. A CPU is fastest while the activations of a layer stay in its caches; an accelerator
 # wants more.
@@ -213,13 +212,6 @@ class SentenceEncoder:
         if tokens.cut and self.tokens is not None:
             self.tokens.cut.add(texts[row] for row in tokens.cut)
         return ReadyTexts(texts, tokens.lengths, tokens.cut, tokens)
-
-    def prepare_ids(self, ids: Sequence[Sequence[int]]) -> ReadyTexts:
-        """Check token ids; see `RowEncoder`."""
-        if not self.is_plain:
-            raise InputError(f"{self.name} does not accept token ids", "pass texts")
-        tokens = from_ids(self.model[0].tokenizer, ids, longest=self.model.max_seq_length)
-        return ReadyTexts([f"token ids {row}" for row in range(len(ids))], tokens.lengths, (), tokens)
 
     def compute(self, rows: Rows) -> Vectors:
         """Encode prepared texts of one length as one batch."""

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sentemb.encoding.truncation import TruncatedTexts
-from sentemb.errors import InputError
 
 if TYPE_CHECKING:
     import torch
@@ -83,37 +82,7 @@ def tokenise(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Any]) -> Tokeni
         lengths += map(len, encoded["input_ids"])
         for key, arrays in pieces.items():
             arrays.append(np.fromiter((token for row in encoded[key] for token in row), dtype=np.int32))
-    return _joined(tokenizer, {key: np.concatenate(arrays) for key, arrays in pieces.items()}, lengths, cut)
-
-
-def from_ids(
-    tokenizer: PreTrainedTokenizerBase, ids: Sequence[Sequence[int]], *, longest: int | None
-) -> TokenisedTexts:
-    """Return texts that are given as token ids, special tokens among them.
-
-    Raises:
-        InputError: A text is empty or longer than `longest`, or a token does not exist.
-    """
-    for row, text in enumerate(ids):
-        if not text or (longest is not None and len(text) > longest):
-            raise InputError(f"text {row} has {len(text):,} token ids", f"pass 1 to {longest:,}")
-        if (wrong := next((token for token in text if not 0 <= token < len(tokenizer)), None)) is not None:
-            raise InputError(
-                f"text {row} has the token id {wrong}, but the model has {len(tokenizer):,} tokens",
-                "use the model's own tokenizer",
-            )
-    columns = {"input_ids": np.array([token for text in ids for token in text], dtype=np.int32)}
-    if "token_type_ids" in tokenizer.model_input_names:
-        columns["token_type_ids"] = np.zeros_like(columns["input_ids"])
-    return _joined(tokenizer, columns, [len(text) for text in ids], [])
-
-
-def _joined(
-    tokenizer: PreTrainedTokenizerBase,
-    columns: dict[str, NDArray[np.int32]],
-    lengths: Sequence[int],
-    cut: list[int],
-) -> TokenisedTexts:
+    columns = {key: np.concatenate(arrays) for key, arrays in pieces.items()}
     padding = {"input_ids": tokenizer.pad_token_id, "token_type_ids": tokenizer.pad_token_type_id}
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     return TokenisedTexts(columns, starts, padding, cut)

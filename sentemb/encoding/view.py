@@ -15,7 +15,7 @@ from sentence_transformers import SentenceTransformer
 from torch import nn
 
 from sentemb._compat import Dense, StaticEmbedding
-from sentemb.modules.weights import add_weights, lasting_settings
+from sentemb.modules.check import add_weights, lasting_settings
 
 ModuleType = TypeVar("ModuleType", bound=nn.Module)
 

@@ -8,9 +8,9 @@ from typing import Any, Literal, TypeVar, get_args
 from torch import Tensor, nn
 
 from sentemb.errors import InputError
-from sentemb.losses.functional import ViewPooling
+from sentemb.losses.base import check_choice
+from sentemb.losses.frozen_encoder import ViewCache
 from sentemb.losses.self_guided import Objective, SelfGuidedLoss
-from sentemb.losses.view_cache import ViewCache
 from sentemb.losses.views import View, encode_views
 
 Side = Literal["trained", "frozen"]
@@ -43,9 +43,9 @@ class BackTranslationLoss(SelfGuidedLoss):
         view_encoder: `trained` or `frozen`, see above.
         objective: `base` in A.2, `opt3` in table 7. The trained encoder returns one view, so `opt3` needs
             the frozen one.
-        temperature, layers, view_pooling, drift_weight, projection_width, frozen_dropout, views, view_cache,
-            gather_across_devices, preset: As for `SelfGuidedLoss`; `released` doubles the contrastive term of
-            `base` as the authors' code does once it runs.
+        temperature, layers, drift_weight, projection_width, views, view_cache, gather_across_devices,
+            preset: As for `SelfGuidedLoss`; `released` doubles the contrastive term of `base` as the authors'
+            code does once it runs.
 
     Raises:
         InputError: An option is out of range, or the encoder is not a transformer.
@@ -55,10 +55,6 @@ class BackTranslationLoss(SelfGuidedLoss):
         >>> loss = BackTranslationLoss(encoder)
         >>> pairs = load_columns("back.csv", ["text", "back_translation"])
         >>> trainer = SentembTrainer(model=encoder, train_dataset=pairs, loss=loss)
-
-    Reference:
-        Kim, Yoo and Lee: Self-Guided Contrastive Learning for BERT Sentence Representations. ACL 2021.
-        https://aclanthology.org/2021.acl-long.197
     """
 
     def __init__(
@@ -69,16 +65,14 @@ class BackTranslationLoss(SelfGuidedLoss):
         view_encoder: Side = "trained",
         temperature: float = 0.01,
         layers: tuple[int, int | None] = (0, None),
-        view_pooling: ViewPooling | None = None,
         drift_weight: float = 0.1,
         projection_width: int | None = 4096,
-        frozen_dropout: bool | None = None,
         views: Literal["cached", "online"] = "cached",
         view_cache: ViewCache | None = None,
         gather_across_devices: bool = True,
         preset: Literal["released"] | None = None,
     ) -> None:
-        self.check_choice("view_encoder", view_encoder, get_args(Side))
+        check_choice(self, "view_encoder", view_encoder, get_args(Side))
         if view_encoder == "trained" and objective == "opt3":
             raise InputError(
                 f"{_NAME} with view_encoder='trained' has one view of each back-translation, but opt3 "
@@ -90,10 +84,8 @@ class BackTranslationLoss(SelfGuidedLoss):
             objective=objective,
             temperature=temperature,
             layers=layers,
-            view_pooling=view_pooling,
             drift_weight=drift_weight,
             projection_width=projection_width,
-            frozen_dropout=frozen_dropout,
             # BERT_F is then the reference of the weight regulariser alone.
             views="online" if view_encoder == "trained" else views,
             view_cache=view_cache,
@@ -122,7 +114,3 @@ class BackTranslationLoss(SelfGuidedLoss):
     def columns_of_views(self, columns: Sequence[_Column]) -> Sequence[_Column]:
         """Return the back-translations: BERT_F does not see the originals."""
         return columns[1:]
-
-    def get_config_dict(self) -> dict[str, Any]:
-        """Return the options for the model card."""
-        return {**super().get_config_dict(), "view_encoder": self.view_encoder}

@@ -1,24 +1,76 @@
-"""Base class of all losses: encodes views, checks options, gathers rows across processes, cites papers."""
+"""Base classes of the losses: their own weights, views, gathering, citations; and checks of options."""
 
 from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from numbers import Integral, Real
 from typing import Any, ClassVar, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from sentemb.errors import InputError
 from sentemb.losses.gather import GatheredRows, gather_rows
-from sentemb.losses.parameters import LossParameters
 from sentemb.losses.views import View, encode_views
 
 Choice = TypeVar("Choice")
 Number = TypeVar("Number")
+
+
+class LossParameters(nn.Module):
+    """Base class of losses with weights: a projection head, a classifier, label vectors.
+
+    sentence-transformers saves, restores, clips and averages over ranks only the weights under `loss.model`.
+    A trainer of sentemb does the same for the weights that this class yields. A subclass lists the child
+    modules that hold them in `owned_modules`, without the encoder and frozen reference encoders.
+    """
+
+    owned_modules: ClassVar[tuple[str, ...]] = ()
+    """Names of the child modules whose weights the loss owns; modules that are None are skipped."""
+
+    def owned_parameters(self) -> Iterator[nn.Parameter]:
+        """Iterate over the trainable weights that the loss owns, each once, in a fixed order.
+
+        Weights that an owned module shares with the encoder (a tied decoder) belong to the encoder.
+        """
+        for _, parameter in self._named_owned():
+            if parameter.requires_grad:
+                yield parameter
+
+    def head_state(self) -> dict[str, Tensor]:
+        """Return copies of the owned weights by name (`head.0.weight`), on the CPU, ready for safetensors."""
+        return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in self._named_owned()}
+
+    def load_head_state(self, state: Mapping[str, Tensor]) -> None:
+        """Restore what `head_state` returned; raise InputError before any change if it does not fit."""
+        own = dict(self._named_owned())
+        expected, saved = ({name: (*t.shape,) for name, t in some.items()} for some in (own, state))
+        for name in sorted(expected.keys() | saved.keys()):
+            if expected.get(name) != saved.get(name):
+                raise InputError(
+                    f"the saved weights do not fit this {type(self).__name__}: the shape of {name} is "
+                    f"{saved.get(name, 'missing')}, and should be {expected.get(name, 'missing')}",
+                    "build the loss with the options of the run that saved the weights",
+                )
+        with torch.no_grad():
+            for name, tensor in own.items():
+                tensor.copy_(state[name])
+
+    def _named_owned(self) -> Iterator[tuple[str, nn.Parameter]]:
+        model = getattr(self, "model", None)
+        seen = set() if model is None else {id(parameter) for parameter in model.parameters()}
+        for child in self.owned_modules:
+            module = getattr(self, child)
+            if module is None:
+                continue
+            for name, parameter in module.named_parameters(prefix=child):
+                if id(parameter) not in seen:
+                    seen.add(id(parameter))
+                    yield name, parameter
 
 
 class EncoderLoss(LossParameters):
@@ -28,27 +80,19 @@ class EncoderLoss(LossParameters):
     sentence vectors of all text columns, it also overrides `views_of`, which selects what is encoded, and
     `embeddings_of`, which selects the compared part of the output. Encoding and comparing are separate, so
     `GradientCache` can wrap any subclass. Options are stored under the names of the constructor's arguments.
-
-    Args:
-        model: The encoder to train.
-
-    Example:
-        >>> issubclass(SimCSELoss, EncoderLoss)
-        True
     """
 
     references: ClassVar[tuple[str, ...]] = ()
     """Keys in `references.bib` of the papers to cite."""
 
+    why_not_cached: ClassVar[str | None] = None
+    """Reason why `GradientCache` cannot wrap this loss, for messages; None if it can."""
+
+    _has_trained = False
+
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
-
-    @property
-    def scale(self) -> float:
-        """Factor of the cosine, `1 / temperature`."""
-        temperature: float = self.temperature  # type: ignore[assignment]
-        return 1 / temperature
 
     def forward(
         self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None
@@ -76,34 +120,17 @@ class EncoderLoss(LossParameters):
         return [View(column) for column in sentence_features]
 
     def embeddings_of(self, output: dict[str, Any], view: int) -> list[Tensor]:
-        """Return the parts of an encoded view that are compared.
+        """Return the parts of the encoder's output for a view that are compared, each `(b, ...)`.
 
-        Args:
-            output: The encoder's output for the view.
-            view: Index of the view in `views_of`.
-
-        Returns:
-            The tensors that the view adds to the input of `compute_loss_from_embeddings`, each `(b, ...)`.
+        `view` is its index in `views_of`. The parts are the input of `compute_loss_from_embeddings`.
         """
         return [output["sentence_embedding"]]
 
     def compute_loss_from_embeddings(
         self, embeddings: list[Tensor], labels: Tensor | None = None
     ) -> Tensor | dict[str, Tensor]:
-        """Compute the loss of the tensors that `embeddings_of` returned for all views.
-
-        Args:
-            embeddings: Tensors of `(b, ...)`.
-            labels: The labels that the class describes under Inputs, or None.
-
-        Returns:
-            A scalar, or the weighted components by name.
-        """
+        """Compute the loss of the tensors that `embeddings_of` returned for all views; see `forward`."""
         raise NotImplementedError
-
-    def why_not_cached(self) -> str | None:
-        """Return the reason why `GradientCache` cannot wrap this loss, for messages; None if it can."""
-        return None
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the options for the model card: the constructor's keyword-only arguments."""
@@ -119,19 +146,11 @@ class EncoderLoss(LossParameters):
         """Gather the rows of all processes, if the loss compares across them."""
         return gather_rows(rows, across_devices=bool(self.gather_across_devices))
 
-    def check_choice(self, option: str, value: Choice, choices: Collection[object]) -> Choice:
-        """Return the value; raise InputError if it is not one of the choices."""
-        if value not in choices:
-            allowed = ", ".join(repr(choice) for choice in choices)
-            raise InputError(f"{option} of {type(self).__name__} is {value!r}", f"choose one of {allowed}")
-        return value
-
-    def check_number(
-        self, option: str, value: Number, *, low: float, inclusive: bool = False, whole: bool = False
-    ) -> Number:
-        """Return the value; raise InputError if it is not a finite number within its lower bound."""
-        check_number(type(self).__name__, option, value, low=low, inclusive=inclusive, whole=whole)
-        return value
+    def is_first_step(self, computed: Tensor) -> bool:
+        """Return True once, for the first tensor with a graph: checks of the data run in one step only."""
+        is_first = computed.requires_grad and not self._has_trained
+        self._has_trained = self._has_trained or is_first
+        return is_first
 
     def one_column(self, sentence_features: Iterable[dict[str, Any]]) -> dict[str, Any]:
         """Return the only text column of a batch; raise InputError if there are several."""
@@ -156,23 +175,29 @@ class EncoderLoss(LossParameters):
         return labels.view(rows)
 
 
+def check_choice(loss: nn.Module, option: str, value: Choice, choices: Collection[object]) -> Choice:
+    """Return the value; raise InputError if it is not one of the choices."""
+    if value not in choices:
+        allowed = ", ".join(repr(choice) for choice in choices)
+        raise InputError(f"{option} of {type(loss).__name__} is {value!r}", f"choose one of {allowed}")
+    return value
+
+
 def check_number(
-    loss: str, option: str, value: Any, *, low: float, inclusive: bool = False, whole: bool = False
-) -> None:
-    """Raise InputError if the value is not a finite number within its lower bound."""
-    number = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
-    if not (number and _is_finite(value) and (value >= low if inclusive else value > low)):
+    loss: nn.Module, option: str, value: Number, *, low: float, inclusive: bool = False, whole: bool = False
+) -> Number:
+    """Return the value; raise InputError if it is not a finite number within its lower bound."""
+    number: Any = value
+    try:
+        right = isinstance(number, Integral if whole else Real) and not isinstance(number, bool)
+        right = right and math.isfinite(number) and (number >= low if inclusive else number > low)
+    except OverflowError:  # an integer of hundreds of digits
+        right = False
+    if not right:
         bound = f"at least {low:g}" if inclusive else f"above {low:g}"
         noun = "an integer" if whole else "a finite number"
-        raise InputError(f"{option} of {loss} is {value!r}", f"use {noun} {bound}")
-
-
-def _is_finite(value: Any) -> bool:
-    """Return whether a number is finite as a float; an integer of hundreds of digits is not."""
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
+        raise InputError(f"{option} of {type(loss).__name__} is {value!r}", f"use {noun} {bound}")
+    return value
 
 
 def bibtex(key: str) -> str:

@@ -1,17 +1,19 @@
-"""Access to parts of a SentenceTransformer: transformer, pooling, and what self-guidance freezes."""
+"""Parts of a SentenceTransformer, and the heads that losses put on its vectors for training only.
+
+These heads belong to the loss, so a saved model never contains them.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import logging
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from sentemb._compat import Normalize, Pooling, Transformer
+from sentemb._compat import Pooling, Transformer
 from sentemb.errors import InputError
 
-logger = logging.getLogger(__name__)
+_INITIAL_DEVIATION = 0.02  # BERT's initializer_range, which the papers' code draws the heads from
 
 
 def unwrap(model: nn.Module) -> nn.Module:
@@ -43,70 +45,34 @@ def pooling_names(model: nn.Module) -> tuple[str, ...] | None:
     return None
 
 
-def embeddings_module(transformer: nn.Module) -> nn.Module:
-    """Return the whole embedding module of a transformer, including its LayerNorm.
+def build_head(model: nn.Module, kind: Literal["train-only", "two-layer"]) -> nn.Sequential:
+    """Build a new head for the sentence vectors of a model, on its device.
 
-    BERT, RoBERTa, MPNet, DistilBERT, ELECTRA, ALBERT, DeBERTa and ModernBERT keep token, position and segment
-    tables and the LayerNorm in a module called `embeddings`. Elsewhere the token table alone is returned.
+    `train-only` is that of unsupervised SimCSE. `two-layer` is that of the CS224N project's contrastive
+    training (its section 4.1), which does not name the activation; SimCLR, which it cites, has a ReLU.
     """
-    table: nn.Module = transformer.get_input_embeddings()  # type: ignore[operator]
-    for name, module in transformer.named_modules():
-        if name.rsplit(".", 1)[-1] == "embeddings" and any(child is table for child in module.modules()):
-            embeddings: nn.Module = module
-            return embeddings
-    return table
+    width = int(unwrap(model).get_embedding_dimension())  # type: ignore[operator]
+    if kind == "train-only":
+        head = nn.Sequential(nn.Linear(width, width), nn.Tanh())
+    else:
+        head = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
+    return initialize_head(head).to(next(model.parameters()).device)
 
 
-def freeze_outside_layers(module: Transformer) -> None:
-    """Freeze the embeddings, and a pooler head that the sentence vector does not use.
-
-    The pooler gets no gradient from the sentence vector, and DDP rejects a gradient that the weight
-    regulariser alone would send it. An existing optimiser skips parameters without a gradient.
-    """
-    frozen = [embeddings_module(module.model)]
-    pooler = getattr(module.model, "pooler", None)
-    if pooler is not None and module.module_output_name == "token_embeddings":
-        frozen.append(pooler)
-    for part in frozen:
-        for parameter in part.parameters():
-            parameter.requires_grad_(False)
-            parameter.grad = None
+def initialize_head(head: nn.Sequential) -> nn.Sequential:
+    """Draw the weights of all linear layers from N(0, 0.02), with biases of 0."""
+    for module in head:
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=_INITIAL_DEVIATION)
+            nn.init.zeros_(module.bias)
+    return head
 
 
-def ends_normalised(model: nn.Module) -> bool:
-    """Return whether a model scales its vectors to length 1."""
-    return any(isinstance(module, Normalize) for module in unwrap(model).children())
+def project(head: nn.Module | None, vectors: Tensor) -> Tensor:
+    """Apply a head in the dtype of its weights; without a head, return the vectors unchanged."""
+    return vectors if head is None else head(vectors.to(dtype_of(head)))
 
 
-def check_sentence_vector(model: nn.Module, width: int, *, loss: str) -> None:
-    """Raise InputError if vectors and hidden states differ in width; log a pooling that is not CLS."""
-    dimension = unwrap(model).get_embedding_dimension()  # type: ignore[operator]
-    if dimension != width:
-        raise InputError(
-            f"{loss} projects vectors and hidden states with the same head, but the encoder's vectors "
-            f"have {dimension} dimensions and its hidden states {width}",
-            "build the encoder with pooling='cls' and without further layers",
-        )
-    pooling = pooling_names(model)
-    if pooling not in (("cls",), None):
-        logger.info(
-            "the paper of %s uses the CLS vector as sentence vector, but this encoder uses the "
-            "pooling %s. Load it with pooling='cls' to follow the paper.",
-            loss,
-            ", ".join(pooling or ()),
-        )
-
-
-def fingerprint(module: nn.Module) -> Tensor:
-    """Compute a checksum of all parameters and buffers that hidden states depend on.
-
-    A pooler is skipped because hidden states do not depend on it. If a checkpoint lacks a pooler, its weights
-    are random, and runs with different seeds would appear to have different frozen encoders.
-    """
-    digest = hashlib.sha256()
-    for name, tensor in sorted(module.state_dict().items()):
-        if name.startswith("pooler."):
-            continue
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return torch.frombuffer(bytearray(digest.digest()), dtype=torch.uint8)
+def dtype_of(module: nn.Module) -> torch.dtype:
+    """Return the dtype of a module's weights, which its input must have outside autocast."""
+    return next(module.parameters()).dtype

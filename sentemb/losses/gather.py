@@ -16,17 +16,11 @@ from sentemb._compat import all_gather_with_grad, get_rank, get_world_size
 
 
 class GatheredRows(NamedTuple):
-    """Rows of all processes and the positions of the local rows.
+    """Rows of all processes and the positions of the local rows."""
 
-    Attributes:
-        rows: `(n, ...)`, in the order of the processes.
-        anchors: Slice of the local rows.
-        weight: Factor for the mean over the local anchors, see `mean_weight`.
-    """
-
-    rows: Tensor
-    anchors: slice
-    weight: float
+    rows: Tensor  # (n, ...), in the order of the processes
+    anchors: slice  # the local rows
+    weight: float  # factor for the mean over the local anchors, see `mean_weight`
 
 
 def gather_rows(rows: Tensor, *, across_devices: bool) -> GatheredRows:

@@ -30,9 +30,6 @@ class GradientCache(CachedLossMixin, nn.Module):
     get their gradient from the whole batch. A mini-batch holds texts of similar length to reduce padding; the
     loss sees the rows in their original order.
 
-    Inputs:
-        Those of the loss.
-
     Args:
         loss: Any loss of sentemb except the self-guided ones, or a custom loss that derives from
             `EncoderLoss`. It keeps its weights, also in checkpoints.
@@ -59,11 +56,24 @@ class GradientCache(CachedLossMixin, nn.Module):
 
     def __init__(self, loss: nn.Module, *, mini_batch_size: int = 32) -> None:
         super().__init__()
-        checked = check_cacheable(loss)
-        check_number("GradientCache", "mini_batch_size", mini_batch_size, low=1, inclusive=True, whole=True)
-        self.model = checked.model
-        self.loss = checked
-        self.mini_batch_size = mini_batch_size
+        name = type(loss).__name__
+        if not isinstance(loss, EncoderLoss):
+            raise InputError(
+                f"GradientCache cannot wrap {name} because it is not a loss of sentemb",
+                "derive it from sentemb.losses.EncoderLoss, or use a Cached loss of sentence-transformers",
+            )
+        if loss.why_not_cached is not None:
+            raise InputError(
+                f"{name} does not support a gradient cache: {loss.why_not_cached}",
+                f"use {name} without GradientCache, with smaller batches",
+            )
+        if together := [type(part).__name__ for part in loss.modules() if isinstance(part, _TOGETHER)]:
+            raise InputError(
+                f"GradientCache encodes a batch in parts, but {together[0]} needs all its texts at once",
+                f"use {name} without GradientCache, which encodes the batch as a whole",
+            )
+        check_number(self, "mini_batch_size", mini_batch_size, low=1, inclusive=True, whole=True)
+        self.model, self.loss, self.mini_batch_size = loss.model, loss, mini_batch_size
 
     def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
         """Compute the loss of a batch as a scalar, whose backward pass encodes the batch again."""
@@ -92,7 +102,10 @@ class GradientCache(CachedLossMixin, nn.Module):
         for number, (column, dropout) in enumerate(views):
             order = _by_length(column, self.mini_batch_size)
             self._places.append(None if order is None else order.argsort())
-            rows = column if order is None else _take(column, order)
+            rows = {
+                name: value[order] if order is not None and isinstance(value, Tensor) else value
+                for name, value in column.items()
+            }
             arranged.append({**rows, _SETTING: _Setting(number, dropout, enabled, dtype)})
         return arranged
 
@@ -163,28 +176,6 @@ def cached(loss: nn.Module, mini_batch_size: int | None) -> nn.Module:
     return loss if mini_batch_size is None else GradientCache(loss, mini_batch_size=mini_batch_size)
 
 
-def check_cacheable(loss: nn.Module) -> EncoderLoss:
-    """Raise InputError if the loss, its encoder or its head cannot process a batch in parts."""
-    name = type(loss).__name__
-    if not isinstance(loss, EncoderLoss):
-        raise InputError(
-            f"GradientCache cannot wrap {name} because it is not a loss of sentemb",
-            "derive it from sentemb.losses.EncoderLoss, or use a Cached loss of sentence-transformers",
-        )
-    if (reason := loss.why_not_cached()) is not None:
-        raise InputError(
-            f"{name} does not support a gradient cache: {reason}",
-            f"use {name} without GradientCache, with smaller batches",
-        )
-    together = next((type(part).__name__ for part in loss.modules() if isinstance(part, _TOGETHER)), None)
-    if together is not None:
-        raise InputError(
-            f"GradientCache encodes a batch in parts, but {together} needs all its texts at once",
-            f"use {name} without GradientCache, which encodes the batch as a whole",
-        )
-    return loss
-
-
 class _Setting(NamedTuple):
     """Settings that a column is encoded with in both passes."""
 
@@ -203,10 +194,6 @@ def _by_length(column: dict[str, Any], mini_batch_size: int) -> Tensor | None:
     if any(value.ndim == 0 or len(value) != len(mask) for value in tensors):
         return None  # image patches or texts flattened into one row have other lengths
     return mask.sum(1).argsort(descending=True, stable=True)
-
-
-def _take(column: dict[str, Any], rows: Tensor) -> dict[str, Any]:
-    return {name: value[rows] if isinstance(value, Tensor) else value for name, value in column.items()}
 
 
 class _KnownGradients(torch.autograd.Function):

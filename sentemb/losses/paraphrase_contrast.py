@@ -7,10 +7,11 @@ from typing import Any, ClassVar, Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from sentemb._vectors import cosine_similarity, unit_vectors
 from sentemb.errors import InputError
-from sentemb.losses.base import EncoderLoss
-from sentemb.losses.functional import own_pair, pair_contrast, same_component
-from sentemb.losses.heads import build_head, project
+from sentemb.losses.base import EncoderLoss, check_choice, check_number
+from sentemb.losses.encoder import build_head, project
+from sentemb.losses.functional import EVERY, first_of, own_pair, without
 
 Negatives = Literal["signed", "denominator", "ignored"]
 
@@ -26,10 +27,9 @@ class ParaphraseContrastLoss(EncoderLoss):
     Paraphrases minimise it. For the other pairs, the paper says that the loss "is maximized instead".
     `negatives` offers that and two other readings:
 
-    * `signed`: the mean over all pairs of s_i loss_i, s_i = 1 for a paraphrase and -`negative_weight` for any
-      other pair. It is usually below 0, and never below -(2 / temperature + log N) * `negative_weight`. The
-      gradient of a maximised term does not vanish until the cosine of the pair is -1; `clamp` stops it at a
-      given loss.
+    * `signed`: the mean over all pairs of s_i loss_i, s_i = 1 for a paraphrase and -1 for any other pair. It
+      is usually below 0, and never below -(2 / temperature + log N). The gradient of a maximised term does
+      not vanish until the cosine of the pair is -1.
     * `denominator`: the mean over the paraphrases alone. The other pairs are negatives in their denominators:
       their second texts like all others, and also the similarity phi(h_k, h'_k) of the pair itself, which
       pushes its two texts apart.
@@ -48,8 +48,6 @@ class ParaphraseContrastLoss(EncoderLoss):
         model: The encoder to train.
         temperature: Divides the cosine; 0.05 in the paper (section 5.3).
         negatives: Effect of a pair that is not a paraphrase: `signed`, `denominator` or `ignored`.
-        negative_weight: Factor of the maximised terms; the paper does not use one, which corresponds to 1.
-        clamp: Loss above which a term is no longer maximised; None for no limit, as in the paper.
         head: `two-layer` adds two new linear layers to the encoder's vector. They belong to the loss, so a
             saved model does not contain them (section 4.1). None compares the encoder's vectors directly.
         gather_across_devices: Take in-batch negatives from all processes.
@@ -59,7 +57,7 @@ class ParaphraseContrastLoss(EncoderLoss):
             negatives that are known to be paraphrases; empty without components.
 
     Raises:
-        InputError: An option is out of range, or does not apply to `negatives`.
+        InputError: An option is out of range.
 
     Example:
         >>> loss = ParaphraseContrastLoss(encoder)
@@ -81,22 +79,13 @@ class ParaphraseContrastLoss(EncoderLoss):
         *,
         temperature: float = 0.05,
         negatives: Negatives = "signed",
-        negative_weight: float = 1.0,
-        clamp: float | None = None,
         head: Literal["two-layer"] | None = "two-layer",
         gather_across_devices: bool = True,
     ) -> None:
         super().__init__(model)
-        self.temperature = self.check_number("temperature", temperature, low=0)
-        self.negatives: Negatives = self.check_choice("negatives", negatives, get_args(Negatives))
-        self.negative_weight = self.check_number("negative_weight", negative_weight, low=0, inclusive=True)
-        self.clamp = None if clamp is None else self.check_number("clamp", clamp, low=0)
-        self.check_choice("head", head, ("two-layer", None))
-        if negatives != "signed" and (negative_weight != 1 or clamp is not None):
-            raise InputError(
-                f"negative_weight and clamp of {type(self).__name__} apply only to negatives='signed'",
-                "set negatives='signed', or remove both options",
-            )
+        self.temperature = check_number(self, "temperature", temperature, low=0)
+        self.negatives: Negatives = check_choice(self, "negatives", negatives, get_args(Negatives))
+        check_choice(self, "head", head, ("two-layer", None))
         self.gather_across_devices = gather_across_devices
         self.head = None if head is None else build_head(model, head)
         self.statistics: dict[str, Tensor] = {}
@@ -112,45 +101,38 @@ class ParaphraseContrastLoss(EncoderLoss):
         vectors = project(self.head, torch.stack(embeddings, dim=1))  # (b, 2, d)
         rows, anchors, weight = self.gather(vectors)
         every_label = self.gather(self._pair_labels(labels, rows=len(vectors)).to(rows.device)).rows
-        paraphrase = every_label[:, 0] == 1  # (n,)
-        losses = self._losses(rows, paraphrase, every_label[:, 1:], anchors)  # (a,)
+        paraphrase, components = every_label[:, 0] == 1, every_label[:, 1:]  # (n,), (n, 0 or 2)
+        own = own_pair(len(rows), anchors, rows.device)  # (a, n)
+        excluded = torch.zeros_like(own)
+        if self.negatives == "ignored":
+            excluded = excluded | ~paraphrase
+        self.statistics = {}
+        if components.shape[1]:
+            # Second texts of other pairs that are known paraphrases of an anchor.
+            known = (components[anchors, :1] == components[:, 1]) & ~own  # (a, n)
+            negative = ~excluded & ~own  # (a, n)
+            if self.negatives != "signed":
+                negative = negative & paraphrase[anchors].unsqueeze(1)
+            share = (known & negative).sum() / negative.sum().clamp_min(1)
+            self.statistics["false_negatives"] = share
+            excluded = excluded | known
+        losses = pair_contrast(
+            rows[:, 0],
+            rows[:, 1],
+            temperature=self.temperature,
+            excluded=excluded & ~own,
+            opposed=~paraphrase if self.negatives == "denominator" else None,
+            anchors=anchors,
+        )  # (a,)
         if self.negatives == "signed":
-            maximised = losses if self.clamp is None else losses.clamp(max=self.clamp)
-            losses = torch.where(paraphrase[anchors], losses, -self.negative_weight * maximised)
-            return weight * losses.mean()
+            return weight * torch.where(paraphrase[anchors], losses, -losses).mean()
         # The mean over the paraphrases of all processes, once DDP has averaged.
-        share = len(rows) / paraphrase.sum().clamp_min(1).to(losses.dtype)
-        return weight * losses.masked_fill(~paraphrase[anchors], 0).mean() * share
+        scale = len(rows) / paraphrase.sum().clamp_min(1).to(losses.dtype)
+        return weight * losses.masked_fill(~paraphrase[anchors], 0).mean() * scale
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the options for the model card."""
         return {**super().get_config_dict(), "head": None if self.head is None else "two-layer"}
-
-    def _losses(self, rows: Tensor, paraphrase: Tensor, components: Tensor, anchors: slice) -> Tensor:
-        """Compute InfoNCE of the local pairs, without excluded second texts, `(a,)`."""
-        left_out = torch.zeros_like(own_pair(len(rows), anchors, rows.device))  # (a, n)
-        if self.negatives == "ignored":
-            left_out = left_out | ~paraphrase
-        self.statistics = {}
-        if components.shape[1]:
-            known = same_component(components, anchors=anchors)  # (a, n)
-            self._count(known, left_out, paraphrase, anchors)
-            left_out = left_out | known
-        return pair_contrast(
-            rows[:, 0],
-            rows[:, 1],
-            temperature=self.temperature,
-            excluded=left_out,
-            opposed=~paraphrase if self.negatives == "denominator" else None,
-            anchors=anchors,
-        )
-
-    def _count(self, known: Tensor, left_out: Tensor, paraphrase: Tensor, anchors: slice) -> None:
-        """Record the share of the in-batch negatives that `known` excludes."""
-        negative = ~left_out & ~own_pair(len(paraphrase), anchors, known.device)  # (a, n)
-        if self.negatives != "signed":
-            negative = negative & paraphrase[anchors].unsqueeze(1)
-        self.statistics["false_negatives"] = (known & negative).sum() / negative.sum().clamp_min(1)
 
     def _pair_labels(self, labels: Tensor | None, *, rows: int) -> Tensor:
         """Return the labels of pairs as rows."""
@@ -173,3 +155,29 @@ class ParaphraseContrastLoss(EncoderLoss):
                 "label paraphrases 1 and all other pairs 0",
             )
         return shaped
+
+
+def pair_contrast(
+    first: Tensor,
+    second: Tensor,
+    *,
+    temperature: float,
+    excluded: Tensor,
+    opposed: Tensor | None = None,
+    anchors: slice = EVERY,
+) -> Tensor:
+    """InfoNCE that excludes some second texts from the denominators and can add further pairs to them.
+
+    With y the second texts and O the `opposed` pairs, a mask `(n,)`, the loss of pair i is `-log( phi(x_i,
+    y_i) / (sum_{j not excluded} phi(x_i, y_j) + sum_{k in O} phi(x_k, y_k)) )`, `(a,)`. `excluded`, `(a, n)`,
+    does not exclude an anchor's own second text. A loss is at least 0, at most `2 / temperature` plus the log
+    of the number of terms in its denominator, and 0 with gradient 0 where that number is 1.
+    """
+    logits = cosine_similarity(first[anchors], second) / temperature  # (a, n)
+    positives = logits.diagonal(first_of(anchors))  # (a,)
+    logits = without(logits, excluded)
+    if opposed is not None:
+        with torch.autocast(first.device.type, enabled=False):
+            pairs = (unit_vectors(first) * unit_vectors(second)).sum(1) / temperature  # (n,)
+        logits = torch.cat([logits, without(pairs, ~opposed).expand(len(logits), -1)], dim=1)  # (a, 2n)
+    return torch.logsumexp(logits, dim=1) - positives

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
 
-from sentemb._vectors import unit_vectors
+from sentemb._compat import Normalize, get_rank
+from sentemb._vectors import cosine_similarity, unit_vectors
 from sentemb.errors import InputError
 from sentemb.limits import refuse_above
-from sentemb.losses import functional
-from sentemb.losses.base import EncoderLoss
-from sentemb.losses.encoder import (
-    check_sentence_vector,
-    ends_normalised,
+from sentemb.losses.base import EncoderLoss, check_choice, check_number
+from sentemb.losses.encoder import dtype_of, initialize_head, transformer_module, unwrap
+from sentemb.losses.frozen_encoder import (
+    FrozenEncoder,
+    ViewCache,
     fingerprint,
     freeze_outside_layers,
-    transformer_module,
-    unwrap,
+    squared_distance,
 )
-from sentemb.losses.frozen_encoder import FrozenEncoder, sample_layer
-from sentemb.losses.functional import ViewPooling
-from sentemb.losses.heads import dtype_of, projection_head
-from sentemb.losses.view_cache import ViewCache
-from sentemb.losses.weight_regulariser import squared_distance
-
-logger = logging.getLogger(__name__)
+from sentemb.losses.functional import EVERY, first_of, info_nce, nt_xent, own_pair, without
+from sentemb.losses.gather import counts_of
 
 Objective = Literal["base", "opt1", "opt2", "opt3"]
 """The paper's contrastive terms: `base` is SG, `opt3` is SG-OPT."""
@@ -66,22 +60,18 @@ class SelfGuidedLoss(EncoderLoss):
             CLS.
         objective: `base`, `opt1`, `opt2` or `opt3`; the last is the paper's best (SG-OPT, Table 5).
         temperature: Divides the cosine; 0.01 (Table 8).
-        layers: Half-open range over the hidden states that serve as views; 0 is the embedding output and None
-            means through the last layer. All in the paper.
-        view_pooling: `max` or `mean` over tokens, `[CLS]` and `[SEP]` included; None is `max` (section 3.1),
-            or `mean` with `preset="released"`.
+        layers: Half-open range over the hidden states that serve as views, each the maximum over its tokens
+            (section 3.1). 0 is the embedding output and None means through the last layer. All in the paper.
         drift_weight: lambda of the weight regulariser, 0.1 (Table 8); 0 disables it.
         projection_width: Width of the head's layers, 4096 (footnote 4). None compares the vectors themselves,
             without a head (Table 5).
-        frozen_dropout: Whether BERT_F runs with dropout while training. None is False, or True with
-            `preset="released"`.
         views: `cached` computes the views of a sentence once and reads them from disk afterwards, `online`
-            computes them in every step; the loss is the same. With `frozen_dropout` they differ from step to
-            step and are always computed online.
+            computes them in every step; the loss is the same.
         view_cache: The store of `views="cached"`, to share it between losses; None creates one.
         gather_across_devices: Take in-batch negatives from all processes.
-        preset: `released` follows the authors' code where it differs from the paper: mean pooling, dropout in
-            BERT_F, twice the contrastive term for `base`, and one negative fewer for `opt2`.
+        preset: `released` follows the authors' code where it differs from the paper: the mean over tokens as
+            view, dropout in BERT_F while training, so that nothing is cached, twice the contrastive term for
+            `base`, and one negative fewer for `opt2`.
 
     Raises:
         InputError: An option is out of range, or the encoder is not a transformer.
@@ -98,6 +88,10 @@ class SelfGuidedLoss(EncoderLoss):
 
     references: ClassVar[tuple[str, ...]] = ("kim-etal-2021-self",)
     owned_modules: ClassVar[tuple[str, ...]] = ("head",)
+    why_not_cached: ClassVar[str | None] = (
+        "it compares a batch with the views of all layers of its frozen encoder, which must stay in memory "
+        "for the whole batch anyway"
+    )
 
     def __init__(
         self,
@@ -106,57 +100,61 @@ class SelfGuidedLoss(EncoderLoss):
         objective: Objective = "opt3",
         temperature: float = 0.01,
         layers: tuple[int, int | None] = (0, None),
-        view_pooling: ViewPooling | None = None,
         drift_weight: float = 0.1,
         projection_width: int | None = 4096,
-        frozen_dropout: bool | None = None,
         views: Literal["cached", "online"] = "cached",
         view_cache: ViewCache | None = None,
         gather_across_devices: bool = True,
         preset: Literal["released"] | None = None,
     ) -> None:
         super().__init__(model)
-        self.objective: Objective = self.check_choice("objective", objective, get_args(Objective))
-        self.check_choice("view_pooling", view_pooling, (*get_args(ViewPooling), None))
-        self.check_choice("views", views, ("cached", "online"))
-        self.preset = self.check_choice("preset", preset, ("released", None))
-        self.temperature = self.check_number("temperature", temperature, low=0)
-        self.drift_weight = self.check_number("drift_weight", drift_weight, low=0, inclusive=True)
+        self.objective: Objective = check_choice(self, "objective", objective, get_args(Objective))
+        check_choice(self, "views", views, ("cached", "online"))
+        self.preset = check_choice(self, "preset", preset, ("released", None))
+        self.temperature = check_number(self, "temperature", temperature, low=0)
+        self.drift_weight = check_number(self, "drift_weight", drift_weight, low=0, inclusive=True)
         if projection_width is not None:
-            self.check_number("projection_width", projection_width, low=1, inclusive=True, whole=True)
+            check_number(self, "projection_width", projection_width, low=1, inclusive=True, whole=True)
+        self.projection_width = projection_width
+        self.gather_across_devices = gather_across_devices
         released = preset == "released"
         transformer = transformer_module(model, loss=type(self).__name__)
-        self.gather_across_devices = gather_across_devices
         # Copy before freezing: the copy must not inherit the requires_grad flags.
         self.frozen = FrozenEncoder(
-            transformer.model,
-            layers=layers,
-            pooling=view_pooling or ("mean" if released else "max"),
-            dropout=released if frozen_dropout is None else frozen_dropout,
+            transformer.model, layers=layers, pooling="mean" if released else "max", dropout=released
         )
-        check_sentence_vector(model, self.frozen.width, loss=type(self).__name__)
-        if projection_width is not None:
-            weights = projection_width * (self.frozen.width + projection_width) / 1e6
-            refuse_above("weights", weights, "projection_width of SelfGuidedLoss", "lower it")
-        freeze_outside_layers(transformer)
-        self.projection_width = projection_width
+        self.layers = (self.frozen.layers.start, self.frozen.layers.stop)
+        width = self.frozen.width
+        dimension = unwrap(model).get_embedding_dimension()  # type: ignore[operator]
+        if dimension != width:
+            raise InputError(
+                f"{type(self).__name__} projects vectors and hidden states with the same head, but the "
+                f"encoder's vectors have {dimension} dimensions and its hidden states {width}",
+                "build the encoder with pooling='cls' and without further layers",
+            )
         self.head: nn.Sequential | None = None
         if projection_width is not None:
-            self.head = projection_head(self.frozen.width, projection_width).to(transformer.model.device)
-        self.view_cache = self._make_cache(views, view_cache)
+            weights = projection_width * (width + projection_width) / 1e6
+            refuse_above("weights", weights, "projection_width of SelfGuidedLoss", "lower it")
+        freeze_outside_layers(transformer)
+        if projection_width is not None:
+            # Two linear layers, each followed by an exact GELU (footnote 4).
+            first, second = nn.Linear(width, projection_width), nn.Linear(projection_width, projection_width)
+            head = initialize_head(nn.Sequential(first, nn.GELU(), second, nn.GELU()))
+            self.head = head.to(transformer.model.device)
+        self.view_cache: ViewCache | None = None
+        if views == "cached" and not released:
+            self.view_cache = ViewCache() if view_cache is None else view_cache
+            if view_cache is not None:
+                view_cache.bind(self.frozen)
+        self.views = "online" if self.view_cache is None else "cached"
 
     def forward(
         self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None
     ) -> dict[str, Tensor]:
         """Return the weighted components `contrast` and, unless its weight is 0, `drift`."""
-        columns = list(sentence_features)
-        if len(columns) != 1:
-            name = type(self).__name__
-            raise InputError(
-                f"{name} trains on single sentences, but this batch has {len(columns)} text columns",
-                "select one column, or concatenate the sentences of both columns",
-            )
-        return self.compute_loss_from_embeddings(self._both_sides(columns[0], columns[0]), labels)
+        column = self.one_column(sentence_features)
+        return self.compute_loss_from_embeddings(self._both_sides(column, column), labels)
 
     def compute_loss_from_embeddings(
         self, embeddings: list[Tensor], labels: Tensor | None = None
@@ -176,75 +174,18 @@ class SelfGuidedLoss(EncoderLoss):
             components["drift"] = self.drift_weight * self._weight_distance()
         return components
 
-    def head_state(self) -> dict[str, Tensor]:
-        """Return the head's weights and the checksum of the frozen encoder used to train them."""
-        return {**super().head_state(), _FINGERPRINT: fingerprint(self.frozen.transformer)}
-
-    def load_head_state(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what `head_state` returned; raise InputError if the frozen encoder differs."""
-        weights = dict(state)
-        saved = weights.pop(_FINGERPRINT, None)
-        if saved is not None and not torch.equal(saved.cpu(), fingerprint(self.frozen.transformer)):
-            raise InputError(
-                "the saved head was trained with another frozen encoder",
-                "build the loss on the base model of the interrupted run, then load the checkpoint",
-            )
-        super().load_head_state(weights)
-
-    def get_config_dict(self) -> dict[str, Any]:
-        """Return the options for the model card."""
-        return {
-            "objective": self.objective,
-            "temperature": self.temperature,
-            "layers": (self.frozen.layers.start, self.frozen.layers.stop),
-            "view_pooling": self.frozen.pooling,
-            "drift_weight": self.drift_weight,
-            "projection_width": self.projection_width,
-            "frozen_dropout": self.frozen.dropout,
-            "views": "online" if self.view_cache is None else "cached",
-            "gather_across_devices": self.gather_across_devices,
-            "preset": self.preset,
-        }
-
-    def why_not_cached(self) -> str:
-        """Return the reason: the views of BERT_F are held for the whole batch."""
-        return (
-            "it compares a batch with the views of all layers of its frozen encoder, which must stay "
-            "in memory for the whole batch anyway"
-        )
-
-    def columns_of_views(self, columns: Sequence[_Column]) -> Sequence[_Column]:
-        """Return the text columns that BERT_F reads, whose views can be cached."""
-        return columns
-
-    def _both_sides(self, sentences: dict[str, Any], viewed: dict[str, Any]) -> list[Tensor]:
-        """Compute vectors c of one column, `(b, d)`, and views h of the same or another, `(b, l, d)`."""
-        if "cu_seq_lens_q" in viewed:
-            raise InputError(
-                f"{type(self).__name__} needs padded batches, but this model flattens them",
-                "set model[0].unpad_inputs = False",
-            )
-        # The frozen encoder first: with dropout in both, the random numbers are drawn in the authors' order.
-        cache = self.view_cache
-        if self.frozen.dropout:
-            # Trainers call train() on the model alone, and a loaded transformer starts in evaluation mode.
-            self.frozen.train(unwrap(self.model).training)
-        views = self.frozen(viewed) if cache is None else cache.views(viewed, self.frozen)
-        views = unit_vectors(views) if ends_normalised(self.model) else views
-        return [self.model(dict(sentences))["sentence_embedding"], views]
-
     def _contrast(self, sentences: Tensor, views: Tensor, anchors: slice) -> Tensor:
         """Compute per-anchor losses of projected sentence vectors `(n, w)` and views `(n, l, w)`."""
         released = self.preset == "released"
         options: dict[str, Any] = {"temperature": self.temperature, "anchors": anchors}
         if self.objective == "opt3":
-            return functional.self_guided_opt3(sentences, views, **options)
+            return opt3(sentences, views, **options)
         view = views.squeeze(1)  # (n, w)
         if self.objective == "opt2":
-            return functional.self_guided_opt2(sentences, view, drop_one=released, **options)
+            return opt2(sentences, view, drop_one=released, **options)
         if self.objective == "opt1":
-            return functional.self_guided_opt1(sentences, view, **options)
-        losses = functional.nt_xent(sentences, view, **options)
+            return opt1(sentences, view, **options)
+        losses = nt_xent(sentences, view, **options)
         return 2 * losses if released else losses  # the authors divide the sum over 2b anchors by b
 
     def _weight_distance(self) -> Tensor:
@@ -262,15 +203,104 @@ class SelfGuidedLoss(EncoderLoss):
         # Without trainable parameters it is 0 on the CPU, which trainers cannot stack with the other term.
         return distance.to(next(iter(references.values())).device)
 
-    def _make_cache(self, views: str, shared: ViewCache | None) -> ViewCache | None:
-        if views == "online":
-            return None
-        if self.frozen.dropout:
-            logger.info(
-                "the views of a frozen encoder with dropout differ in every step, so they are not cached"
+    def _both_sides(self, sentences: dict[str, Any], viewed: dict[str, Any]) -> list[Tensor]:
+        """Compute vectors c of one column, `(b, d)`, and views h of the same or another, `(b, l, d)`."""
+        if "cu_seq_lens_q" in viewed:
+            raise InputError(
+                f"{type(self).__name__} needs padded batches, but this model flattens them",
+                "set model[0].unpad_inputs = False",
             )
-            return None
-        if shared is None:
-            return ViewCache()
-        shared.bind(self.frozen.identity())
-        return shared
+        encoder = unwrap(self.model)
+        if self.frozen.dropout:
+            # Trainers call train() on the model alone, and a loaded transformer starts in evaluation mode.
+            self.frozen.train(encoder.training)
+        # The frozen encoder first: with dropout in both, the random numbers are drawn in the authors' order.
+        cache = self.view_cache
+        views = self.frozen(viewed) if cache is None else cache.views(viewed, self.frozen)
+        if any(isinstance(module, Normalize) for module in encoder.children()):
+            views = unit_vectors(views)
+        return [self.model(dict(sentences))["sentence_embedding"], views]
+
+    def head_state(self) -> dict[str, Tensor]:
+        """Return the head's weights and the checksum of the frozen encoder used to train them."""
+        return {**super().head_state(), _FINGERPRINT: fingerprint(self.frozen.transformer)}
+
+    def load_head_state(self, state: Mapping[str, Tensor]) -> None:
+        """Restore what `head_state` returned; raise InputError if the frozen encoder differs."""
+        weights = dict(state)
+        saved = weights.pop(_FINGERPRINT, None)
+        if saved is not None and not torch.equal(saved.cpu(), fingerprint(self.frozen.transformer)):
+            raise InputError(
+                "the saved head was trained with another frozen encoder",
+                "build the loss on the base model of the interrupted run, then load the checkpoint",
+            )
+        super().load_head_state(weights)
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """Return the options for the model card."""
+        options = super().get_config_dict()
+        del options["view_cache"]
+        return options
+
+    def columns_of_views(self, columns: Sequence[_Column]) -> Sequence[_Column]:
+        """Return the text columns that BERT_F reads, whose views can be cached."""
+        return columns
+
+
+def opt1(sentences: Tensor, views: Tensor, *, temperature: float, anchors: slice = EVERY) -> Tensor:
+    """L_opt1 of SG-BERT, `(a,)`: sentence vectors u are the only anchors, with one view v of each.
+
+    Negatives are the other sentences' vectors and views.
+    """
+    own = own_pair(len(sentences), anchors, sentences.device)  # (a, n)
+    logits = cosine_similarity(sentences[anchors], torch.cat([sentences, views])) / temperature  # (a, 2n)
+    itself = torch.cat([own, torch.zeros_like(own)], dim=1)  # (a, 2n)
+    positives = logits.diagonal(len(sentences) + first_of(anchors))  # (a,)
+    return torch.logsumexp(without(logits, itself), dim=1) - positives
+
+
+def opt2(
+    sentences: Tensor, views: Tensor, *, temperature: float, drop_one: bool = False, anchors: slice = EVERY
+) -> Tensor:
+    """L_opt2 of SG-BERT, `(a,)`: negatives are the other sentences' views only.
+
+    `drop_one` skips one negative per anchor, as the authors' code does: view 1 for anchor 0, and view 0 for
+    all other anchors.
+    """
+    if not drop_one or len(sentences) < 2:
+        return info_nce(sentences, views, temperature=temperature, anchors=anchors)
+    own = own_pair(len(sentences), anchors, sentences.device)  # (a, n)
+    logits = cosine_similarity(sentences[anchors], views) / temperature  # (a, n)
+    dropped = torch.zeros_like(own)
+    dropped[:, 0] = ~own[:, 0]
+    dropped[:, 1] = own[:, 0]
+    return torch.logsumexp(without(logits, dropped), dim=1) - logits.diagonal(first_of(anchors))
+
+
+def opt3(sentences: Tensor, views: Tensor, *, temperature: float, anchors: slice = EVERY) -> Tensor:
+    """L_opt3 of SG-BERT, the objective of SG-OPT: each of a sentence's views `(n, l, d)` is a positive once.
+
+    Negatives are all views of all other sentences; the other views of the same sentence are ignored. All
+    positives of an anchor share their negatives, so one `(a, n * l)` similarity matrix is enough. Returns the
+    loss of each anchor with each of its views, `(a, l)`.
+    """
+    own = own_pair(len(sentences), anchors, sentences.device)  # (a, n)
+    logits = cosine_similarity(sentences[anchors], views.flatten(0, 1)) / temperature  # (a, n * l)
+    logits = logits.view(len(logits), *views.shape[:2])  # (a, n, l)
+    positives = logits.diagonal(first_of(anchors)).T  # (a, l)
+    negatives = torch.logsumexp(without(logits, own.unsqueeze(2)).flatten(1), dim=1, keepdim=True)  # (a, 1)
+    losses: Tensor = torch.logaddexp(positives, negatives) - positives
+    return losses
+
+
+def sample_layer(views: Tensor) -> Tensor:
+    """Draw one layer per sentence, uniformly and independently, from torch's CPU random numbers.
+
+    All processes have the same seed, so each draws for all of them and takes its own part. The draws are
+    those of a single process with the whole batch, and restoring torch's generator restores them.
+    """
+    counts = counts_of(views)
+    drawn = torch.randint(views.shape[1], (sum(counts),))  # (rows of all processes,)
+    start = sum(counts[: get_rank()])
+    layer = drawn[start : start + len(views)].view(-1, 1, 1).to(views.device)  # (b, 1, 1)
+    return views.gather(1, layer.expand(-1, 1, views.shape[2]))

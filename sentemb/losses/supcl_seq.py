@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from sentemb.errors import InputError
 from sentemb.losses.encoder import unwrap
-from sentemb.losses.labelled import Reduction, Representation, check_representation, represent
 from sentemb.losses.supcon import SupConLoss
 from sentemb.losses.views import View, check_dropouts
 
 _RELEASED_DEFAULT = 0.1  # def_drop_out of the authors' trainer
-_LEFT_BEHIND = "left_behind"
 
 
 class SupCLSeqLoss(SupConLoss):
@@ -27,10 +24,11 @@ class SupCLSeqLoss(SupConLoss):
 
         loss(x) = - 1 / |P(x)| * sum_{y in P(x)} log( phi(x, y) / sum_{z != x} phi(x, z) )
 
-    Without labels each sentence is its own class, the paper's self-supervised row (Table 3). Graded labels
-    are rounded to one decimal and used as classes (footnote 3). Views with the same probability share a
-    forward pass; views with probability 0 are identical. The encoder's own probabilities are restored after
-    every forward pass, even if it fails.
+    The paper's vector is a pooled CLS (footnote 2), dense and tanh on the first token: build the encoder with
+    `pooling="cls-mlp"`. Without labels each sentence is its own class, the paper's self-supervised row (Table
+    3). Graded labels are rounded to one decimal and used as classes (footnote 3). Views with the same
+    probability share a forward pass; views with probability 0 are identical. The encoder's own probabilities
+    are restored after every forward pass, even if it fails.
 
     Inputs:
         sentence; labels: class, grade or none.
@@ -40,16 +38,9 @@ class SupCLSeqLoss(SupConLoss):
         dropouts: One probability per view; (0, 0.1, 0.2) for most tasks of the paper (Table 4), which tries
             two to five views (Table 1).
         temperature: Divides the cosine; 0.05 (Table 4).
-        representation: `sentence` compares the encoder's vectors. The paper's is a pooled CLS (footnote 2),
-            dense and tanh on the first token: build the encoder with `pooling="cls-mlp"`. `cls` compares the
-            last hidden state of the first token, with any pooling.
-        reduction: `mean` over the anchors as in the authors' code, or `sum` as Eq. 2 is printed.
         gather_across_devices: Compare with the rows of all processes.
-        preset: `released` follows the authors' code where it differs from the paper: a view
-            under the encoder's own dropout comes first; an entry 0.1 keeps the probability of the view before
-            it; a list that ends with 0.1 leaves that probability to the next step's first view, so that after
-            (0, 0.1) all views of later steps are equal; grades are not rounded; the loss is multiplied by
-            temperature / 0.07.
+        preset: `released` follows the authors' code where it differs from the paper: see `ReleasedDropouts`;
+            grades are not rounded; the loss is multiplied by temperature / 0.07.
 
     Raises:
         InputError: An option is out of range, or the encoder does not have dropout.
@@ -65,6 +56,7 @@ class SupCLSeqLoss(SupConLoss):
     """
 
     references: ClassVar[tuple[str, ...]] = ("sedghamiz-etal-2021-supcl-seq",)
+    owned_modules: ClassVar[tuple[str, ...]] = ("released",)
 
     def __init__(
         self,
@@ -72,30 +64,22 @@ class SupCLSeqLoss(SupConLoss):
         *,
         dropouts: tuple[float, ...] = (0.0, 0.1, 0.2),
         temperature: float = 0.05,
-        representation: Representation = "sentence",
-        reduction: Reduction = "mean",
         gather_across_devices: bool = True,
         preset: Literal["released"] | None = None,
     ) -> None:
         super().__init__(
-            model,
-            temperature=temperature,
-            reduction=reduction,
-            gather_across_devices=gather_across_devices,
-            preset=preset,
+            model, temperature=temperature, gather_across_devices=gather_across_devices, preset=preset
         )
-        self.representation: Representation = check_representation(self, representation)
         self.dropouts = check_dropouts(self, dropouts)
-        self._left_behind: float | None = None
+        self.released = None if preset is None else ReleasedDropouts(self.dropouts)
 
     def views_of(self, sentence_features: Iterable[dict[str, Any]]) -> list[View]:
         """Return a view of the only text column for each probability of this step."""
         column = self.one_column(sentence_features)
-        return [View(column, probability) for probability in self.next_views()]
-
-    def embeddings_of(self, output: dict[str, Any], view: int) -> list[Tensor]:
-        """Return the vectors of a view, `(b, d)`."""
-        return [represent(self, output, self.representation)]
+        dropouts: tuple[float | None, ...] = self.dropouts
+        if self.released is not None:
+            dropouts = self.released(training=unwrap(self.model).training)
+        return [View(column, probability) for probability in dropouts]
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
         """Compute the loss of a tensor `(b, d)` per view and the class or grade of each row."""
@@ -103,45 +87,34 @@ class SupCLSeqLoss(SupConLoss):
             labels = labels.round(decimals=1)
         return super().compute_loss_from_embeddings(embeddings, labels)
 
-    def next_views(self) -> tuple[float | None, ...]:
-        """Return the dropout probabilities of this step's views; None is the encoder's own.
 
-        With `released`, a call in training mode counts as a step.
-        """
-        if self.preset is None:
-            return self.dropouts
-        views, left_behind = released_views(self.dropouts, self._left_behind)
-        if unwrap(self.model).training:
-            self._left_behind = left_behind
-        return views
+class ReleasedDropouts(nn.Module):
+    """The dropout probabilities that the authors' trainer uses for a list of them.
 
-    def head_state(self) -> dict[str, Tensor]:
-        """Return the state; with `released` also the last step's dropout, empty for the encoder's own."""
-        state = super().head_state()
-        if self.preset == "released":
-            left = [] if self._left_behind is None else [self._left_behind]
-            state[_LEFT_BEHIND] = torch.tensor(left, dtype=torch.float64)
-        return state
+    A view under the current dropout, in the first step the encoder's own, comes first. An entry 0.1 keeps the
+    probability of the view before it. A list that ends with 0.1 leaves that probability to the next step's
+    first view, so that after (0, 0.1) all views of later steps are equal; other lists leave 0.1.
+    """
 
-    def load_head_state(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what `head_state` returned; raise InputError if the presets differ."""
-        if state.keys() != self.head_state().keys():
-            raise InputError(
-                f"the saved state of a {type(self).__name__} contains "
-                f"{', '.join(state) or 'nothing'}, which does not match its options",
-                "build the loss with the preset of the run that saved it",
-            )
-        if self.preset == "released":
-            self._left_behind = next(iter(state[_LEFT_BEHIND].tolist()), None)
+    def __init__(self, dropouts: tuple[float, ...]) -> None:
+        super().__init__()
+        self.dropouts = dropouts
+        # A parameter, since checkpoints hold those of a loss: a resumed run has to know.
+        self.has_trained = nn.Parameter(torch.tensor(False), requires_grad=False)
 
-
-def released_views(
-    dropouts: tuple[float, ...], current: float | None
-) -> tuple[tuple[float | None, ...], float | None]:
-    """Return the probabilities of a step in the authors' trainer, and the one left for the next step."""
-    used = [current]
-    for listed in dropouts:
-        if listed != _RELEASED_DEFAULT:
-            current = listed
-        used.append(current)
-    return tuple(used), _RELEASED_DEFAULT if dropouts[-1] != _RELEASED_DEFAULT else current
+    def forward(self, *, training: bool) -> tuple[float | None, ...]:
+        """Return the probabilities of a step, None being the encoder's own; `training` makes it count."""
+        current: float | None = None
+        if self.has_trained:
+            current = _RELEASED_DEFAULT
+            if self.dropouts[-1] == _RELEASED_DEFAULT:
+                others = [listed for listed in self.dropouts if listed != _RELEASED_DEFAULT]
+                current = others[-1] if others else None
+        used = [current]
+        for listed in self.dropouts:
+            if listed != _RELEASED_DEFAULT:
+                current = listed
+            used.append(current)
+        if training:
+            self.has_trained.fill_(True)
+        return tuple(used)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, get_args
+import logging
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from sentemb.errors import InputError
-from sentemb.losses.base import EncoderLoss
-from sentemb.losses.functional import positives_per_anchor, supervised_contrastive
-from sentemb.losses.labelled import PositivesCheck, Reduction
+from sentemb.losses.base import EncoderLoss, check_choice, check_number
+from sentemb.losses.functional import supervised_contrastive
+
+logger = logging.getLogger(__name__)
 
 _BASE_TEMPERATURE = 0.07  # of the released code, which scales the loss by temperature / 0.07
 
@@ -34,9 +36,6 @@ class SupConLoss(EncoderLoss):
     Args:
         model: The encoder to train.
         temperature: Divides the cosine; 0.07 in the released code.
-        anchors: `all` vectors of the batch, or `one`: the first view of each row, an option of the released
-            code.
-        reduction: `mean` over the anchors that have a positive, or their `sum` as Eq. 2 is printed.
         gather_across_devices: Compare with the rows of all processes. The mean is then over the anchors of
             all processes.
         preset: `released` follows the authors' code where it differs from the paper: anchors
@@ -61,47 +60,43 @@ class SupConLoss(EncoderLoss):
         model: nn.Module,
         *,
         temperature: float = 0.07,
-        anchors: Literal["all", "one"] = "all",
-        reduction: Reduction = "mean",
         gather_across_devices: bool = True,
         preset: Literal["released"] | None = None,
     ) -> None:
         super().__init__(model)
-        self.temperature = self.check_number("temperature", temperature, low=0)
-        self.anchors = self.check_choice("anchors", anchors, ("all", "one"))
-        self.reduction = self.check_choice("reduction", reduction, get_args(Reduction))
+        self.temperature = check_number(self, "temperature", temperature, low=0)
         self.gather_across_devices = gather_across_devices
-        self.preset = self.check_choice("preset", preset, ("released", None))
-        self._check_positives = PositivesCheck()
+        self.preset = check_choice(self, "preset", preset, ("released", None))
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
         """Compute the loss of a tensor `(b, d)` per view; a single view needs labels."""
         vectors, anchors, weight = self.gather(torch.stack(embeddings, dim=1))  # (n, l, d)
-        classes = self._classes(labels, embeddings, vectors)  # (n,)
-        losses = supervised_contrastive(
-            vectors,
-            classes,
-            temperature=self.temperature,
-            first_view_only=self.anchors == "one",
-            anchors=anchors,
-        )  # (a, l)
-        has_positive = positives_per_anchor(classes, views=len(embeddings)) > 0  # (n,)
-        self._check_positives(losses, has_positive)
+        if labels is not None:
+            own = self.row_labels(labels, rows=len(embeddings[0])).to(vectors.device)
+            classes = self.gather(own).rows  # (n,)
+        elif len(embeddings) > 1:
+            classes = torch.arange(len(vectors), device=vectors.device)  # (n,)
+        else:
+            raise InputError(
+                f"{type(self).__name__} needs labels or a second view of each text",
+                "add a column called label, or a second text column",
+            )
+        losses, has_positive = supervised_contrastive(
+            vectors, classes, temperature=self.temperature, anchors=anchors
+        )  # (a, l), (n,)
+        warn_of_few_positives(self, losses, has_positive)
         mean = weight * losses.mean()  # over the anchors of all processes, once DDP has averaged
         if self.preset == "released":
-            mean = mean * self.temperature / _BASE_TEMPERATURE
-        elif self.reduction == "mean":
-            mean = mean * len(vectors) / has_positive.sum().clamp_min(1)
-        return mean * len(vectors) * losses.shape[1] if self.reduction == "sum" else mean
+            return mean * self.temperature / _BASE_TEMPERATURE
+        return mean * len(vectors) / has_positive.sum().clamp_min(1)
 
-    def _classes(self, labels: Tensor | None, embeddings: list[Tensor], vectors: Tensor) -> Tensor:
-        """Return the classes of the rows of all processes, `(n,)`."""
-        if labels is None:
-            if len(embeddings) < 2:
-                raise InputError(
-                    f"{type(self).__name__} needs labels or a second view of each text",
-                    "add a column called label, or a second text column",
-                )
-            return torch.arange(len(vectors), device=vectors.device)
-        own = self.row_labels(labels, rows=len(embeddings[0])).to(vectors.device)
-        return self.gather(own).rows
+
+def warn_of_few_positives(loss: EncoderLoss, losses: Tensor, has_positive: Tensor) -> None:
+    """Log a warning in the first training step if most rows do not have a positive."""
+    if loss.is_first_step(losses) and (share := has_positive.float().mean().item()) < 0.5:
+        logger.warning(
+            "only %.0f %% of the anchors of the first batch have a positive, and the contrastive "
+            "loss ignores the others. Increase the batch size, or set batch_sampler to "
+            "'group_by_label'.",
+            100 * share,
+        )

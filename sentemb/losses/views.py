@@ -63,7 +63,9 @@ def dropout_places(model: nn.Module) -> list[tuple[nn.Module, str]]:
 
 def check_dropouts(loss: nn.Module, dropouts: object) -> tuple[float, ...]:
     """Return the dropout probabilities; raise InputError if views cannot be encoded with them."""
-    if not (isinstance(dropouts, list | tuple) and dropouts and all(map(_is_probability, dropouts))):
+    probabilities = dropouts if isinstance(dropouts, list | tuple) else ()
+    numbers = [one for one in probabilities if isinstance(one, int | float) and not isinstance(one, bool)]
+    if not numbers or len(numbers) < len(probabilities) or not all(0 <= one < 1 for one in numbers):
         raise InputError(
             f"dropouts of {type(loss).__name__} are {dropouts!r}",
             "set one probability for each view, at least 0 and below 1, such as (0.0, 0.1, 0.2)",
@@ -73,7 +75,7 @@ def check_dropouts(loss: nn.Module, dropouts: object) -> tuple[float, ...]:
             f"{type(loss).__name__} creates views by dropout, but this encoder does not have dropout",
             "train a transformer encoder",
         )
-    return tuple(float(probability) for probability in dropouts)
+    return tuple(map(float, numbers))
 
 
 def encode_views(model: nn.Module, views: Sequence[View]) -> list[dict[str, Any]]:
@@ -114,7 +116,3 @@ def _rows(value: Any, part: slice, rows: int) -> Any:
     if isinstance(value, Tensor) and value.shape[:1] == (rows,):
         return value[part]
     return tuple(_rows(item, part, rows) for item in value) if isinstance(value, tuple) else value
-
-
-def _is_probability(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1

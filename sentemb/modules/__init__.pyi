@@ -1,11 +1,11 @@
 from .flow import FlowModule as FlowModule
 from .heads import ClassificationHead as ClassificationHead
+from .heads import FusionHead as FusionHead
+from .heads import LabelHead as LabelHead
+from .heads import LeamHead as LeamHead
 from .heads import LinearHead as LinearHead
+from .heads import LsanHead as LsanHead
 from .heads import build_head as build_head
-from .label_attention import LsanHead as LsanHead
-from .label_fusion import FusionHead as FusionHead
-from .label_fusion import LeamHead as LeamHead
-from .labels import LabelHead as LabelHead
 from .loading import is_finished_encoder as is_finished_encoder
 from .loading import load as load
 from .poolings import Poolings as Poolings

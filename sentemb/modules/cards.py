@@ -1,4 +1,4 @@
-"""Parts of all model cards: the hub's front matter, a table, and metadata from the base model's card."""
+"""Names of models, and parts of all model cards: the hub's front matter, a table, terms of the base model."""
 
 from __future__ import annotations
 
@@ -6,12 +6,27 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import ModelCard, try_to_load_from_cache
-
 from sentemb._uris import local_path, without_secrets
-from sentemb.modules.bundled import bundled_folder
 
 ENCODER_TAGS = ("sentence-similarity", "feature-extraction")
+
+_BUNDLED = Path(__file__).resolve().parents[1] / "models"
+
+
+def bundled_names() -> tuple[str, ...]:
+    """Return the names of the models that come with the package."""
+    return tuple(sorted(path.name for path in _BUNDLED.iterdir() if (path / "config.json").is_file()))
+
+
+def bundled_folder(name: str) -> Path | None:
+    """Find a model that comes with the package."""
+    return _BUNDLED / name if name in bundled_names() else None
+
+
+def public_name(place: str) -> str:
+    """Return the name of a model or data set without local folders and without secrets of a URI."""
+    path = local_path(place)
+    return path.name if path.expanduser().exists() else without_secrets(place)
 
 
 def front_matter(
@@ -22,18 +37,7 @@ def front_matter(
     pipeline: str = "sentence-similarity",
     tags: Sequence[str] = ENCODER_TAGS,
 ) -> str:
-    """Return the YAML that the hub reads at the top of a card.
-
-    Args:
-        terms: License and language of the base, if they are known.
-        base: Base model.
-        library: Library that loads the model.
-        pipeline: The hub's name of the model's task.
-        tags: Tags in addition to the library and `sentemb`.
-
-    Returns:
-        The front matter with its fences.
-    """
+    """Return the YAML that the hub reads at the top of a card; `terms` state the license and language."""
     lines = [f"library_name: {library}", f"pipeline_tag: {pipeline}"]
     # Only a hub id is valid here: the hub cannot link a path or the name of a bundled model.
     if base and not Path(base).exists() and bundled_folder(base) is None:
@@ -53,14 +57,11 @@ def table(rows: Mapping[str, object]) -> str:
     return "\n".join(["| | |", "|---|---|", *shown])
 
 
-def public_name(place: str) -> str:
-    """Return the name of a model or data set without local folders and without secrets of a URI."""
-    path = local_path(place)
-    return path.name if path.expanduser().exists() else without_secrets(place)
-
-
 def base_terms(base: str) -> dict[str, str]:
     """Return the license and language that the base model's card states."""
+    # The shell's completion of model names imports this file.
+    from huggingface_hub import ModelCard, try_to_load_from_cache
+
     folder = Path(base).expanduser()
     if not folder.is_dir() and (bundled := bundled_folder(base)) is not None:
         folder = bundled

@@ -31,13 +31,6 @@ class ExportedNetwork(nn.Module):
     """A network run by an inference runtime: maps token ids to the token vectors of the last layer.
 
     It does not have trainable weights. Its checksum is part of the state, and so of a model's fingerprint.
-
-    Args:
-        file: The network, `.onnx` or `.xml`.
-        config: Configuration of the transformer that was converted.
-
-    Raises:
-        InputError: The runtime is not installed, or cannot read the file.
     """
 
     checksum: Tensor
@@ -58,11 +51,7 @@ class ExportedNetwork(nn.Module):
         self.register_buffer("checksum", torch.frombuffer(bytearray(_checksum(file)), dtype=torch.uint8))
 
     def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor,
-        token_type_ids: Tensor | None = None,
-        **_: Any,
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None, **_: Any
     ) -> BaseModelOutput:
         """Compute token vectors (batch, tokens, dimension) from token ids (batch, tokens)."""
         given = {"input_ids": input_ids, "attention_mask": attention_mask}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import nn
 
-from sentemb._compat import Dense, Pooling, Transformer, WeightedLayerPooling
+from sentemb._compat import Dense, Module, Pooling, Transformer, WeightedLayerPooling
+from sentemb.errors import InputError
 from sentemb.modules.wk_pooling import WKPooling
 
 Poolings = Literal[
@@ -26,27 +27,41 @@ Poolings = Literal[
   last, weighted by SBERT-WK's rules. The only one that needs sentemb to load a saved model.
 """
 
-_LAYER_MEANS = ("last-2", "first-last", "first-last-static")
 # The released SBERT-WK starts at layer 4 of 12 and of 24; a shallower model skips the same share of layers.
 _WK_START, _WK_PART = 4, 3
 
 
 def needs_hidden_states(pooling: Poolings) -> bool:
     """Return whether a pooling reads more than the last layer."""
-    return pooling in _LAYER_MEANS or pooling == "wk"
+    return pooling in ("last-2", "first-last", "first-last-static", "wk")
 
 
 def pooling_modules(transformer: Transformer, pooling: Poolings) -> list[nn.Module]:
     """Build the modules that follow the transformer."""
     width = transformer.get_embedding_dimension()
+    config = transformer.model.config
     if pooling == "cls-mlp":
-        return [Pooling(width, "cls"), _head(transformer, width)]
+        head = Dense(width, width, activation_function=nn.Tanh())
+        # SimCSE initialises its MLP as BERT initialises every linear layer.
+        nn.init.normal_(head.linear.weight, std=getattr(config, "initializer_range", 0.02))
+        nn.init.zeros_(head.linear.bias)
+        return [Pooling(width, "cls"), head]
     if not needs_hidden_states(pooling):
         return [Pooling(width, pooling.replace("-", ""))]  # "lasttoken" to upstream
-    layers = transformer.model.config.num_hidden_layers
+    layers = config.num_hidden_layers
     if pooling == "wk":
         return [WKPooling(width, layers, layer_start=min(_WK_START, layers // _WK_PART))]
-    return [_mean_of_layers(width, layers, pooling), Pooling(width, "mean")]
+    # Hidden states are numbered 0 (embedding output) to `layers`; the module slices from `start`.
+    start = {"last-2": layers - 1, "first-last": min(1, layers), "first-last-static": 0}[pooling]
+    weights = torch.zeros(layers + 1 - start)
+    weights[0] = weights[-1] = 1.0
+    mean = WeightedLayerPooling(
+        width,
+        num_hidden_layers=layers,
+        layer_start=start,
+        layer_weights=nn.Parameter(weights, requires_grad=False),
+    )
+    return [mean, Pooling(width, "mean")]
 
 
 def has_cls_mlp(modules: Sequence[nn.Module]) -> bool:
@@ -71,22 +86,38 @@ def freeze_fixed_layer_weights(model: nn.Module) -> None:
                 weights.requires_grad_(False)
 
 
-def _mean_of_layers(width: int, layers: int, pooling: Poolings) -> WeightedLayerPooling:
-    # Hidden states are numbered 0 (embedding output) to `layers`; the module slices from `start`.
-    start = {"last-2": layers - 1, "first-last": min(1, layers), "first-last-static": 0}[pooling]
-    weights = torch.zeros(layers + 1 - start)
-    weights[0] = weights[-1] = 1.0
-    return WeightedLayerPooling(
-        width,
-        num_hidden_layers=layers,
-        layer_start=start,
-        layer_weights=nn.Parameter(weights, requires_grad=False),
-    )
+class LayerPooling(Module):
+    """Concatenation of several poolings of every layer, so that one forward pass computes all of them."""
 
+    config_keys = ["embedding_dimension", "num_hidden_layers", "poolings"]  # noqa: RUF012
 
-def _head(transformer: Transformer, width: int) -> Dense:
-    head = Dense(width, width, activation_function=nn.Tanh())
-    # SimCSE initialises its MLP as BERT initialises every linear layer.
-    nn.init.normal_(head.linear.weight, std=getattr(transformer.model.config, "initializer_range", 0.02))
-    nn.init.zeros_(head.linear.bias)
-    return head
+    def __init__(self, embedding_dimension: int, num_hidden_layers: int, poolings: Sequence[str]) -> None:
+        super().__init__()
+        unknown = [pooling for pooling in poolings if pooling not in Pooling.POOLING_MODES]
+        if unknown or not poolings:
+            raise InputError(
+                f"unknown pooling {unknown[0]!r} of a layer" if unknown else "pooling_mode is empty",
+                f"choose among {', '.join(Pooling.POOLING_MODES)}",
+            )
+        self.embedding_dimension = embedding_dimension
+        self.num_hidden_layers = num_hidden_layers
+        self.poolings = list(poolings)
+        self._pooling = Pooling(embedding_dimension, tuple(poolings))
+
+    def forward(self, features: dict[str, Any]) -> dict[str, Any]:
+        """Pool every layer."""
+        mask = features["attention_mask"]
+        vectors = [
+            self._pooling({"token_embeddings": layer, "attention_mask": mask})["sentence_embedding"]
+            for layer in features["all_layer_embeddings"]
+        ]
+        features["sentence_embedding"] = torch.cat(vectors, dim=1)
+        return features
+
+    def get_embedding_dimension(self) -> int:
+        """Return the length of the vector of all layers and poolings."""
+        return (self.num_hidden_layers + 1) * len(self.poolings) * self.embedding_dimension
+
+    def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
+        """Write the configuration; there are no weights."""
+        self.save_config(output_path)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from sentemb.errors import InputError
-from sentemb.modules.own_module import OwnModule
+from sentemb.modules.files import SentembModule
 
 Rounding = Literal["int8", "binary"]
 """`int8`: 255 levels for each dimension, over the range that it has on some text. `binary`: its sign."""
@@ -16,18 +16,11 @@ Rounding = Literal["int8", "binary"]
 _LARGEST = 127
 
 
-class RoundedVectors(OwnModule):
+class RoundedVectors(SentembModule):
     """Round sentence vectors to one byte or one bit per dimension, and return them as float32.
 
     Their cosines equal those of the stored codes, so any evaluation shows the quality drop of the codes. Only
     `sentemb.load` can read a saved folder.
-
-    Args:
-        dimension: Length of a vector.
-        kind: See `Rounding`.
-
-    Raises:
-        InputError: The kind is unknown.
     """
 
     config_keys = ["dimension", "kind"]  # noqa: RUF012

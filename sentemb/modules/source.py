@@ -1,15 +1,14 @@
-"""Description of a base model, read before anything is loaded, so that a user error is one line."""
+"""Description of a model and its kind, read before anything is loaded, so that a user error is one line."""
 
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from huggingface_hub import hf_hub_download, try_to_load_from_cache
 from huggingface_hub.errors import (
@@ -22,46 +21,77 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
-from transformers.utils import logging as transformers_logging
 
-from sentemb._compat import load_reports_through
 from sentemb.errors import InputError
-from sentemb.modules.bundled import bundled_folder, bundled_names
-from sentemb.modules.folder_checks import (
-    AGAIN,
-    CONFIG,
-    MODULES,
-    OPTIONS,
-    check_folder,
-    damage_in,
-    read_modules,
-    read_object,
-)
-from sentemb.modules.weights import expected_differences
+from sentemb.modules.cards import bundled_folder, bundled_names
+from sentemb.modules.check import CONFIG, MODULES, OPTIONS, check_folder, read_modules, read_object
+
+Kind = Literal["encoder", "cross-encoder", "classifier", "sparse", "multi-vector", "static", "code", "other"]
 
 _ADAPTER = "adapter_config.json"
 _ORGANISATION = "sentence-transformers"  # optional in the names of its models, as in upstream
+_MOST_LAYERS = 1_000  # far more than any encoder has; building them would take minutes or all memory
+
+# Kinds by the `model_type` that sentence-transformers saves, and by the packages of the modules it lists.
+_SAVED: dict[str, Kind] = {
+    "CrossEncoder": "cross-encoder",
+    "SparseEncoder": "sparse",
+    "MultiVectorEncoder": "multi-vector",
+    "ColBERT": "multi-vector",
+}
+_PACKAGES: dict[str, Kind] = {
+    "sentence_transformers.cross_encoder.": "cross-encoder",
+    "sentence_transformers.sparse_encoder.": "sparse",
+    "sentence_transformers.multi_vector_encoder.": "multi-vector",
+    "pylate.": "multi-vector",
+}
+_TRUSTED = ("sentence_transformers.", "sentemb.")
+_WHAT: dict[Kind, tuple[str, str]] = {
+    "encoder": ("is a sentence encoder", "remove --reranker to serve it as an embedding model"),
+    "cross-encoder": (
+        "is a cross-encoder: it scores pairs of texts and does not compute vectors",
+        "use it with --reranker, and a sentence encoder here",
+    ),
+    "classifier": (
+        "is a classifier, not an encoder",
+        "use a sentence encoder, or the transformer that it was trained from",
+    ),
+    "sparse": (
+        "is a sparse encoder: its vectors have one number for each token of the vocabulary",
+        "use a dense encoder; SparseEncoder of sentence-transformers loads this model",
+    ),
+    "multi-vector": (
+        "is a multi-vector encoder: it computes one vector for each token of a text",
+        (
+            "use an encoder with one vector per text; MultiVectorEncoder of sentence-transformers loads "
+            "this model"
+        ),
+    ),
+    "static": (
+        "is a model2vec model without a modules.json",
+        "save it with SentenceTransformer(modules=[StaticEmbedding.from_model2vec(NAME)])",
+    ),
+    "code": (
+        "needs its own code (CODE), which sentemb does not execute",
+        (
+            "use a model whose architecture is part of transformers; or, if you trust the code, pass "
+            "SentenceTransformer(NAME, trust_remote_code=True) to sentemb.load_encoder in Python"
+        ),
+    ),
+    "other": ("is of a model type that sentemb does not support", "use a sentence encoder"),
+}
 
 
 @dataclass(frozen=True)
 class ModelSource:
-    """Address and configuration of a base model.
+    """Address and configuration of a base model."""
 
-    Attributes:
-        address: A folder or a hub id that upstream loaders accept.
-        revision: Branch, tag or commit of a hub id.
-        has_modules: Whether it is a sentence-transformers model with its own pooling.
-        config: The transformer's `config.json`; empty if a sentence-transformers model keeps it elsewhere.
-        options: Its `config_sentence_transformers.json`; empty if it is missing.
-        modules: Classes of the modules in `modules.json`.
-    """
-
-    address: str
-    revision: str | None
-    has_modules: bool
-    config: dict[str, Any]
-    options: dict[str, Any] = field(default_factory=dict)
-    modules: tuple[str, ...] = ()
+    address: str  # a folder or a hub id that upstream loaders accept
+    revision: str | None  # branch, tag or commit of a hub id
+    has_modules: bool  # whether it is a sentence-transformers model with its own pooling
+    config: dict[str, Any]  # `config.json`; empty if a sentence-transformers model keeps it elsewhere
+    options: dict[str, Any] = field(default_factory=dict)  # `config_sentence_transformers.json`
+    modules: tuple[str, ...] = ()  # classes in `modules.json`
 
     @property
     def architecture(self) -> str:
@@ -69,8 +99,76 @@ class ModelSource:
         names = self.config.get("architectures")
         return str(names[0]) if isinstance(names, list) and names else ""
 
+    @property
+    def is_decoder(self) -> bool:
+        """Whether each token of a transformer without modules sees the tokens before it alone."""
+        is_causal = bool(self.config.get("is_causal", True))
+        return self.architecture.endswith(("ForCausalLM", "LMHeadModel")) and is_causal
 
-_MOST_LAYERS = 1_000  # far more than any encoder has; building them would take minutes or all memory
+    @property
+    def kind(self) -> Kind:
+        """The kind of the model."""
+        saved = self.options.get("model_type", "SentenceTransformer")
+        if saved != "SentenceTransformer":
+            return _SAVED.get(str(saved), "other")
+        for module in self.modules:
+            kinds = [kind for package, kind in _PACKAGES.items() if module.startswith(package)]
+            if kinds or not module.startswith(_TRUSTED):
+                return kinds[0] if kinds else "code"
+        return "encoder" if self.has_modules else self._kind_of_transformer()
+
+    def _kind_of_transformer(self) -> Kind:
+        architecture = self.architecture
+        # Only their names state the kind of some models.
+        names = f"{Path(self.address).name} {self.config.get('_name_or_path', '')}".lower()
+        if architecture.endswith("ForSequenceClassification"):
+            labels = self.config.get("id2label") or {}
+            count = self.config.get("num_labels", len(labels) or 2)
+            return "cross-encoder" if count == 1 or "rerank" in names or "cross" in names else "classifier"
+        if "colbert" in architecture.lower() or (Path(self.address) / "artifact.metadata").is_file():
+            return "multi-vector"
+        if self.config.get("model_type") == "model2vec":
+            return "static"
+        if architecture.endswith("ForMaskedLM") and "splade" in names:
+            return "sparse"
+        if architecture.endswith("ForCausalLM") and "rerank" in names:
+            return "cross-encoder"
+        return "encoder"
+
+    def refusal(self, kind: Kind) -> InputError:
+        """Return the error for a model of a kind that cannot be used here."""
+        what, hint = _WHAT[kind]
+        foreign = [module for module in self.modules if not module.startswith(_TRUSTED)]
+        code = foreign[0] if foreign else "auto_map in its config.json"
+        return InputError(
+            f"{self.address} {what.replace('CODE', code)}", hint.replace("NAME", f'"{self.address}"')
+        )
+
+
+def check_kind(source: ModelSource, wanted: Kind = "encoder") -> None:
+    """Raise InputError if a model is of another kind; the message states it and where it can be used."""
+    if source.kind == wanted:
+        return
+    error = source.refusal(source.kind)
+    if wanted == "cross-encoder" and source.kind != "encoder":
+        hint = "use a cross-encoder, which computes one score for a pair of texts"
+        error = InputError(error.message, hint)
+    raise error
+
+
+@contextmanager
+def naming_code(source: ModelSource) -> Iterator[None]:
+    """Explain an error by the custom code that a model's configuration names, if it names any.
+
+    Custom code alone is not a reason to reject a model, since newer versions of transformers may include the
+    architecture.
+    """
+    try:
+        yield
+    except InputError as error:
+        if source.config.get("auto_map"):
+            raise source.refusal("code") from error
+        raise
 
 
 def find_source(base: str, *, revision: str | None = None) -> ModelSource:
@@ -79,25 +177,7 @@ def find_source(base: str, *, revision: str | None = None) -> ModelSource:
     if not path.exists() and (bundled := bundled_folder(base)) is not None:
         path = bundled
     if path.is_dir() and base.strip():
-        _refuse_devices(path)
-        source = _described(str(path), None, lambda name: path / name if (path / name).is_file() else None)
-        if source is None and (path / _ADAPTER).is_file():
-            raise InputError(
-                f"{base} is an adapter (LoRA) for another model",
-                "merge it into its base with peft (merge_and_unload), and save that model",
-            )
-        if source is None:
-            raise InputError(
-                f"{base} is not a model folder: it contains neither {CONFIG} nor {MODULES}",
-                _models_inside(path) or "use the folder that save_pretrained wrote",
-            )
-        check_folder(path)
-        layers = source.config.get("num_hidden_layers")
-        if isinstance(layers, int) and layers > _MOST_LAYERS:
-            raise InputError(
-                f"{path / CONFIG}: num_hidden_layers is {layers:,}", "use a complete copy of the model"
-            )
-        return source
+        return _find_in_folder(base, path)
     if path.is_file():
         raise InputError(f"{base} is a file, not a model folder", "use the folder that contains it")
     if base.startswith((".", "/", "~")) or base.count("/") > 1 or not base.strip():
@@ -105,73 +185,32 @@ def find_source(base: str, *, revision: str | None = None) -> ModelSource:
     return _find_on_hub(base, revision)
 
 
-def _refuse_devices(folder: Path) -> None:
-    """Raise InputError for pipes, devices and links to them, which could be read forever."""
-    for entry in (*folder.iterdir(), *folder.glob("[0-9]*_*/*")):
-        if entry.exists() and not entry.is_file() and not entry.is_dir():
+def _find_in_folder(base: str, path: Path) -> ModelSource:
+    for entry in (*path.iterdir(), *path.glob("[0-9]*_*/*")):
+        if entry.exists() and not entry.is_file() and not entry.is_dir():  # it could be read forever
             raise InputError(
                 f"{entry} is a pipe or a device, not a regular file", "use a complete copy of the model"
             )
-
-
-def local_object(base: str, name: str) -> dict[str, Any] | list[Any] | None:
-    """Read a JSON file of a model that is on this machine; None where there is no such file."""
-    folder = Path(base).expanduser()
-    if not folder.is_dir():
-        folder = bundled_folder(base) or folder
-    path: Any = folder / name
-    if not folder.exists():
-        try:
-            path = try_to_load_from_cache(base, name)
-        except HFValidationError:
-            return None
-    try:
-        found: dict[str, Any] | list[Any] = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError, RecursionError):
-        return None
-    return found
-
-
-@contextmanager
-def loading(address: str, *, needs_pooler: bool = False) -> Iterator[None]:
-    """Load an encoder's weights: `readable`, and none of them may be missing."""
-    with readable(address), load_reports_through(expected_differences(address, needs_pooler=needs_pooler)):
-        yield
-
-
-@contextmanager
-def readable(address: str) -> Iterator[None]:
-    """Convert upstream's errors about an unreadable model to one line, and hide its progress bars.
-
-    A damaged file can raise any exception. Wrap only the loading call, since other exceptions are bugs.
-    """
-    bars = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    except InputError:
-        raise
-    except Exception as error:
-        if Path(address).is_dir() and (damage := damage_in(Path(address), error)):
-            raise InputError(damage, AGAIN) from error
-        kind = type(error).__name__
-        reason = " ".join(str(error).split()) or kind
-        told = reason if isinstance(error, (OSError, ValueError, RuntimeError)) else f"{kind}: {reason}"
-        raise InputError(f"cannot load {address}: {told[:300]}", _hint(error)) from error
-    finally:
-        if bars:
-            transformers_logging.enable_progress_bar()
-
-
-def _hint(error: Exception) -> str:
-    """Return the next step after an upstream error."""
-    if isinstance(error, ImportError):
-        return "install the package named in the message, or use another model"
-    if isinstance(error, OSError):
-        return "check that the model was downloaded or saved completely"
-    if "does not recognize this architecture" in str(error):
-        return "a newer release of transformers may support it: pip install -U transformers"
-    return "SentenceTransformer(...) in Python shows the full error; use another model if it fails as well"
+    source = _described(str(path), None, lambda name: path / name if (path / name).is_file() else None)
+    if source is None and (path / _ADAPTER).is_file():
+        raise InputError(
+            f"{base} is an adapter (LoRA) for another model",
+            "merge it into its base with peft (merge_and_unload), and save that model",
+        )
+    if source is None:
+        # One folder below, as in the output of a quickstart or of several seeds.
+        inside = ", ".join(sorted(str(found.parent) for found in path.glob(f"*/{MODULES}")))
+        raise InputError(
+            f"{base} is not a model folder: it contains neither {CONFIG} nor {MODULES}",
+            f"use a model inside it: {inside}" if inside else "use the folder that save_pretrained wrote",
+        )
+    check_folder(path)
+    layers = source.config.get("num_hidden_layers")
+    if isinstance(layers, int) and layers > _MOST_LAYERS:
+        raise InputError(
+            f"{path / CONFIG}: num_hidden_layers is {layers:,}", "use a complete copy of the model"
+        )
+    return source
 
 
 def _described(address: str, revision: str | None, file: Callable[[str], Path | None]) -> ModelSource | None:
@@ -197,7 +236,7 @@ def _find_on_hub(base: str, revision: str | None) -> ModelSource:
         try:
             online = unreachable is None  # do not ask an unreachable hub for the second name
             source = _described(name, revision, partial(_hub_file, name, revision=revision, online=online))
-        except _UnknownRepositoryError:
+        except RepositoryNotFoundError:
             continue
         except _UnreachableError as error:
             unreachable = error
@@ -217,22 +256,12 @@ def _find_on_hub(base: str, revision: str | None) -> ModelSource:
     )
 
 
-def _models_inside(folder: Path) -> str:
-    """Suggest the models one folder below, as in the output of a quickstart or of several seeds."""
-    models = sorted(str(path.parent) for path in folder.glob(f"*/{MODULES}"))
-    return f"use a model inside it: {', '.join(models)}" if models else ""
-
-
 def _or_bundled(base: str) -> str:
     if "/" in base:
         return ""
     close = difflib.get_close_matches(base, bundled_names(), n=1)
     meant = f" (did you mean {close[0]}?)" if close else f" ({', '.join(bundled_names())})"
     return f" or use a bundled model{meant}"
-
-
-class _UnknownRepositoryError(Exception):
-    """The hub does not have the repository."""
 
 
 class _UnreachableError(Exception):
@@ -255,8 +284,8 @@ def _hub_file(name: str, file: str, revision: str | None, *, online: bool = True
         raise InputError(
             f"{name} does not have a revision {revision!r}", "check the branch, tag or commit"
         ) from error
-    except RepositoryNotFoundError as error:
-        raise _UnknownRepositoryError from error
+    except RepositoryNotFoundError:
+        raise
     except EntryNotFoundError:
         return None
     except HFValidationError as error:

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from sentemb._compat import get_rank, get_world_size
 from sentemb.losses import ParaphraseContrastLoss, SimCSELoss
+from sentemb.losses.encoder import project
 from sentemb.losses.gather import mean_weight
-from sentemb.losses.heads import project
 from sentemb.multitask.heads import task_loss
 from sentemb.multitask.model import MultiTaskModel
 from sentemb.multitask.plan import ContrastSet, Part

@@ -17,9 +17,9 @@ from sentemb._files import new_folder, read_json
 from sentemb.encoding import load_encoder
 from sentemb.encoding.sentence import training_flags_kept
 from sentemb.errors import InputError
-from sentemb.evaluation.correlation import CorrelationError, pearson
+from sentemb.evaluation.measures import CorrelationError, correlate
 from sentemb.modules import load
-from sentemb.modules.head_files import HeadFolder
+from sentemb.modules.files import HeadFolder
 from sentemb.multitask.heads import TaskHeads, scores_of
 from sentemb.multitask.tasks import TASKS, Task, TaskSets
 
@@ -333,7 +333,7 @@ def score_tasks(predicted: Mapping[Task, Floats], sets: TaskSets) -> dict[str, f
     scores = {METRICS[task]: float(np.mean(predicted[task] == data.labels)) for task, data in sets}
     data = sets.similarity
     try:
-        correlation = pearson(predicted["similarity"], data.labels.astype(np.float64))
+        correlation = correlate("pearson", predicted["similarity"], data.labels.astype(np.float64))
     except CorrelationError as error:
         logger.warning("the similarity score on %s %s is set to 0: %s", data.name, data.split, error)
         correlation = 0.0

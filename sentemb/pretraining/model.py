@@ -21,10 +21,8 @@ from transformers import (
 from sentemb._compat import load_reports_through
 from sentemb._files import new_folder
 from sentemb.errors import InputError
-from sentemb.modules.folder_checks import AGAIN
-from sentemb.modules.model_checks import check_weights
-from sentemb.modules.source import find_source, readable
-from sentemb.modules.weights import expected_of_a_masked_model
+from sentemb.modules.check import AGAIN, check_weights, expected_of_a_masked_model, readable
+from sentemb.modules.source import find_source
 from sentemb.pretraining.tokens import TokenStore
 
 _SMOOTHING = 0.75  # of the context distribution (TACL 2015, section 3.1)

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast, TrainerCallba
 from sentemb._files import new_folder, read_json, sha256_of
 from sentemb._uris import is_remote, local_path, without_secrets
 from sentemb.errors import InputError
-from sentemb.modules.model_checks import check_vocabulary
+from sentemb.modules.check import check_vocabulary
 from sentemb.pretraining.corpus import Corpus
 from sentemb.pretraining.masking import WholeWordMasking
 from sentemb.pretraining.model import (

@@ -46,17 +46,7 @@ _HEADERS = {
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """Load models and indexes, and create the application that serves them.
-
-    Args:
-        settings: What to serve, and to whom.
-
-    Returns:
-        The application. Its `state` has `settings`, `metrics` and `registry`.
-
-    Raises:
-        InputError: The settings do not fit together, or a model or index cannot be read.
-    """
+    """Load models and indexes, and create the application; its `state` has settings, metrics and registry."""
     settings, metrics = settings.checked(), Metrics()
     registry = Registry(settings, metrics)
 

@@ -9,9 +9,8 @@ import numpy as np
 from fastapi import APIRouter, Request, Response
 
 from sentemb.encoding.encoder import normalised
-from sentemb.errors import InputError
 from sentemb.serving.http import JsonRoute, Problem, find, json_array, json_response
-from sentemb.serving.models import Encoded, ServedEncoder
+from sentemb.serving.models import ServedEncoder
 from sentemb.serving.schemas import EmbeddingsAnswer, EmbeddingsRequest, ModelCard, ModelList, Role
 
 _ROLES: dict[str, Role] = {
@@ -28,13 +27,31 @@ router = APIRouter(route_class=JsonRoute, prefix="/v1", tags=["embeddings"])
 
 @router.post("/embeddings", response_model=EmbeddingsAnswer)
 async def embeddings(request: Request, body: EmbeddingsRequest) -> Response:
-    """Encode texts, or token ids of the model's own tokenizer."""
+    """Encode texts."""
     served, role = _find_model(request, body)
-    _check_dimensions(served, body)
-    encoded = await _encode(served, body, role)
+    inputs = [body.input] if isinstance(body.input, str) else body.input
+    texts = [text for text in inputs if isinstance(text, str)]
+    if len(texts) < len(inputs):
+        raise Problem(
+            409,
+            "token ids of another tokenizer would give wrong vectors: send texts (in LangChain "
+            "check_embedding_ctx_length=False)",
+            field="input",
+        )
+    dimensions = body.dimensions or served.dimension
+    if dimensions > served.dimension:
+        raise Problem(409, f"{served.name} has {served.dimension} dimensions", field="dimensions")
+    if dimensions < served.dimension and not (served.is_matryoshka or body.force_dimensions):
+        raise Problem(
+            409,
+            f"{served.name} was not trained to be shortened from {served.dimension} to {dimensions} "
+            'dimensions, which lowers its quality; send "force_dimensions": true to accept this',
+            field="dimensions",
+        )
+    encoded = await served.compute(texts, role=role, truncate=body.truncate)
     rows: Any = encoded.vectors
-    if body.dimensions is not None and body.dimensions < served.dimension:
-        rows = normalised(rows[:, : body.dimensions])
+    if dimensions < served.dimension:
+        rows = normalised(rows[:, :dimensions])
     rows = list(np.ascontiguousarray(rows, dtype="<f4"))
     if body.encoding_format == "base64":
         rows = [base64.b64encode(row).decode() for row in rows]
@@ -93,43 +110,3 @@ def _find_model(request: Request, body: EmbeddingsRequest) -> tuple[ServedEncode
         reason = f"the model name sets the role {suffix}, but the role is {role}; send one of them"
         raise Problem(409, reason, field="role")
     return encoders[stem], _ROLES[suffix]
-
-
-def _check_dimensions(served: ServedEncoder, body: EmbeddingsRequest) -> None:
-    """Raise a `Problem` if the model does not have so many dimensions, or was not trained for fewer."""
-    dimensions = body.dimensions or served.dimension
-    if dimensions > served.dimension:
-        raise Problem(409, f"{served.name} has {served.dimension} dimensions", field="dimensions")
-    if dimensions < served.dimension and not (served.is_matryoshka or body.force_dimensions):
-        raise Problem(
-            409,
-            f"{served.name} was not trained to be shortened from {served.dimension} to {dimensions} "
-            'dimensions, which lowers its quality; send "force_dimensions": true to accept this',
-            field="dimensions",
-        )
-
-
-async def _encode(served: ServedEncoder, body: EmbeddingsRequest, role: Role | None) -> Encoded:
-    inputs: list[Any] = [body.input] if isinstance(body.input, str) else list(body.input)
-    if isinstance(inputs[0], int):
-        inputs = [inputs]
-    if isinstance(inputs[0], str):
-        if body.token_ids is not None:
-            raise Problem(409, "the input is text; remove token_ids", field="token_ids")
-        return await served.compute(inputs, role=role, truncate=body.truncate)
-    if body.token_ids is None:
-        raise Problem(
-            409,
-            "token ids of another tokenizer would give wrong vectors: send texts (in LangChain "
-            'check_embedding_ctx_length=False), or send "token_ids": "model" with ids of the model\'s own '
-            "tokenizer",
-            field="input",
-        )
-    if role is not None:
-        raise Problem(
-            409, "a role adds a prompt, which does not work with token ids; remove it", field="role"
-        )
-    try:
-        return await served.compute(list(map(tuple, inputs)), token_ids=True)
-    except InputError as error:
-        raise Problem(409, str(error), field="input") from None

@@ -24,28 +24,15 @@ _CHUNK = 256
 
 
 class Encoded(NamedTuple):
-    """The result of a request.
+    """The result of a request."""
 
-    Attributes:
-        vectors: float32 (n, dim); scores or probabilities for a reranker or classifier.
-        tokens: Number of tokens that the model read.
-        truncated: Number of inputs longer than the model's maximum length.
-    """
-
-    vectors: Matrix
-    tokens: int
-    truncated: int
+    vectors: Matrix  # float32 (n, dim); scores or probabilities for a reranker or classifier
+    tokens: int  # that the model read
+    truncated: int  # number of inputs longer than the model's maximum length
 
 
 class ServedModel:
-    """A model behind the queues of a scheduler.
-
-    Args:
-        name: Its name in requests.
-        rows: What computes it: for an encoder one for each role; for others that of None.
-        scheduler: The model threads.
-        truncate: What happens to long inputs if a request does not say.
-    """
+    """A model behind the queues of a scheduler: an encoder has rows for each role, others only for None."""
 
     max_tokens: int | None = None
     """Tokens that the model reads of a text, if that is known."""
@@ -71,24 +58,14 @@ class ServedModel:
         role: Role | None = None,
         truncate: Truncate | None = None,
         field: str = "input",
-        token_ids: bool = False,
     ) -> Encoded:
-        """Compute inputs; the result for each does not depend on the others, nor on other requests.
-
-        Args:
-            inputs: Texts, pairs of texts, or token ids.
-            role: The role of the texts, for models with prompts or routes.
-            truncate: What happens to long inputs; the server's setting by default.
-            field: The field of the inputs in the request, for messages.
-            token_ids: Whether the inputs are ids of the model's own tokenizer, with special tokens.
-        """
+        """Compute texts or pairs; each result is the same whatever else is computed."""
         places: dict[Any, int] = {}
         positions = [places.setdefault(value, len(places)) for value in inputs]
         unique = list(places)
         size = sum(map(_characters, unique))
         few = len(unique) <= _FEW_INPUTS and size <= _FEW_CHARACTERS
         source = self._rows[role]
-        prepare = source.prepare_ids if token_ids else source.prepare
         # Few texts do not wait for the tokens of a bulk request.
         executor = None if few else self._tokenizing
         loop = asyncio.get_running_loop()
@@ -97,7 +74,9 @@ class ServedModel:
         with self._scheduler.reserve(size // 4 + 3 * len(unique)):
             try:
                 for start in range(0, len(unique), _CHUNK):
-                    ready = await loop.run_in_executor(executor, prepare, unique[start : start + _CHUNK])
+                    ready = await loop.run_in_executor(
+                        executor, source.prepare, unique[start : start + _CHUNK]
+                    )
                     if len(ready.cut) and (truncate or self._truncate) == "error":
                         raise self._too_long(f"{field}.{positions.index(start + int(ready.cut[0]))}")
                     parts.append(ready)
@@ -125,14 +104,7 @@ class ServedModel:
 
 
 class ServedEncoder(ServedModel):
-    """An encoder behind the queues; its vectors have the bytes that `encode` of the library returns.
-
-    Args:
-        encoder: The encoder.
-        scheduler: The model threads.
-        truncate: What happens to long texts if a request does not say.
-        is_matryoshka: Whether the model was trained for shorter vectors.
-    """
+    """An encoder behind the queues; its vectors have the bytes that `encode` of the library returns."""
 
     def __init__(
         self, encoder: TextEncoder, scheduler: Scheduler, truncate: Truncate, *, is_matryoshka: bool = False
@@ -187,10 +159,5 @@ class QueuedEncoder:
         return self._encoder.describe()
 
 
-def _characters(value: Any) -> int:
-    """Return the length of a text or a pair; a token counts as four characters."""
-    return (
-        len(value)
-        if isinstance(value, str)
-        else sum(len(part) if isinstance(part, str) else 4 for part in value)
-    )
+def _characters(value: str | tuple[str, str]) -> int:
+    return len(value) if isinstance(value, str) else sum(map(len, value))

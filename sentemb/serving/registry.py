@@ -22,23 +22,16 @@ from sentemb.serving.settings import Settings
 
 
 class Registry:
-    """The models and indexes of a server, and the threads that they share.
-
-    Attributes:
-        encoders: The encoders: those of the settings first, then those that only indexes need.
-        rerankers: The cross-encoders.
-        classifiers: The classifiers behind the queues, and as they were loaded.
-        indexes: The indexes.
-    """
+    """The models and indexes of a server, by name, and the threads that they share."""
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self._truncate = settings.truncate
         self._scheduler = Scheduler(
             workers=settings.workers, max_waiting=settings.max_waiting, metrics=metrics
         )
-        self.encoders: dict[str, ServedEncoder] = {}
+        self.encoders: dict[str, ServedEncoder] = {}  # of the settings, then those that only indexes need
         self.rerankers: dict[str, ServedModel] = {}
-        self.classifiers: dict[str, tuple[ServedModel, Classifier]] = {}
+        self.classifiers: dict[str, tuple[ServedModel, Classifier]] = {}  # behind the queues, and as loaded
         self.indexes: dict[str, ServedIndex] = {}
         for model in settings.models:
             encoder = load_encoder(model, precision=settings.precision, device=settings.device)

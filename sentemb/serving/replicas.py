@@ -36,18 +36,9 @@ def serve_replicas(
 
 @contextlib.contextmanager
 def served(settings: Settings, *, address: str, replicas: int) -> Iterator[str]:
-    """Serve models with several replicas, each of which is the application of `create_app`.
+    """Serve models with several replicas, each the application of `create_app`; yields the address.
 
-    If the host of the settings is a loopback address, only the head node listens; otherwise every node with a
-    replica does.
-
-    Args:
-        settings: What to serve, and to whom; `workers` are the model threads of each replica, one by default.
-        address: Address of the cluster, as for `connected`.
-        replicas: Number of replicas.
-
-    Yields:
-        The server's address.
+    On a loopback address only the head node listens; otherwise every node with a replica does.
     """
     _check(settings)
     settings = replace(settings, workers=settings.workers or 1)

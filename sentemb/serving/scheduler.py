@@ -164,11 +164,7 @@ class Scheduler:
 
     @contextmanager
     def reserve(self, tokens: int) -> Iterator[None]:
-        """Reserve room for the tokens of a request until it is answered.
-
-        Raises:
-            Problem: 429, with the seconds until there is room.
-        """
+        """Reserve room for the tokens of a request until it is answered, or raise a `Problem` (429)."""
         with self._changed:
             # If nothing waits, a request of any size is accepted, because it would never fit better.
             if self._waiting and self._waiting + tokens > self._max_waiting:

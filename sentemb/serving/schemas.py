@@ -58,7 +58,7 @@ class EmbeddingsRequest(_ModelRequest):
     model: str
     """Name of the model. `MODEL:query` and `MODEL:document` also set the role."""
     input: StrictStr | _Inputs[StrictStr] | _TokenIds | _Inputs[_TokenIds]
-    """A text, a list of texts, or token ids of the model's tokenizer (see `token_ids`)."""
+    """A text, or a list of texts. Token ids are refused, with the option of LangChain that turns them off."""
     encoding_format: Literal["float", "base64"] = "float"
     """`float`: numbers. `base64`: little-endian float32 values in base64."""
     dimensions: _Positive | None = None
@@ -71,8 +71,6 @@ class EmbeddingsRequest(_ModelRequest):
     """The role, as in Cohere's API."""
     prompt_name: Literal["query", "document", "passage", "corpus"] | None = None
     """The role, as in the API of text-embeddings-inference."""
-    token_ids: Literal["model"] | None = None
-    """`model`: the input is token ids of the model's own tokenizer, with special tokens."""
     user: str | None = None
     """Ignored."""
 

@@ -19,20 +19,15 @@ from sentemb.encoding.rows import ReadyTexts, Rows
 from sentemb.encoding.tokens import tokenise
 from sentemb.encoding.view import inference_view
 from sentemb.errors import InputError
-from sentemb.modules.kinds import check_kind, naming_code
-from sentemb.modules.source import find_source, loading
+from sentemb.modules.check import loading
+from sentemb.modules.source import check_kind, find_source, naming_code
 from sentemb.serving.http import JsonRoute, Problem, find, json_response
 from sentemb.serving.scheduler import Matrix
 from sentemb.serving.schemas import ClassifyAnswer, ClassifyRequest, RerankAnswer, RerankRequest
 
 
 class PairRows:
-    """A cross-encoder as a row encoder of pairs, whose vectors are single scores.
-
-    Args:
-        folder: Folder of the cross-encoder; none of its code is executed.
-        device: Where to put it; None lets sentence-transformers choose.
-    """
+    """A cross-encoder as a row encoder of pairs, whose vectors are single scores."""
 
     by_length = True
 
@@ -51,10 +46,6 @@ class PairRows:
         """Tokenize pairs."""
         tokens = tokenise(self._tokenizer, texts)
         return ReadyTexts(texts, tokens.lengths, tokens.cut, tokens)
-
-    def prepare_ids(self, ids: Sequence[Sequence[int]]) -> ReadyTexts:
-        """Raise InputError: token ids are not supported."""
-        raise InputError(f"{self._name} does not accept token ids", "send texts")
 
     @torch.inference_mode()
     def compute(self, rows: Rows) -> Matrix:
@@ -96,10 +87,6 @@ class ClassifierRows:
         rows = [dict(self._encoder.preprocess([text], **limit)) for text in texts]
         cut = [row for row, text in enumerate(texts) if self._classifier.count_cut([text])]
         return ReadyTexts(texts, np.array([row["input_ids"].numel() for row in rows]), cut, rows)
-
-    def prepare_ids(self, ids: Sequence[Sequence[int]]) -> ReadyTexts:
-        """Raise InputError: token ids are not supported."""
-        raise InputError("a classifier does not accept token ids", "send texts")
 
     @torch.inference_mode()
     def compute(self, rows: Rows) -> Matrix:

@@ -25,12 +25,7 @@ _CACHED_PRODUCTS = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "16", "LRU_CACHE_CAPACITY
 
 
 def serve(settings: Settings, *, announce: Callable[[str], None]) -> None:
-    """Serve until a signal stops the server; accepted requests are finished first.
-
-    Args:
-        settings: What to serve, and to whom.
-        announce: Called with the server's address once it listens.
-    """
+    """Serve until a signal stops the server; accepted requests are finished first."""
     settings = settings.checked()
     limit_memory()
     with _listen(settings.host, settings.port) as listening:

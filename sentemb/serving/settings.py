@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from sentemb._network import is_loopback
+from sentemb._uris import is_loopback
 from sentemb.encoding.encoder import Precision
 from sentemb.errors import InputError
 
@@ -68,11 +68,7 @@ class Settings:
         return not self.read_only and (self.keys is not None or self.is_loopback)
 
     def checked(self) -> Settings:
-        """Return the settings.
-
-        Raises:
-            InputError: There is nothing to serve, or other machines would not need a key by mistake.
-        """
+        """Return the settings; raise InputError if they serve nothing or do not fit together."""
         if not (self.models or self.indexes or self.rerankers or self.classifiers):
             raise InputError("there is nothing to serve", "name a model, or an index with --index FOLDER")
         cores = os.cpu_count() or 1
@@ -91,17 +87,7 @@ class Settings:
 
 
 def read_keys(file: Path | None) -> frozenset[str] | None:
-    """Read API keys.
-
-    Args:
-        file: A file with one key per line; None reads the environment variable.
-
-    Returns:
-        The keys; None if there is neither a file nor a variable.
-
-    Raises:
-        InputError: The file cannot be read, has no key, or one that is too short.
-    """
+    """Read API keys from a file, one per line, or from the environment; None if there are none."""
     if file is not None:
         try:
             lines, place = file.read_text(encoding="utf-8-sig").splitlines(), str(file)

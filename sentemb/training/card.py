@@ -16,7 +16,7 @@ from sentemb._uris import is_remote
 from sentemb.data.catalogue import get
 from sentemb.data.sources import kind_of
 from sentemb.modules.cards import ENCODER_TAGS, base_terms, front_matter, public_name, table
-from sentemb.modules.custom_modules import CUSTOM_MODULES
+from sentemb.modules.loading import CUSTOM_MODULES
 from sentemb.training.config import ClassifierConfig, MultiTaskConfig, TrainConfig
 from sentemb.training.objective import citation_of
 from sentemb.training.recipes import RECIPES

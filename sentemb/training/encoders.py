@@ -19,7 +19,7 @@ from sentemb.encoding.tokens import Tokens
 from sentemb.encoding.view import with_truncation_as_module
 from sentemb.errors import InputError
 from sentemb.modules import load
-from sentemb.modules.lengths import longest_input, shortest_input
+from sentemb.modules.loading import longest_input, shortest_input
 from sentemb.training.config import EncoderConfig
 from sentemb.training.ranks import process_state
 from sentemb.training.recipes import RECIPES

@@ -20,9 +20,9 @@ from sentemb.data.retrieval import RetrievalSet, retrieval_set
 from sentemb.encoding.encoder import Role
 from sentemb.errors import InputError
 from sentemb.evaluation.comparison import Difference, compare
+from sentemb.evaluation.evaluator import RetrievalEvaluator
 from sentemb.evaluation.resampling import Clusters
 from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval
-from sentemb.evaluation.retrieval.evaluator import RetrievalEvaluator
 from sentemb.evaluation.systems import System, system_of
 from sentemb.modules import is_finished_encoder, load
 from sentemb.modules.cards import public_name

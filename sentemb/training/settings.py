@@ -202,7 +202,6 @@ def option_tables(kind: type[CheckedModel]) -> list[str]:
 
 def _fitting_base(values: Mapping[str, Any], recipe: Recipe, named: set[str]) -> dict[str, Any]:
     """Return what changes for the base: no pooling for one that has its own, and values for static ones."""
-    from sentemb.modules.kinds import is_decoder
     from sentemb.modules.source import find_source
 
     try:
@@ -210,7 +209,7 @@ def _fitting_base(values: Mapping[str, Any], recipe: Recipe, named: set[str]) ->
     except InputError:
         return {}  # loading reports it
     changes: dict[str, Any] = {}
-    if source.has_modules or is_decoder(source):
+    if source.has_modules or source.is_decoder:
         changes["pooling"] = None
     if source.modules and source.modules[0].endswith("StaticEmbedding"):
         changes |= recipe.static

@@ -58,25 +58,6 @@ def test_from_texts_to_a_trained_encoder(
     assert np.isfinite(SentenceTransformer(str(model), device="cpu").encode(SENTENCES)).all()
 
 
-def test_a_kept_cache_translates_new_texts_only(
-    models: list[str], tmp_path: Path, write_file: Callable[[str, str], Path], sentemb: Command
-) -> None:
-    cache, output = tmp_path / "cache", tmp_path / "back.jsonl"
-    common = [*models, "--overwrite", "--beams", "2", "-o", str(output), "--cache-dir", str(cache)]
-    texts = write_file("t.jsonl", "".join(json.dumps({"id": 1, "s": s}) + "\n" for s in SENTENCES))
-    assert sentemb("data", "back-translate", str(texts), "--column", "s", *common)[0] == 0
-    content = output.read_bytes()
-    kept = {path: path.read_bytes() for path in cache.glob("*.sqlite")}
-    assert len(kept) == 2
-    assert sentemb("data", "back-translate", str(texts), "--column", "s", *common)[0] == 0
-    assert output.read_bytes() == content
-    assert {path: path.read_bytes() for path in cache.glob("*.sqlite")} == kept
-    assert (
-        sentemb("data", "back-translate", str(texts), "--column", "s", *common, "--temperature", "1")[0] == 0
-    )
-    assert len(list(cache.glob("*.sqlite"))) == 4
-
-
 def test_an_interrupt_keeps_what_is_translated(
     sentemb: Command,
     models: list[str],
@@ -132,13 +113,13 @@ def test_noisy_copies(
 def test_only_the_rows_that_the_experiment_draws(
     models: list[str], shared_data: Path, tmp_path: Path, sentemb: Command
 ) -> None:
-    from sentemb.experiments import LabelledSets, Setting
-    from sentemb.experiments.labelled_sets import draw, noise_rows
+    from sentemb.experiments.experiment import Setting
+    from sentemb.experiments.labelled_sets import LabelledSets, noise_rows
 
     data = LabelledSets(shared_data, rule="scl")
     pool = data.pool("rte")
     rows = noise_rows(pool, (0, 1))
-    drawn = [draw(pool, Setting("noise", 0), seed).train for seed in (0, 1)]
+    drawn = [data.splits("rte", Setting("noise", 0), seed).train for seed in (0, 1)]
     texts = {pool.train.texts[row] for row in rows.tolist()}
     assert 100 < len(rows) <= 200 and texts == {text for part in drawn for text in part.texts}
     output = tmp_path / "rte.jsonl"
@@ -158,7 +139,6 @@ def test_only_the_rows_that_the_experiment_draws(
         (["absent.txt", "-o", "{tmp}/b.csv"], "no such file"),
         (["{tmp}/t.csv", "-o", "{tmp}/b.tsv"], "use one of .csv, .jsonl, .parquet"),
         (["{tmp}/t.csv", "-o", "{tmp}/t.csv"], "would replace the input"),
-        (["{tmp}/t.csv", "-o", "{tmp}/b.csv", "--cache-dir", "{tmp}/b.csv"], "would replace the cache"),
         (["{tmp}/t.csv", "-o", "{tmp}/b.csv"], "has the columns a, b"),
         (["{tmp}/t.csv", "--column", "a", "--beams", "0", "-o", "{tmp}/b.csv"], "beams is 0"),
         (["{tmp}/t.csv", "--column", "a", "--source-language", "en", "-o", "{tmp}/b.csv"], "languages"),

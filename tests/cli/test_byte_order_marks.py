@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sentemb.cli.index import read_lines
+from sentemb.cli.index import lines_of
 from sentemb.data.labelled import load_labelled
 from sentemb.data.positive_pairs import load_positive_pairs
 from sentemb.data.retrieval import load_retrieval
@@ -16,8 +16,8 @@ from sentemb.data.sources import read_rows
 from sentemb.data.sts import load_scored_pairs
 from sentemb.encoding.resolve import WordVectorEncoder
 from sentemb.errors import InputError
-from sentemb.report.into import read_marked
-from sentemb.report.labels import read_labels
+from sentemb.report.build import read_marked
+from sentemb.report.table import read_labels
 from sentemb.training.values import read_toml
 
 KEY = "0123456789abcdef"
@@ -53,7 +53,7 @@ CASES: dict[str, tuple[str, str, Callable[[Path], Any]]] = {
     "jsonl": ("d.jsonl", '{"text": "a cat"}\n', rows),
     "page": ("d.md", "# Title\n\nText.\n", rows),
     "keys": ("keys", f"{KEY}\n", keys),
-    "queries or ids": ("ids.txt", "a\nb\n", lambda path: read_lines(path, "id", "--ids")),
+    "queries or ids": ("ids.txt", "a\nb\n", lambda path: lines_of(path, "id", "--ids")),
     "configuration": ("c.toml", "epochs = 2\n", read_toml),
     "labels": (
         "labels.toml",

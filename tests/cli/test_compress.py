@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from sentence_transformers import SentenceTransformer
 
-from sentemb.cli.compress import _Options, _say_next
+from sentemb.cli.compress import _Options, propose
 from sentemb.compression.variants import draw_calibration_texts
-from sentemb.compression.write import Compressed, VariantReport, VariantReports
+from sentemb.compression.write import VariantReport, VariantReports
 from sentemb.data.documents import Document
 from sentemb.data.generated_queries import generate_queries
 from sentemb.data.retrieval import RetrievalSet
@@ -97,7 +97,7 @@ def test_nothing_slower_than_the_model_is_called_fastest(
         VariantReport("quick", 300, 64, speed, None, None),
         VariantReport("small", 100, 64, 50.0, None, None),
     )
-    _say_next(Compressed(VariantReports(rows, (), (), 9), {}, []), _Options(model="mine", texts="docs"))
+    propose(VariantReports(rows, (), (), 9), _Options(model="mine", texts="docs"))
     said = " ".join(capsys.readouterr().err.split())
     assert ("fastest variant that loses" in said) == (taken == "quick")
     assert ("is faster than the model" in said) == (taken == "small")

@@ -13,7 +13,7 @@ from tests.encoding.test_linear import unsteady
 
 
 def test_a_machine_that_keeps_the_bits(sentemb: Command) -> None:
-    code, out, _ = sentemb("doctor", "sg-bert-mini", "--markdown")
+    code, out, _ = sentemb("doctor", "sg-bert-mini")
     assert code == 0
     assert f"arithmetic {arithmetic()}" in out and "torch 2" in out
     assert out.count("identical alone and in a batch (62 texts)") == 2
@@ -22,7 +22,7 @@ def test_a_machine_that_keeps_the_bits(sentemb: Command) -> None:
 def test_a_kernel_that_does_not_keep_them_is_found(sentemb: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear, "_product_by", unsteady)
     monkeypatch.setattr(linear, "row_plan", lambda kernel, shape: linear.RowPlan(linear._TRIED))
-    code, out, err = sentemb("doctor", "sg-bert-mini", "--markdown")
+    code, out, err = sentemb("doctor", "sg-bert-mini")
     assert code == 1
     assert "texts depend on the batch, by up to" in out and "results agree only up to rounding" in err
 

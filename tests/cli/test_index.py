@@ -105,21 +105,6 @@ def test_keywords_are_searched_without_the_model(
     assert "words, with" in sentemb("index", "info", index)[1]
 
 
-def test_a_terminal_shows_the_words_of_the_query_in_bold(
-    sentemb: Command, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make(f"a \x1b[31m cat \x07 cats {'and more ' * 40}\n", "--language", "en")
-    command = ["index", "search", tmp_path / "index", "cat", "--mode", "keyword"]
-    _, piped, _ = sentemb(*command)
-    assert r"a \x1b[31m cat \x07 cats" in piped and "more…" in piped and "\x1b" not in piped
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "300")
-    _, out, _ = sentemb(*command)
-    assert "a \\x1b[31m \x1b[1mcat\x1b[0m \\x07 \x1b[1mcats\x1b[0m and" in out
-
-
 def test_hybrid_is_fitted_on_judged_queries(sentemb: Command, make: Make, tmp_path: Path) -> None:
     make("\n".join(SENTENCES))
     index = tmp_path / "index"
@@ -214,7 +199,7 @@ def test_long_texts_are_split_or_cut(
     folder, more, short = tmp_path / "index", tmp_path / "more.jsonl", ("--max-length", 10, "--overlap", 0)
     more.write_text(json.dumps({"text": f"{text}. {SENTENCES[0]}"}) + "\n")
     out = make(rows, *short, name="c.jsonl")
-    assert "1 document in chunks; new long texts are split into chunks" in out
+    assert "1 document in chunks; setting: split" in out
     code, out, _ = sentemb("index", "search", folder, SENTENCES[2], "-k", 1)
     assert code == 0 and f"…{SENTENCES[2]}.…" in out
     code, out, _ = sentemb("index", "search", folder, SENTENCES[2], "-k", 1, "--json")
@@ -226,7 +211,7 @@ def test_long_texts_are_split_or_cut(
     facts = json.loads(sentemb("index", "info", folder, "--json")[1])
     assert (facts["chunked"], facts["truncated"], facts["truncate"]) == (1, 1, "split")
     out = make(rows, *short, "--truncate", "warn", "--overwrite", name="c.jsonl")
-    assert "1 document truncated; new long texts are truncated" in out
+    assert "1 document truncated; setting: warn" in out
 
 
 def test_a_filter_leaves_out_what_does_not_meet_it(sentemb: Command, make: Make, tmp_path: Path) -> None:

@@ -145,10 +145,10 @@ def test_an_interrupt_in_a_class_body_leaves_with_130(monkeypatch: pytest.Monkey
         def __set_name__(self, owner: type, name: str) -> None:
             raise KeyboardInterrupt
 
-    def importing(arguments: list[str] | None) -> None:
+    def importing(**options: object) -> None:
         type("Body", (), {"field": Descriptor()})
 
-    monkeypatch.setattr("sentemb.cli.main._call", importing)
+    monkeypatch.setattr("sentemb.cli.main.build", lambda: importing)
     with pytest.raises(SystemExit) as left:
         run([])
     assert left.value.code == 130

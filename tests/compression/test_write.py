@@ -24,7 +24,7 @@ from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.evaluation import evaluate_pairs
 from sentemb.modules import load
-from sentemb.modules.bundled import bundled_folder
+from sentemb.modules.cards import bundled_folder
 from tests.conftest import WORDS
 
 pytestmark = pytest.mark.skipif(
@@ -150,7 +150,7 @@ def test_a_converted_network_is_not_trained_but_its_vectors_can_be_rounded(
 def write(model: Path, pairs: ScoredPairs, wanted: str, output: Path, **options: Any) -> VariantReports:
     """Write a variant, whatever it loses."""
     given: dict[str, Any] = {"only": [wanted], "tolerance": 100, **options}
-    return compress(model, drawn(60, 0), pairs=[pairs], wanted=wanted, output=output, **given).reports
+    return compress(model, drawn(60, 0), pairs=[pairs], wanted=wanted, output=output, **given)
 
 
 def test_the_written_folder_scores_as_the_table_says(
@@ -176,7 +176,7 @@ def test_a_variant_that_loses_too_much_is_not_written(
     ) as told:
         gold = gold_of(folders["model"], pairs)
         write(folders["model"], gold, "binary-vectors", output, tolerance=0)
-    assert told.value.found.reports.find("binary-vectors").quality_drop > 0
+    assert told.value.found.find("binary-vectors").quality_drop > 0
     assert not output.exists()
 
 
@@ -234,7 +234,7 @@ def test_checkpoints_beside_a_model_are_not_the_model(
     (model / "checkpoint-10").mkdir()
     for name in ("checkpoint-10/model.safetensors", "optimizer.bin"):
         (model / name).write_bytes(b"x" * 10_000)
-    row = compress(model, drawn(60, 0), pairs=[pairs], only=["float16"]).reports.find("model")
+    row = compress(model, drawn(60, 0), pairs=[pairs], only=["float16"]).find("model")
     assert row.bytes == (model / "model.safetensors").stat().st_size
 
 
@@ -261,7 +261,7 @@ def test_a_student_may_be_a_bundled_model_or_a_pretrained_base(
 ) -> None:
     student = tiny_bert if raw else Path("static-mini")
     found = compress(folders["model"], drawn(60, 0), pairs=[pairs], student=student, only=["float16"])
-    row = found.reports.find("student")
+    row = found.find("student")
     assert row.sts is not None
     bundled = bundled_folder("static-mini")
     assert bundled is not None

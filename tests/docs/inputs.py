@@ -24,7 +24,7 @@ from sentemb.data.bundled_text import (
     bundled_sentences,
     bundled_uses,
 )
-from sentemb.modules.bundled import bundled_folder
+from sentemb.modules.cards import bundled_folder
 from sentemb.search import SearchIndex, read_documents
 from tests.conftest import build_tiny_bert
 from tests.printed import steps_of

@@ -28,7 +28,7 @@ from sentemb.losses import (
     SupCLSeqLoss,
     SupConLoss,
 )
-from sentemb.losses.frozen_encoder import sample_layer
+from sentemb.losses.self_guided import sample_layer
 from sentemb.modules import FusionHead, LabelHead, LeamHead, LinearHead
 
 TEXTS = [
@@ -38,9 +38,7 @@ TEXTS = [
 LABELS = [0, 1, 2, 3, 1, 0, 0, 1]  # classes 2 and 3 occur once, classes 0 and 1 lie on both processes
 LABELLED: dict[str, Callable[[nn.Module], nn.Module]] = {
     "supcon": SupConLoss,
-    "supcon sum": functools.partial(SupConLoss, reduction="sum"),
     "supcon released": functools.partial(SupConLoss, preset="released"),
-    "supcon one anchor of two views": functools.partial(SupConLoss, anchors="one"),
     "supcl-seq": SupCLSeqLoss,
     "cached supcon": lambda model: GradientCache(SupConLoss(model), mini_batch_size=2),
     "ce supcon": lambda model: CrossEntropySupConLoss(model, LinearHead(16, 4)),
@@ -54,9 +52,7 @@ LABELLED: dict[str, Callable[[nn.Module], nn.Module]] = {
     "leam": lambda model: LeamLoss(model, LeamHead(16, 4)),
     "ce contrast": lambda model: CrossEntropyContrastLoss(model, LinearHead(16, 4)),
     "lacon": lambda model: LaConLoss(model, LabelHead(16, 5), heads=4),
-    "lacon average": lambda model: LaConLoss(
-        model, LabelHead(16, 5), denominator="infonce", average_positives=True
-    ),
+    "lacon infonce": lambda model: LaConLoss(model, LabelHead(16, 5), denominator="infonce"),
     "lacon fusion": lambda model: LaConLoss(model, FusionHead(16, 5), denominator="all"),
     "cached lacon": lambda model: GradientCache(LaConLoss(model, FusionHead(16, 5)), mini_batch_size=2),
 }
@@ -116,13 +112,13 @@ def make_loss(case: str, folder: Path) -> nn.Module:
     elif case in PAIRED:
         loss = PAIRED[case](model)
     else:
-        loss = SimCSELoss(model, hard_negative_weight=0.5)
+        loss = SimCSELoss(model)
     return loss.double().train()
 
 
 def columns(case: str, rows: slice) -> list[list[str]]:
     """Return some rows of the text columns of a case."""
-    counts = {"pairs": 2, "hard negatives": 4, "supcon one anchor of two views": 2}
+    counts = {"pairs": 2, "hard negatives": 4}
     count = counts.get(case, 2 if case in PAIRED or case.startswith("back-translation") else 1)
     return [(TEXTS[shift:] + TEXTS[:shift])[rows] for shift in range(count)]
 

@@ -11,7 +11,7 @@ from tests.losses.loops import cosine
 
 
 def instance_centered(
-    texts: Tensor, labels: Tensor, classes: list[int], *, heads: int, temperature: float, slices: str
+    texts: Tensor, labels: Tensor, classes: list[int], *, heads: int, temperature: float
 ) -> Tensor:
     """Eq. 4: minus one over N in front of the sums over heads and texts."""
     size, total = texts.shape[1] // heads, 0
@@ -20,18 +20,13 @@ def instance_centered(
             part = slice(head * size, (head + 1) * size)
             phis = []
             for label in labels:
-                if slices == "renormalised":
-                    similarity = cosine(text[part], label[part])
-                else:
-                    lengths = text.pow(2).sum().sqrt() * label.pow(2).sum().sqrt()
-                    similarity = sum(x * y for x, y in zip(text[part], label[part], strict=True)) / lengths
-                phis.append(torch.exp(similarity / temperature))
+                phis.append(torch.exp(cosine(text[part], label[part]) / temperature))
             total = total - torch.log(phis[own] / sum(phis))
     return total / len(texts)
 
 
 def label_centered(
-    texts: Tensor, labels: Tensor, classes: list[int], *, temperature: float, denominator: str, average: bool
+    texts: Tensor, labels: Tensor, classes: list[int], *, temperature: float, denominator: str
 ) -> Tensor:
     """Eq. 5; a label without negatives is skipped and counted in |P|, where the denominator needs them."""
     total = 0 * texts.sum()
@@ -43,8 +38,7 @@ def label_centered(
             continue
         for positive in positives:
             extra = {"negatives": [], "infonce": [positive], "all": positives}[denominator]
-            term = -torch.log(positive / sum(negatives + extra))
-            total = total + (term / len(positives) if average else term)
+            total = total - torch.log(positive / sum(negatives + extra))
     return total / len(set(classes))
 
 

@@ -14,15 +14,14 @@ def phi(first: Tensor, second: Tensor, temperature: float) -> Tensor:
     return torch.exp(cosine(first, second) / temperature)
 
 
-def simcse(first, second, hard, *, temperature: float, weight: float) -> list[Tensor]:
+def simcse(first, second, hard, *, temperature: float) -> list[Tensor]:
     losses = []
     for i in range(len(first)):
         total = 0
         for j in range(len(first)):
             total = total + phi(first[i], second[j], temperature)
             for column in hard:
-                factor = torch.exp(torch.tensor(weight, dtype=first.dtype)) if i == j else 1
-                total = total + factor * phi(first[i], column[j], temperature)
+                total = total + phi(first[i], column[j], temperature)
         losses.append(-torch.log(phi(first[i], second[i], temperature) / total))
     return losses
 
@@ -67,13 +66,11 @@ def opt3(u, v, *, temperature: float, released: bool = False) -> list[Tensor]:
     return losses
 
 
-def supervised(views, labels, *, temperature: float, anchors: str = "all") -> list[Tensor | None]:
+def supervised(views, labels, *, temperature: float) -> list[Tensor | None]:
     """Return one loss per anchor, None without positives; `views` is `(n, l, d)`."""
     places = [(row, view) for row in range(views.shape[0]) for view in range(views.shape[1])]
     losses = []
     for row, view in places:
-        if anchors == "one" and view > 0:
-            continue
         anchor = views[row][view]
         others = [place for place in places if place != (row, view)]
         positives = [place for place in others if labels[place[0]] == labels[row]]

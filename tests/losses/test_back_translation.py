@@ -119,26 +119,6 @@ def test_identical_back_translations_and_repeated_rows_are_finite(
     assert all(p.grad.isfinite().all() for p in loss.parameters() if p.grad is not None)
 
 
-@pytest.mark.parametrize(("view_encoder", "objective"), VARIANTS)
-def test_padding_does_not_change_the_loss(encoder64, sentences, view_encoder, objective) -> None:
-    loss = build(encoder64, view_encoder, objective=objective, views="online")
-    loss.eval()
-    columns = [encoder64.preprocess(sentences(5, seed=seed)) for seed in (0, 1)]
-    padded = [
-        {
-            name: torch.nn.functional.pad(value, (0, 5)) if isinstance(value, torch.Tensor) else value
-            for name, value in column.items()
-        }
-        for column in columns
-    ]
-    values = []
-    for batch in (columns, [padded[0], columns[1]], [columns[0], padded[1]]):
-        torch.manual_seed(7)
-        values.append(loss(batch)["contrast"])
-    torch.testing.assert_close(values[1], values[0], atol=1e-9, rtol=1e-9)
-    torch.testing.assert_close(values[2], values[0], atol=1e-9, rtol=1e-9)
-
-
 def test_the_views_that_are_cached_are_those_of_the_back_translations(tiny_encoder) -> None:
     from datasets import Dataset
 
@@ -177,8 +157,3 @@ def test_user_errors_are_named(tiny_encoder, sentences) -> None:
     with pytest.raises(InputError, match="view_encoder of BackTranslationLoss is 'both'; choose one of"):
         build(tiny_encoder, "both")
     assert all(p.requires_grad for p in tiny_encoder[0].model.encoder.parameters())
-
-
-def test_the_card_says_what_encoded_the_back_translations(tiny_encoder) -> None:
-    config = build(tiny_encoder).get_config_dict()
-    assert (config["view_encoder"], config["objective"], config["views"]) == ("trained", "base", "online")

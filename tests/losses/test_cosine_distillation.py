@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from sentemb.errors import InputError
 from sentemb.losses import CosineDistillationLoss
-from sentemb.modules import load
 
 
 def by_loop(vectors: Tensor, wanted: Tensor) -> Tensor:
@@ -54,30 +50,3 @@ def test_a_zero_vector_has_a_finite_loss_and_gradient() -> None:
     value.backward()
     assert value.item() == 1 and vectors.grad is not None
     assert all(math.isfinite(number) for number in vectors.grad.flatten().tolist())
-
-
-def test_it_trains_an_encoder_and_cites_its_paper(
-    tiny_bert: Path, sentences: Callable[..., list[str]]
-) -> None:
-    model = load(tiny_bert, pooling="mean", device="cpu").train()
-    loss = CosineDistillationLoss(model)
-    loss([model.preprocess(sentences(4))], torch.eye(4, 16)).backward()
-    assert all(p.grad is None or bool(p.grad.isfinite().all()) for p in model.parameters())
-    assert any(p.grad is not None and bool(p.grad.any()) for p in model.parameters())
-    assert "Knowledge Distillation" in loss.citation
-
-
-@pytest.mark.parametrize(
-    ("columns", "labels", "said"),
-    [
-        (1, None, "needs labels"),
-        (1, torch.ones(2, 4), "teacher vectors of shape \\(2, 4\\)"),
-        (1, torch.ones(2), "teacher vectors of shape \\(2,\\)"),
-        (2, torch.ones(2, 3), "one text column"),
-    ],
-)
-def test_what_is_no_teacher_is_refused(columns: int, labels: Tensor | None, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        CosineDistillationLoss(nn.Identity()).compute_loss_from_embeddings(
-            [torch.ones(2, 3)] * columns, labels
-        )

@@ -4,25 +4,20 @@ import pytest
 import torch
 from torch import nn
 
-from sentemb.errors import InputError
 from sentemb.losses import CrossEntropyContrastLoss
 from sentemb.modules import LinearHead
 from tests.losses import loops
 
 
-@pytest.mark.parametrize("form", ["consert", "simcse"])
 @pytest.mark.parametrize("size", [1, 2, 5])
-def test_components_and_gradients_equal_the_loops(form, size) -> None:
+def test_components_and_gradients_equal_the_loops(size) -> None:
     torch.manual_seed(0)
     tensors = [torch.randn(size, width, dtype=torch.float64).requires_grad_() for width in (3, 5, 5)]
     labels = torch.arange(size) % 3
-    loss = CrossEntropyContrastLoss(nn.Linear(1, 1), nn.Identity(), form=form)
+    loss = CrossEntropyContrastLoss(nn.Linear(1, 1), nn.Identity())
     value = loss.compute_loss_from_embeddings(tensors, labels)
     logits, first, second = tensors
-    if form == "consert":  # both directions added
-        contrast = sum(loops.base(first, second, temperature=0.1)) / size
-    else:
-        contrast = sum(loops.simcse(first, second, [], temperature=0.1, weight=0.0)) / size
+    contrast = sum(loops.base(first, second, temperature=0.1)) / size  # both directions added
     ce = sum(-logits[i].log_softmax(0)[labels[i]] for i in range(size)) / size
     expected = {"ce": ce, "contrast": 0.15 * contrast}
     torch.testing.assert_close(value, expected, atol=1e-9, rtol=1e-9)
@@ -45,29 +40,7 @@ def test_two_views_share_a_forward_and_the_head_sees_the_first(tiny_encoder, sen
 
 
 def test_a_batch_of_one_has_contrast_zero_connected_to_the_graph(tiny_encoder) -> None:
-    for form in ("consert", "simcse"):
-        loss = CrossEntropyContrastLoss(tiny_encoder, LinearHead(16, 2), form=form).train()
-        value = loss([tiny_encoder.preprocess(["a cat"])], torch.tensor([1]))
-        assert value["contrast"].item() == pytest.approx(0, abs=1e-6)
-        value["contrast"].backward()
-
-
-def test_model_card_gets_options_and_citation(tiny_encoder) -> None:
-    loss = CrossEntropyContrastLoss(tiny_encoder, LinearHead(16, 2), form="simcse")
-    config = loss.get_config_dict()
-    assert (config["weight"], config["temperature"], config["form"]) == (0.15, 0.1, "simcse")
-    assert loss.scale == 10
-    assert "2021.acl-long.393" in loss.citation
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"weight": -1}, "weight of CrossEntropyContrastLoss is -1"),
-        ({"temperature": 0.0}, "temperature of CrossEntropyContrastLoss is 0.0"),
-        ({"form": "moco"}, "form of CrossEntropyContrastLoss is 'moco'; choose one of"),
-    ],
-)
-def test_bad_options_are_refused(tiny_encoder, options, message) -> None:
-    with pytest.raises(InputError, match=message):
-        CrossEntropyContrastLoss(tiny_encoder, LinearHead(16, 2), **options)
+    loss = CrossEntropyContrastLoss(tiny_encoder, LinearHead(16, 2)).train()
+    value = loss([tiny_encoder.preprocess(["a cat"])], torch.tensor([1]))
+    assert value["contrast"].item() == pytest.approx(0, abs=1e-6)
+    value["contrast"].backward()

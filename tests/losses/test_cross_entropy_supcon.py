@@ -6,6 +6,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import nn
 
+from sentemb._compat import WeightedLayerPooling
 from sentemb.errors import InputError
 from sentemb.losses import CrossEntropySupConLoss, SupConLoss
 from sentemb.modules import LinearHead
@@ -61,9 +62,10 @@ def test_cls_is_compared_and_the_head_sees_the_sentence_vector(tiny_encoder, sen
     by_cls = CrossEntropySupConLoss(model, head)
     expected = by_cls.compute_loss_from_embeddings([head(output), output["token_embeddings"][:, 0]], labels)
     torch.testing.assert_close(by_cls([features], labels), expected)
-    by_sentence = CrossEntropySupConLoss(model, head, representation="sentence")
-    expected = by_sentence.compute_loss_from_embeddings([head(output), output["sentence_embedding"]], labels)
-    torch.testing.assert_close(by_sentence([features], labels), expected)
+    layers = WeightedLayerPooling(16, num_hidden_layers=3)
+    mixed = SentenceTransformer(modules=[tiny_encoder[0], layers, tiny_encoder[1]], device="cpu")
+    with pytest.raises(InputError, match="a pooling that averages layers replaces"):
+        CrossEntropySupConLoss(mixed, head)
 
 
 def test_few_positives_are_warned_about_once_and_in_training_only(caplog) -> None:
@@ -80,26 +82,3 @@ def test_few_positives_are_warned_about_once_and_in_training_only(caplog) -> Non
     enough = CrossEntropySupConLoss(nn.Linear(1, 1), nn.Identity())
     enough.compute_loss_from_embeddings([logits, vectors], torch.tensor([0, 0, 1, 1, 2, 0]))
     assert not caplog.text
-
-
-def test_model_card_gets_options_and_citation(tiny_encoder) -> None:
-    loss = CrossEntropySupConLoss(tiny_encoder, LinearHead(16, 2))
-    config = loss.get_config_dict()
-    assert (config["temperature"], config["weight"], config["representation"]) == (0.3, 0.9, "cls")
-    assert loss.scale == pytest.approx(1 / 0.3)
-    assert "2011.01403" in loss.citation
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"temperature": 0}, "temperature of CrossEntropySupConLoss is 0"),
-        ({"weight": 1.5}, "weight of CrossEntropySupConLoss is 1.5; set the weight of the contrastive term"),
-        ({"weight": -0.1}, "weight of CrossEntropySupConLoss is -0.1"),
-        ({"representation": "mean"}, "representation of CrossEntropySupConLoss is 'mean'; choose one of"),
-        ({"reduction": "none"}, "reduction of CrossEntropySupConLoss is 'none'; choose one of"),
-    ],
-)
-def test_bad_options_are_refused(tiny_encoder, options, message) -> None:
-    with pytest.raises(InputError, match=message):
-        CrossEntropySupConLoss(tiny_encoder, LinearHead(16, 2), **options)

@@ -19,8 +19,8 @@ from transformers import (
     RobertaModel,
 )
 
-from sentemb.losses.encoder import embeddings_module, fingerprint, pooling_names, unwrap
-from sentemb.losses.frozen_encoder import FrozenEncoder
+from sentemb.losses.encoder import pooling_names, unwrap
+from sentemb.losses.frozen_encoder import FrozenEncoder, embeddings_module, fingerprint
 
 _SIZES = {
     "hidden_size": 16,

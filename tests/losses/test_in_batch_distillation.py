@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from sentemb.errors import InputError
 from sentemb.losses import InBatchDistillationLoss
-from sentemb.modules import load
 
 
 def cosine(one: Tensor, other: Tensor) -> Tensor:
@@ -85,44 +81,3 @@ def test_zero_vectors_have_a_finite_loss_and_gradient() -> None:
     value.backward()
     assert value.item() == pytest.approx(math.log(2)) and queries.grad is not None
     assert all(math.isfinite(number) for number in queries.grad.flatten().tolist())
-
-
-def test_it_trains_an_encoder_whatever_the_padding_and_cites_its_paper(
-    tiny_bert: Path, sentences: Callable[..., list[str]]
-) -> None:
-    model = load(tiny_bert, pooling="mean", device="cpu").eval()
-    loss = InBatchDistillationLoss(model)
-    labels = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
-    columns = [model.preprocess(sentences(4, seed=seed)) for seed in (1, 2)]
-    value = loss(columns, labels)
-    assert isinstance(value, Tensor)
-    value.backward()
-    assert any(p.grad is not None and bool(p.grad.any()) for p in model.parameters())
-    padded = [
-        {
-            name: nn.functional.pad(tensor, (0, 3))
-            if isinstance(tensor, Tensor) and tensor.ndim == 2
-            else tensor
-            for name, tensor in column.items()
-        }
-        for column in columns
-    ]
-    torch.testing.assert_close(loss(padded, labels), value)
-    assert "Tightly-Coupled Teachers" in loss.citation
-
-
-@pytest.mark.parametrize(
-    ("columns", "labels", "said"),
-    [
-        (2, None, "got no labels for 2 rows"),
-        (2, torch.ones(2, 3), r"labels of shape \(2, 3\)"),
-        (2, torch.ones(3, 4), r"labels of shape \(3, 4\)"),
-        (2, torch.ones(2), r"labels of shape \(2,\)"),
-        (1, torch.ones(2, 4), "select two text columns"),
-    ],
-)
-def test_what_is_no_teacher_is_refused(columns: int, labels: Tensor | None, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        InBatchDistillationLoss(nn.Identity()).compute_loss_from_embeddings(
-            [torch.ones(2, 4)] * columns, labels
-        )

@@ -7,7 +7,7 @@ import torch
 
 from sentemb.errors import InputError
 from sentemb.losses import LaConLoss
-from sentemb.losses.functional import label_dispersion
+from sentemb.losses.lacon import label_dispersion
 from sentemb.modules import FusionHead, LabelHead, LinearHead
 from tests.losses import lacon_loops
 from tests.losses.training import train_steps
@@ -50,17 +50,14 @@ def texts(count: int, *, seed: int = 0) -> torch.Tensor:
 
 def expected_components(loss: LaConLoss, vectors: torch.Tensor, classes: list[int]) -> dict:
     labels = loss.head.label_vectors
-    temperature = loss.temperature
-    icl = lacon_loops.instance_centered(
-        vectors, labels, classes, heads=loss.heads, temperature=temperature, slices=loss.slices
-    )
+    temperature = loss.head.temperature
+    icl = lacon_loops.instance_centered(vectors, labels, classes, heads=loss.heads, temperature=temperature)
     lcl = lacon_loops.label_centered(
         vectors,
         labels,
         classes,
         temperature=temperature,
         denominator=loss.denominator,
-        average=loss.average_positives,
     )
     return {"icl": icl, "lcl": lcl, "ler": 0.5 * lacon_loops.dispersion(labels)}
 
@@ -68,12 +65,8 @@ def expected_components(loss: LaConLoss, vectors: torch.Tensor, classes: list[in
 OPTIONS = {
     "paper": {},
     "three heads": {"heads": 3},
-    "global slices": {"heads": 3, "slices": "global"},
     "infonce": {"denominator": "infonce"},
     "all": {"denominator": "all"},
-    "average": {"average_positives": True},
-    "average, infonce": {"average_positives": True, "denominator": "infonce"},
-    "own temperature": {"temperature": 0.3},
 }
 
 
@@ -133,16 +126,6 @@ def test_icl_of_one_head_is_the_cross_entropy_of_the_logits_that_the_head_predic
     torch.testing.assert_close(found, torch.nn.functional.cross_entropy(logits, classes))
 
 
-def test_weights_multiply_their_components() -> None:
-    sentences, classes = texts(4), torch.tensor([0, 1, 1, 2])
-    plain = build(ler_weight=1.0)([{"sentence_embedding": sentences}], classes)
-    weighted = build(icl_weight=0.0, lcl_weight=3.0, ler_weight=0.2)(
-        [{"sentence_embedding": sentences}], classes
-    )
-    for name, factor in {"icl": 0.0, "lcl": 3.0, "ler": 0.2}.items():
-        torch.testing.assert_close(weighted[name], factor * plain[name])
-
-
 def test_order_of_the_batch_does_not_matter() -> None:
     loss, sentences, classes = build(), texts(7), torch.tensor(BATCHES["all classes"])
     order = torch.randperm(7)
@@ -184,56 +167,9 @@ def test_heads_by_themselves_are_slices_of_at_least_128_dimensions(width, heads)
     assert LaConLoss(Encoder(), LabelHead(width, 2, layers=0)).heads == heads
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            {"heads": 5},
-            "LaConLoss cannot divide the head's width of 12 among 5 heads; "
-            "set heads to one of 1, 2, 3, 4, 6, 12",
-        ),
-        ({"heads": 0}, "heads of LaConLoss is 0; use an integer at least 1"),
-        ({"heads": 10**400}, "heads of LaConLoss is 10+; use an integer"),
-        ({"temperature": 0}, "temperature of LaConLoss is 0"),
-        ({"ler_weight": -0.1}, "ler_weight of LaConLoss is -0.1"),
-        ({"denominator": "positives"}, "denominator of LaConLoss is 'positives'; choose one of"),
-        ({"slices": "local"}, "slices of LaConLoss is 'local'; choose one of"),
-    ],
-)
-def test_bad_options_are_one_line(options, message) -> None:
-    with pytest.raises(InputError, match=message):
-        build(**options)
-
-
 def test_a_head_without_label_vectors_is_refused() -> None:
     with pytest.raises(InputError, match="LinearHead does not have any; use a LabelHead or a FusionHead"):
         LaConLoss(Encoder(), LinearHead(WIDTH, 2))
-
-
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        (None, "LaConLoss needs labels"),
-        ([0, 4, 1], "LaConLoss got the label 4, but the head has the classes 0 to 3"),
-        ([0.5, 1, 1], "integer labels"),
-        ([0, 1], "for 3 rows"),
-    ],
-)
-def test_bad_labels_are_one_line(labels, message) -> None:
-    labels = None if labels is None else torch.tensor(labels)
-    with pytest.raises(InputError, match=message):
-        build()([{"sentence_embedding": texts(3)}], labels)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("head_class", [LabelHead, FusionHead])
-def test_half_precision_gives_finite_losses_and_gradients(tiny_encoder, sentences, head_class, dtype) -> None:
-    loss = LaConLoss(tiny_encoder, head_class(16, 3), heads=2).to(dtype)
-    value = sum(loss([tiny_encoder.preprocess(sentences(6))], torch.tensor([0, 1, 0, 0, 1, 1])).values())
-    assert value.dtype == torch.float32
-    value.backward()
-    assert value.isfinite()
-    assert all(p.grad.isfinite().all() for p in loss.owned_parameters())
 
 
 def test_mixed_precision_is_near_full_precision(tiny_encoder, sentences) -> None:
@@ -244,34 +180,6 @@ def test_mixed_precision_is_near_full_precision(tiny_encoder, sentences) -> None
         mixed = loss([features], labels)
     for name, value in full.items():
         torch.testing.assert_close(mixed[name], value, atol=0.2, rtol=0.05)
-
-
-@pytest.mark.parametrize("head_class", [LabelHead, FusionHead])
-def test_padding_does_not_change_the_loss(encoder64, sentences, head_class) -> None:
-    loss = LaConLoss(encoder64, head_class(16, 3)).double().eval()
-    features, labels = encoder64.preprocess(sentences(4)), torch.tensor([0, 1, 1, 2])
-    padded = {
-        k: torch.nn.functional.pad(v, (0, 9)) if isinstance(v, torch.Tensor) else v
-        for k, v in features.items()
-    }
-    found = loss([padded], labels)
-    for name, value in loss([features], labels).items():
-        torch.testing.assert_close(found[name], value, atol=1e-9, rtol=1e-9)
-
-
-def test_head_state_round_trip(tiny_encoder) -> None:
-    first, second = (LaConLoss(tiny_encoder, FusionHead(16, 3)) for _ in range(2))
-    second.load_head_state(first.head_state())
-    assert "head.label_vectors" in first.head_state()
-    for one, other in zip(first.owned_parameters(), second.owned_parameters(), strict=True):
-        assert torch.equal(one, other)
-
-
-def test_model_card_options(tiny_encoder) -> None:
-    config = LaConLoss(tiny_encoder, LabelHead(16, 3)).get_config_dict()
-    assert config["head"] == "LabelHead"
-    assert config["heads"] == 1
-    assert (config["temperature"], config["ler_weight"]) == (0.1, 0.5)
 
 
 def test_label_vectors_may_learn_at_a_rate_of_their_own(tiny_encoder, sentences, tmp_path) -> None:

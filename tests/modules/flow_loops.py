@@ -6,8 +6,7 @@ import math
 
 import torch
 
-from sentemb.modules.flow_layers import ActNorm, Coupling, FlowStep
-from sentemb.modules.flow_permutations import LearnedPermutation
+from sentemb.modules.flow import ActNorm, Coupling, FlowStep, LearnedPermutation
 
 
 def actnorm(norm: ActNorm, row: list[float]) -> tuple[list[float], float]:

@@ -12,7 +12,7 @@ import sentemb
 from sentemb.errors import InputError
 from sentemb.evaluation import STSEvaluator
 from sentemb.modules import load
-from sentemb.modules.bundled import bundled_folder, bundled_names
+from sentemb.modules.cards import bundled_folder, bundled_names
 
 
 @pytest.mark.parametrize("name", bundled_names())

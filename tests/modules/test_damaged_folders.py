@@ -281,6 +281,7 @@ REFUSED: dict[str, tuple[str, Damage, str]] = {
     ),
     "type of model a list": ("plain", edit("config.json", model_type=["bert"]), "cannot load .*bad"),
     "field a word": ("plain", edit("config.json", layer_norm_eps="x"), "'layer_norm_eps'"),
+    "no configuration": ("plain", remove("config.json"), "neither config.json nor modules.json"),
     "deep configuration": ("plain", write("config.json", DEEP), "config.json is not valid JSON"),
     # lengths
     "length 0": ("pooled", edit(LENGTHS, max_seq_length=0), f"{LENGTHS}: max_seq_length is 0"),
@@ -347,7 +348,7 @@ def test_checking_a_model_moves_no_random_generator_and_no_mode(tiny_bert: Path)
 
 
 def test_a_real_encoder_with_the_vocabulary_of_another_is_refused(minilm: Path, tmp_path: Path) -> None:
-    from sentemb.modules.bundled import bundled_folder
+    from sentemb.modules.cards import bundled_folder
 
     folder = shutil.copytree(minilm, tmp_path / "bad")
     for name in ("vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):

@@ -1,4 +1,4 @@
-"""The flow is invertible, and its log-determinant and output match the formulas for every option."""
+"""The log-determinant and output of the flow match the formulas for every option."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import sentemb
 from sentemb.encoding.sentence import SentenceEncoder, is_plain_text_model
 from sentemb.errors import InputError
 from sentemb.modules import FlowModule, load
-from sentemb.modules.flow_layers import ActNorm
+from sentemb.modules.flow import ActNorm
 from tests.modules.flow_loops import bits, flow_step
 
 KINDS = list(itertools.product(("additive", "affine"), ("reverse", "learned")))
@@ -47,12 +47,11 @@ def jacobian_log_dets(flow: FlowModule, vectors: Tensor) -> Tensor:
 
 @every_kind
 @pytest.mark.parametrize(("dimension", "levels"), [(8, 3), (7, 3), (5, 3), (2, 1), (9, 2)])
-def test_the_inverse_and_the_log_det(dimension: int, levels: int, coupling: Any, permutation: Any) -> None:
+def test_the_log_det(dimension: int, levels: int, coupling: Any, permutation: Any) -> None:
     flow = random_flow(dimension, levels=levels, coupling=coupling, permutation=permutation)
     vectors = torch.randn(4, dimension, dtype=torch.float64)
     latent, log_det = flow.transform(vectors)
     assert latent.shape == vectors.shape
-    torch.testing.assert_close(flow.inverse(latent), vectors, atol=1e-10, rtol=0)
     torch.testing.assert_close(log_det, jacobian_log_dets(flow, vectors), atol=1e-9, rtol=0)
 
 
@@ -189,8 +188,6 @@ def test_float32_inverts_and_agrees_with_float64(coupling: Any, permutation: Any
     vectors = 0.3 * torch.randn(100, 384) + 0.1
     flow = FlowModule(384, coupling=coupling, permutation=permutation)
     flow.initialise(vectors)
-    latent = flow.transform(vectors)[0]
-    torch.testing.assert_close(flow.inverse(latent), vectors, atol=1e-4, rtol=0)
     expected = flow.double().bits(vectors.double())
     torch.testing.assert_close(flow.float().bits(vectors).double(), expected, atol=1e-4, rtol=0)
 

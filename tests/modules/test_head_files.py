@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from sentemb.errors import InputError
-from sentemb.modules.head_files import load_weights, read_config, save_weights, write_config
+from sentemb.modules.files import load_weights, read_config, save_weights, write_config
 
 
 def test_weights_come_back_exactly(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
@@ -193,48 +192,6 @@ class TestSimCseCheckpoints:
         pooler = load_file(tiny_bert / "model.safetensors")["pooler.dense.weight"]
         assert not torch.equal(model[2].linear.weight, pooler)
         assert "needs training" in caplog.text
-
-
-def damage_weights(folder: Path) -> None:
-    (folder / "model.safetensors").write_bytes(b"no tensors")
-
-
-def drop_weights(folder: Path) -> None:
-    (folder / "model.safetensors").unlink()
-
-
-def damage_config(folder: Path) -> None:
-    (folder / "config.json").write_text("{")
-
-
-def drop_tokenizer(folder: Path) -> None:
-    (folder / "tokenizer.json").unlink()
-    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
-
-
-def unknown_architecture(folder: Path) -> None:
-    (folder / "config.json").write_text('{"model_type": "no-such-model"}')
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (damage_weights, "broken.model.safetensors cannot be read"),
-        (drop_weights, "cannot load .*broken"),
-        (drop_tokenizer, "broken does not contain a tokenizer .*tokenizer.json"),
-        (damage_config, "config.json is not valid JSON"),
-        (unknown_architecture, "cannot load .*broken"),
-        (lambda folder: (folder / "config.json").unlink(), "neither config.json nor modules.json"),
-    ],
-)
-def test_damaged_folder_is_one_line(
-    tiny_bert: Path, tmp_path: Path, damage: Callable[[Path], None], message: str
-) -> None:
-    folder = copy_of(tiny_bert, tmp_path / "broken")
-    damage(folder)
-    with pytest.raises(InputError, match=message) as caught:
-        load(folder, pooling="cls")
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from sentemb.errors import InputError
-from sentemb.evaluation.correlation import pearson
+from sentemb.evaluation.measures import correlate
 from sentemb.multitask import MultiTaskModel, TaskEnsemble, TaskHeads, evaluate_tasks
 from sentemb.multitask.model import Floats
 from tests.multitask.toy import toy_sets
@@ -118,7 +118,7 @@ def test_scores_by_hand_and_one_encoding_per_text(
     pairs = list(zip(sets.paraphrase.texts, sets.paraphrase.pairs or [], strict=True))
     paraphrases = np.array(model.predict_paraphrase(pairs)) == sets.paraphrase.labels
     graded = list(zip(sets.similarity.texts, sets.similarity.pairs or [], strict=True))
-    correlation = pearson(model.predict_similarity(graded), sets.similarity.labels)
+    correlation = correlate("pearson", model.predict_similarity(graded), sets.similarity.labels)
 
     calls: list[list[str]] = []
     encode = MultiTaskModel.encode

@@ -124,7 +124,6 @@ def test_the_models_are_listed(client: TestClient, folder: Path) -> None:
         (b'{"model": "tiny", "input": "\\ud800"}', 400, "not valid JSON"),
         (b'{"model": "tiny", "input": "\xff"}', 400, "not valid JSON"),
         ({"model": "tiny", "input": [9906, 1917]}, 409, "check_embedding_ctx_length=False"),
-        ({"model": "tiny", "input": [1, 10**6], "token_ids": "model"}, 409, "token id 1000000"),
         ({"model": "tiny:query", "input": "a", "role": "document"}, 409, "but the role is document"),
         ({"model": "tiny:query", "input": "a", "input_type": "passage"}, 409, "but the role is document"),
         (
@@ -134,11 +133,6 @@ def test_the_models_are_listed(client: TestClient, folder: Path) -> None:
         ),
         ({"model": "tiny", "input": "a", "input_type": "clustering"}, 422, "input_type"),
         ({"model": "tiny", "input": "a", "prompt_name": "s2s"}, 422, "prompt_name"),
-        (
-            {"model": "tiny", "input": [1, 2], "token_ids": "model", "input_type": "query"},
-            409,
-            "does not work with token ids",
-        ),
         ({"model": "none", "input": "a"}, 404, "tiny"),
         ({"model": "tiny", "input": []}, 422, "input"),
         ({"model": "tiny", "input": ["a", 5]}, 422, "input"),

@@ -30,9 +30,6 @@ class Lengths:
     def prepare(self, texts: Sequence[str]) -> ReadyTexts:
         return ReadyTexts(texts, np.array([len(text) for text in texts]), ())
 
-    def prepare_ids(self, ids: Sequence[Sequence[int]]) -> ReadyTexts:
-        raise NotImplementedError
-
     def compute(self, rows: Rows) -> Vectors:
         texts = [ready.texts[row] for ready, some in rows for row in some]
         if len(texts[0]) == self._slow:

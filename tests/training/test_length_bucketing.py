@@ -56,7 +56,7 @@ def test_gradients_are_the_same(encoder: SentenceTransformer) -> None:
 LOSSES: dict[str, Callable[[nn.Module], nn.Module]] = {
     "self-guided": lambda model: SelfGuidedLoss(model, projection_width=8),
     "back-translation": lambda model: BackTranslationLoss(model, projection_width=8),
-    "simcse": lambda model: SimCSELoss(model, head=None, mlm_weight=0.0),
+    "simcse": lambda model: SimCSELoss(model, head=None),
     "paraphrases": lambda model: ParaphraseContrastLoss(model, head=None),
 }
 

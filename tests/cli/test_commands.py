@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sentemb._commands import format_command, program
-from sentemb.cli.console import error_line, next_command
+from sentemb.cli.console import error_line, format_command, next_command, program
 from sentemb.cli.main import run
 
 

@@ -1,4 +1,4 @@
-"""Distillation of a teacher's similarities within the batch."""
+"""Distillation of a teacher's vectors: by cosine with the student's, or by similarities in the batch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,53 @@ from torch import Tensor, nn
 
 from sentemb._vectors import cosine_similarity
 from sentemb.errors import InputError
-from sentemb.losses.base import EncoderLoss
+from sentemb.losses.base import EncoderLoss, check_number
+
+
+class CosineDistillationLoss(EncoderLoss):
+    """Align the vector of each text with the teacher's vector (after Reimers and Gurevych, 2020).
+
+    With h_i the vector of text i and t_i the teacher's::
+
+        loss = mean_i ( 1 - cos(h_i, t_i) )
+
+    The paper uses the squared distance, which is twice this loss for vectors of length 1. The cosine ignores
+    the lengths, so a teacher that does not normalise its vectors works too.
+
+    Inputs:
+        text; labels: the teacher's vectors, `(b, d)`.
+
+    Args:
+        model: The encoder to train.
+
+    Raises:
+        InputError: Labels are missing or have another shape than the vectors.
+
+    Example:
+        >>> rows = Dataset.from_dict({"text": texts, "label": teacher.encode(texts).tolist()})
+        >>> trainer = SentembTrainer(model=student, train_dataset=rows, loss=CosineDistillationLoss(student))
+
+    Reference:
+        Reimers and Gurevych: Making Monolingual Sentence Embeddings Multilingual using Knowledge
+        Distillation. EMNLP 2020. https://aclanthology.org/2020.emnlp-main.365
+    """
+
+    references: ClassVar[tuple[str, ...]] = ("reimers-gurevych-2020-making",)
+
+    def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
+        """Compute the loss of the texts' vectors, one tensor `(b, d)`, and the teacher's, `(b, d)`."""
+        name = type(self).__name__
+        if labels is None:
+            raise InputError(f"{name} needs labels", "put the teacher's vectors in a column called label")
+        if len(embeddings) != 1 or embeddings[0].shape != labels.shape:
+            shapes = ", ".join(str(tuple(one.shape)) for one in embeddings)
+            raise InputError(
+                f"{name} got vectors of shape {shapes} and teacher vectors of shape {tuple(labels.shape)}",
+                "use one text column, and a student with the teacher's dimension",
+            )
+        (vectors,) = embeddings
+        distances: Tensor = 1 - nn.functional.cosine_similarity(vectors, labels.to(vectors.dtype))
+        return distances.mean()
 
 
 class InBatchDistillationLoss(EncoderLoss):
@@ -52,7 +98,7 @@ class InBatchDistillationLoss(EncoderLoss):
         self, model: nn.Module, *, temperature: float = 0.05, gather_across_devices: bool = True
     ) -> None:
         super().__init__(model)
-        self.temperature = self.check_number("temperature", temperature, low=0)
+        self.temperature = check_number(self, "temperature", temperature, low=0)
         self.gather_across_devices = gather_across_devices
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
@@ -70,19 +116,11 @@ class InBatchDistillationLoss(EncoderLoss):
                 f"{name} got {shape} for {len(vectors)} rows",
                 "put the teacher's vectors of query and document, concatenated, in a column called label",
             )
-        taught = labels.detach().reshape(len(labels), 2, -1)  # (b, 2, d')
-        rows, anchors, weight = self.gather(vectors)
-        wanted = self.gather(taught).rows
-        losses = [
-            _cross_entropy(rows[anchors, side], rows[:, 1 - side], wanted[anchors, side], wanted[:, 1 - side],
-                           self.temperature)
-            for side in (0, 1)
-        ]  # fmt: skip
+        rows, anchors, weight = self.gather(vectors)  # (n, 2, d)
+        taught = self.gather(labels.detach().reshape(len(labels), 2, -1)).rows  # (n, 2, d')
+        losses = []
+        for own, other in ((0, 1), (1, 0)):
+            logits = cosine_similarity(rows[anchors, own], rows[:, other]) / self.temperature  # (b, n)
+            targets = cosine_similarity(taught[anchors, own], taught[:, other]) / self.temperature  # (b, n)
+            losses.append(-(targets.softmax(dim=1) * logits.log_softmax(dim=1)).sum(dim=1).mean())
         return weight * torch.stack(losses).mean()
-
-
-def _cross_entropy(own: Tensor, others: Tensor, taught: Tensor, others_taught: Tensor, by: float) -> Tensor:
-    """Compute the mean cross-entropy of the student's distribution over the others and the teacher's."""
-    given = cosine_similarity(own, others) / by  # (a, n)
-    wanted = (cosine_similarity(taught, others_taught) / by).softmax(dim=1)
-    return -(wanted * given.log_softmax(dim=1)).sum(dim=1).mean()
