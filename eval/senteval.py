@@ -8,8 +8,8 @@ r"""SentEval's transfer and probing tasks: classifiers on frozen sentence vector
 The presets are the settings of published numbers: sg-bert (SG-BERT's table 9: one hidden layer), simcse and
 simcse-fast (SimCSE's tables: two settings of logistic regression), and logreg, which does not have a seed.
 Do not compare accuracies of different presets. Besides the seven tasks of the papers there are sst5 and
-sick-e; and the ten probing tasks, as `probing` or by name. Each model writes a record with its prediction
-for every row.
+sick-e; the ten probing tasks, as `probing` or by name; and stsb-trained and sickr-trained, the regression
+that SentEval trains on these sets. Each model writes a record with its prediction for every row.
 """
 
 from __future__ import annotations

@@ -46,6 +46,7 @@ _RULES = {
 }
 _OVER_SEEDS = "± is the standard deviation over seeds"
 _RETRIEVAL = {"ndcg@10": "NDCG@10", "recall@100": "recall@100"}
+_RELATEDNESS = {"pearson": "Pearson", "spearman": "Spearman", "mse": "MSE ↓"}
 _GEOMETRY = {
     "alignment": "alignment ↓",
     "uniformity": "uniformity ↓",
@@ -77,7 +78,7 @@ def tables_of(
         elif suite == MULTILINGUAL.name:
             made = [sts_table(own, seeds_apart=labels is None)]
         elif suite == TRANSFER.name:
-            made = [transfer_table(own, preset) for preset in presets]
+            made = [*(transfer_table(own, preset) for preset in presets), _relatedness_table(own)]
         elif suite == RETRIEVAL.name:
             made = [table for some in by_preset for table in _retrieval_tables(some)]
         elif suite == GEOMETRY.name:
@@ -197,6 +198,22 @@ def transfer_table(records: Sequence[Record], preset: str) -> Table:
             "± is the standard deviation over encoders, or over classifiers if there is a single encoder",
             *([average] if AVERAGE in order else []),
         ),
+    )
+
+
+def _relatedness_table(records: Sequence[Record]) -> Table:
+    """Tabulate trained regressions on STS-B and SICK-R, the mean over their seeds."""
+    frame = _scores(records, protocol="all")
+    frame = frame[frame["metric"].isin(_RELATEDNESS)]
+    seeds = frame.groupby(["model", "dataset"])["seed"].transform("nunique")
+    return pivot(
+        frame.assign(seeds=seeds),
+        title="Relatedness predicted by a trained regression, correlations x 100",
+        rows={"model": "model", "dataset": "task", "seeds": "seeds"},
+        column="metric",
+        order=_RELATEDNESS,
+        complete=False,
+        notes=("trained on the training pairs of each set: do not compare with the cosines of STS tables",),
     )
 
 

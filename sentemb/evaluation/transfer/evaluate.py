@@ -11,16 +11,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import nn
 
 from sentemb.data.labelled import LabelledTexts
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.evaluation.environment import new_record
+from sentemb.evaluation.measures import correlate
 from sentemb.evaluation.record import join_records
 from sentemb.evaluation.schema import DataSet, Record, Score, checksum_of_parts
 from sentemb.evaluation.suites import Loaded, LoadedSuite, Options, Suite, read_available
 from sentemb.evaluation.transfer.neural import Fold, Trained, train_folds, train_logistic
 from sentemb.evaluation.transfer.tasks import (
     OUTER_SEED,
+    ROUNDING,
     TASKS,
     TRANSFER_TASKS,
     LogisticPreset,
@@ -121,9 +124,12 @@ def evaluate_tasks(
                 datasets=(items,),
                 scores=(
                     *(Score(dataset=name, metric=metric, value=value) for metric, value in scores.items()),
-                    Score(dataset=name, metric="accuracy", protocol="dev", value=outcome.dev_score),
+                    Score(dataset=name, metric=next(iter(scores)), protocol="dev", value=outcome.dev_score),
                 ),
-                details={"unique": len(texts), "penalties": {name: list(outcome.penalties)}},
+                details={
+                    "unique": len(texts),
+                    "penalties": {name: list(outcome.penalties)} if outcome.penalties else {},
+                },
             ).with_predictions({name: outcome.predictions}, {name: data.labels})
             whole = join_records(whole, record)
         if whole is not None:
@@ -200,20 +206,23 @@ class Examples(NamedTuple):
     """Rows of a task."""
 
     features: torch.Tensor  # `(n, d)` float32
-    labels: npt.NDArray[Any]  # `(n,)` class numbers from 0
+    labels: npt.NDArray[Any]  # `(n,)` class numbers from 0; of a regression scores up to 5
 
 
 class Outcome(NamedTuple):
     """Predictions of a task's classifiers."""
 
-    # `(n,)` a class for each test row; without a test split for each row, by the classifier without it
+    # `(n,)` a class or a score for each test row; without a test split for each row, by a classifier
+    # that was trained without it
     predictions: npt.NDArray[Any]
-    dev_score: float  # of the chosen penalty in validation: accuracy x 100
-    penalties: tuple[float, ...]  # the chosen penalty of each final classifier
+    dev_score: float  # of the chosen penalty in validation: accuracy x 100, of a regression Pearson x 100
+    penalties: tuple[float, ...] = ()  # the chosen penalty of each final classifier; a regression has none
 
 
 def train_task(task: TransferTask, examples: Sequence[Examples], preset: Preset, seed: int) -> Outcome:
     """Train and validate a task's classifiers on its splits."""
+    if task.validation == "regression":
+        return regression(*examples, seed=seed)
     if task.linear and isinstance(preset, NeuralPreset):
         preset = replace(preset, hidden=0)
     if task.validation == "nested":
@@ -260,6 +269,47 @@ def splits(data: Examples, dev: Examples, test: Examples, *, preset: Preset, see
     best, validated = _choose([trained])
     # A last fit would have the same rows, weights and order of rows as the one that was chosen.
     return Outcome(trained.predict(test.features)[best], validated, (preset.penalties[best],))
+
+
+def regression(
+    data: Examples, dev: Examples, test: Examples, *, seed: int, longest: int = 1000, patience: int = 3
+) -> Outcome:
+    """Train SentEval's regression on the grades 1 to 5, scored on the dev split every 50 passes.
+
+    A score between two grades is a distribution over both whose mean it is (Tai et al., 2015). Of scores
+    below 1, which STS-B has and SICK has not, SentEval drops the part that would fall to a grade 0.
+    """
+    grades = torch.arange(1.0, 6.0, dtype=data.features.dtype)
+    targets = 1 - (torch.from_numpy(data.labels).to(grades)[:, None] - grades).abs()
+    targets.clamp_(min=0)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        layer = nn.Linear(data.features.shape[1], len(grades))
+    optimizer = torch.optim.Adam(layer.parameters(), fused=True)
+    orders = np.random.RandomState(seed)
+
+    def expect(features: torch.Tensor) -> npt.NDArray[np.float64]:
+        with torch.no_grad():
+            chances = layer(features).softmax(dim=1).double()
+        return np.asarray((chances @ grades.double()).numpy())
+
+    best, predictions, misses, passes = -1.0, np.empty(0), 0, 0
+    while passes <= longest and misses <= patience:
+        for _ in range(50):
+            for rows in torch.from_numpy(orders.permutation(len(targets))).split(64):
+                loss = nn.functional.mse_loss(layer(data.features[rows]).softmax(dim=1), targets[rows])
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+        passes += 50
+        score = correlate("pearson", expect(dev.features), dev.labels, noise=ROUNDING, default=0.0)
+        if score > best:
+            best, predictions = score, expect(test.features)
+        else:
+            misses += 1
+    if np.ptp(predictions) <= ROUNDING:
+        predictions = np.full_like(predictions, predictions[0])
+    return Outcome(predictions, percent(best))
 
 
 def _trainer(data: Examples, preset: Preset, seed: int) -> Callable[[Sequence[Fold]], list[Trained]]:

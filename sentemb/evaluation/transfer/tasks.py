@@ -15,17 +15,20 @@ from sklearn.model_selection import StratifiedKFold
 from sentemb._uris import local_path
 from sentemb.data.files import name_and_split, names_a_file
 from sentemb.data.labelled import LabelledTexts, load_labelled, read_probe
+from sentemb.data.sts import load_scored_pairs
 from sentemb.errors import InputError
-from sentemb.evaluation.measures import measure
+from sentemb.evaluation.measures import correlate, measure
 from sentemb.evaluation.suites import TRANSFER
 
 Rows = npt.NDArray[np.int64]
 Parts = Mapping[str, LabelledTexts]
-Validation = Literal["nested", "folds", "split"]
-"""Nested folds, folds on the training split, or a dev split."""
+Validation = Literal["nested", "folds", "split", "regression"]
+"""Nested folds, folds on the training split, a dev split, or a dev split that stops a regression."""
 
 OUTER_SEED = 1111
 """Of the folds of tasks without a test split, whatever the classifier's seed."""
+ROUNDING = 1e-5
+"""Of grades in float32: smaller differences are noise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +151,10 @@ TASKS: Mapping[str, TransferTask] = {
         TransferTask("obj-number", "ObjNum", "obj_number.txt", "split"),
         TransferTask("odd-man-out", "SOMO", "odd_man_out.txt", "split"),
         TransferTask("coordination-inversion", "CoordInv", "coordination_inversion.txt", "split"),
+        # STS-B and SICK-R of SentEval's own code, which SBERT-WK's tables have: a regression trained on the
+        # pairs, the same under every preset. Most papers report the cosine without training.
+        TransferTask("stsb-trained", "STS-B (trained)", "stsb", "regression"),
+        TransferTask("sickr-trained", "SICK-R (trained)", "sickr", "regression"),
     )
 }
 """By name."""
@@ -205,12 +212,20 @@ def load_tasks(
         elif name in PROBING_TASKS:
             parts = read_probe(TASKS[name].data, data_dir=data_dir, check_rows=check_rows)
         else:
+            read = _load_graded if TASKS[name].validation == "regression" else load_labelled
             parts = {
-                split: load_labelled(TASKS[name].data, split=split, data_dir=data_dir, check_rows=check_rows)
+                split: read(TASKS[name].data, split=split, data_dir=data_dir, check_rows=check_rows)
                 for split in TASKS[name].splits
             }
         found[title_of(name)] = {split: _sort_rows(part) for split, part in parts.items()}
     return found
+
+
+def _load_graded(
+    name: str, *, split: str, data_dir: str | os.PathLike[str] | None, check_rows: bool
+) -> LabelledTexts:
+    pairs = load_scored_pairs(name, split=split, data_dir=data_dir, check_rows=check_rows)
+    return LabelledTexts(name, split, [*pairs.first], [*pairs.second], pairs.gold, (), source=pairs.source)
 
 
 def _sort_rows(data: LabelledTexts) -> LabelledTexts:
@@ -254,7 +269,13 @@ def check_folds(tasks: Mapping[str, Parts], preset: Preset) -> None:
 def task_scores(
     task: TransferTask, gold: npt.NDArray[Any], predictions: npt.NDArray[Any], *, folds: int
 ) -> dict[str, float]:
-    """Return SentEval's scores, rounded as there: accuracy and F1."""
+    """Return SentEval's scores, rounded as there: accuracy and F1, or Pearson and Spearman x 100 and MSE."""
+    if task.validation == "regression":
+        scores = {
+            metric: percent(correlate(metric, predictions, gold, noise=ROUNDING, default=0.0))
+            for metric in ("pearson", "spearman")
+        }
+        return {**scores, "mse": round(float(np.mean((predictions - gold) ** 2)), 4)}
     nested = task.validation == "nested"
     accuracy = nested_accuracy(gold, predictions, folds) if nested else percent(np.mean(predictions == gold))
     return {"accuracy": accuracy} | ({"f1": percent(measure("f1", predictions, gold))} if task.f1 else {})

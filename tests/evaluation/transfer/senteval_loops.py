@@ -99,3 +99,46 @@ def inner_means(x, y, preset: NeuralPreset, seed: int, *, fold_seed: int) -> lis
             scores.append(classifier.score(x[test], y[test]))
         means.append(round(100 * float(np.mean(scores)), 2))
     return means
+
+
+def grade_targets(scores) -> torch.Tensor:
+    """A score between two of the grades 1 to 5 as a distribution over both (Tai et al., 2015)."""
+    targets = torch.zeros(len(scores), 5)
+    for row, score in enumerate(scores):
+        below = int(np.floor(score))
+        for grade in range(1, 6):
+            if grade == below + 1:
+                targets[row, grade - 1] = score - below
+            if grade == below:
+                targets[row, grade - 1] = below - score + 1
+    return targets
+
+
+def regression(x, scores, dev, test_x, seed: int, *, longest: int = 1000) -> tuple[float, np.ndarray]:
+    """Best Pearson correlation on dev, and what those weights predict for other rows."""
+    random = np.random.RandomState(seed)
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(x.shape[1], 5), nn.Softmax(dim=1))
+    optimizer = torch.optim.Adam(model.parameters())
+    targets, grades = grade_targets(scores), np.arange(1, 6)
+    best, kept, misses, epochs = -1.0, None, 0, 0
+    while epochs <= longest:
+        for _ in range(50):
+            order = random.permutation(len(x))
+            for start in range(0, len(x), 64):
+                rows = order[start : start + 64]
+                loss = nn.functional.mse_loss(model(x[rows]), targets[rows])
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+        epochs += 50
+        with torch.no_grad():
+            correlation = np.corrcoef(model(dev[0]).numpy() @ grades, dev[1])[0, 1]
+        if correlation > best:
+            best, kept = correlation, copy.deepcopy(model)
+        else:
+            if misses >= 3:
+                break
+            misses += 1
+    with torch.no_grad():
+        return best, kept(test_x).numpy() @ grades

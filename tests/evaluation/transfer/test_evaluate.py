@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from sentemb.evaluation.transfer import PRESETS, TASKS, evaluate_transfer, load_
 from sentemb.evaluation.transfer import evaluate as transfer
 from sentemb.evaluation.transfer.evaluate import checksum_of_task, splits
 from sentemb.evaluation.transfer.tasks import task_scores
-from sentemb.report.results import transfer_table
+from sentemb.report.results import tables_of, transfer_table
 from tests.evaluation.conftest import letters
 
 
@@ -42,7 +43,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rows_are_in_the_order_that_senteval_folds(shared_data: Path) -> None:
-    found = load_tasks(["cr", "trec", "mrpc", "sick-e"], data_dir=shared_data)
+    found = load_tasks(["cr", "trec", "mrpc", "sick-e", "sickr-trained"], data_dir=shared_data)
     for name, parts in found.items():
         for split in parts.values():
             lengths = [len(text.split()) for text in split.texts]
@@ -76,6 +77,28 @@ def test_tasks_of_each_kind_have_records_that_come_back(
     path = write_record(record, predicted, gold, tmp_path)
     assert path.name == "counting.transfer.simcse.seed-1111.json"
     assert read_record(path).scores == record.scores
+
+
+def test_a_regression_has_a_record_too(
+    shared_data: Path, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer, "regression", partial(transfer.regression, longest=0))
+    (record,) = evaluate_transfer(
+        counting, ["mrpc", "sickr-trained"], preset="simcse-fast", data_dir=shared_data
+    )
+    assert [(one.dataset, one.metric) for one in record.scores if one.protocol == "all"] == [
+        ("mrpc", "accuracy"),
+        ("mrpc", "f1"),
+        *(("sickr-trained", metric) for metric in ("pearson", "spearman", "mse")),
+    ]
+    assert record.score("sickr-trained", "pearson") > 30
+    predicted, gold = load_predictions(record)
+    back = read_record(write_record(record, predicted, gold, tmp_path))
+    again = load_predictions(back).values["sickr-trained"]
+    assert np.allclose(again, predicted["sickr-trained"], atol=1e-3)
+    assert np.array_equal(np.argsort(again), np.argsort(predicted["sickr-trained"]))
+    (table,) = (one for one in tables_of([record]) if "regression" in one.title)
+    assert table.header[3:] == ("Pearson", "Spearman", "MSE ↓")
 
 
 def test_scores_are_those_of_senteval() -> None:

@@ -1,4 +1,4 @@
-"""Classifiers that are trained together end as each would end alone."""
+"""Classifiers that are trained together end as each would end alone, and regressions as SentEval's."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
@@ -17,10 +18,12 @@ from sentemb.evaluation.transfer.evaluate import (
     Outcome,
     folds_then_test,
     nested_folds,
+    regression,
     splits,
 )
 from sentemb.evaluation.transfer.neural import Fold, Rows, Trained, train_folds
 from sentemb.evaluation.transfer.tasks import NeuralPreset, Preset, task_scores
+from tests.evaluation.transfer import senteval_loops
 from tests.evaluation.transfer.senteval_loops import OneClassifier, inner_means, nested
 
 pytestmark = pytest.mark.usefixtures("float64")
@@ -153,3 +156,33 @@ def test_logistic_regression_has_the_grids_of_senteval(way: str) -> None:
 
 def fitted(inverse_penalty: float, x: Tensor, y: Tensor) -> LogisticRegression:
     return LogisticRegression(C=inverse_penalty, max_iter=1000).fit(x, y)
+
+
+def related(rows: int, seed: int) -> Examples:
+    generator = np.random.default_rng(seed)
+    features = generator.normal(size=(rows, 6))
+    noisy = features @ np.arange(6) / 4 + generator.normal(size=rows) + 2.5
+    return Examples(torch.from_numpy(features), np.clip(noisy, 0, 5).round(1))
+
+
+def test_the_regression_is_that_of_senteval() -> None:
+    train, dev, test = related(100, 0), related(40, 1), related(50, 2)
+    assert min(train.labels) < 1
+    outcome = regression(train, dev, test, seed=4, longest=150)
+    best, predictions = senteval_loops.regression(
+        train.features, train.labels, (dev.features, dev.labels), test.features, seed=4, longest=150
+    )
+    assert np.allclose(outcome.predictions, predictions, atol=1e-8)
+    assert outcome.dev_score == round(100 * best, 2)
+    assert task_scores(TASKS["stsb-trained"], test.labels, outcome.predictions, folds=0) == {
+        "pearson": round(100 * stats.pearsonr(predictions, test.labels).statistic, 2),
+        "spearman": round(100 * stats.spearmanr(predictions, test.labels).statistic, 2),
+        "mse": round(float(np.mean((predictions - test.labels) ** 2)), 4),
+    }
+
+
+def test_constant_predictions_correlate_with_nothing() -> None:
+    data = Examples(torch.zeros(20, 3), np.linspace(1, 5, 20))
+    outcome = regression(data, data, data, seed=1)
+    scores = task_scores(TASKS["stsb-trained"], data.labels, outcome.predictions, folds=0)
+    assert (scores["pearson"], scores["spearman"], outcome.dev_score) == (0, 0, 0)
