@@ -1,4 +1,4 @@
-"""Check what all losses have in common: poolings, precision, padding, trainers, options, labels, citations."""
+"""Check what all losses share: poolings, precision, padding, trainers, options, labels, citations."""
 
 from __future__ import annotations
 
