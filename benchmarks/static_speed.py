@@ -17,8 +17,7 @@ from sentence_transformers import SentenceTransformer
 from sentemb._files import write_json
 from sentemb.data.sources import read_rows
 from sentemb.encoding import load_encoder
-from sentemb.evaluation.environment import hardware, library_versions
-from sentemb.evaluation.timing import time_in_turns
+from sentemb.evaluation.environment import hardware, library_versions, time_in_turns
 from sentemb.modules.source import find_source
 
 

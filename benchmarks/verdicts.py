@@ -47,8 +47,7 @@ from sentemb.evaluation.choosing.calibration import (
     design_of,
     residual_covariance,
 )
-from sentemb.evaluation.choosing.query_log import log_weights
-from sentemb.evaluation.choosing.questions import family_of, scores_by_query
+from sentemb.evaluation.choosing.questions import family_of, log_weights, scores_by_query
 from sentemb.evaluation.environment import hardware, library_versions
 from sentemb.evaluation.record import load_predictions
 from sentemb.evaluation.retrieval import DenseSearcher, HybridSearcher, KeywordSearcher, Searcher

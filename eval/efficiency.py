@@ -19,10 +19,11 @@ import argparse
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import torch
 
@@ -33,12 +34,11 @@ from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError, unknown
 from sentemb.evaluation import evaluate_pairs
-from sentemb.evaluation.environment import hardware, library_versions
-from sentemb.evaluation.timing import Times, time_in_turns
+from sentemb.evaluation.environment import hardware, library_versions, time_in_turns
 from sentemb.report.table import ABSENT, Table
 from sentemb.training import resolve, train
 from sentemb.training.outcome import run_with_options
-from sentemb.transforms import add_flow, add_whitening, flow_config
+from sentemb.transforms import FlowConfig, add_flow, add_whitening
 
 PUBLISHED = {  # table 6, BERT-base: training, inference
     "mean": ("–", "13.94"),
@@ -54,6 +54,13 @@ REFERENCE = "mean"
 BATCH = 16  # section 5.3, for all methods
 
 
+class Times(NamedTuple):
+    """Seconds of a method, one for each round."""
+
+    training: Sequence[float]  # of training or fitting; empty where there is none
+    inference: Sequence[float]  # of encoding and scoring
+
+
 def train_recipe(recipe: str, options: argparse.Namespace, data: Path, folder: Path) -> None:
     """Train one pass over the sentences, replacing the model of the previous round."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -66,7 +73,7 @@ def fit_transform(method: str, options: argparse.Namespace, texts: list[str], fo
     shutil.rmtree(folder, ignore_errors=True)
     model = sentemb.load(options.base, pooling=TRANSFORMS[method])
     if method == "flow":
-        fitted = add_flow(model, texts, config=flow_config(batch_size=BATCH))
+        fitted = add_flow(model, texts, config=FlowConfig(batch_size=BATCH))
     else:
         fitted = add_whitening(model, texts)
     fitted.save(str(folder), create_model_card=False)

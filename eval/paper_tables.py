@@ -24,18 +24,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from efficiency import REFERENCE, efficiency_table
+from efficiency import REFERENCE, Times, efficiency_table
 
 from sentemb._files import read_json, write_text
 from sentemb.errors import InputError
 from sentemb.evaluation.record import load_records
 from sentemb.evaluation.suites import MULTILINGUAL, STS
-from sentemb.evaluation.timing import Times
 from sentemb.experiments import load_experiment
 from sentemb.report import sts_table, transfer_table
-from sentemb.report.labels import label_table, mark_best, read_labels
 from sentemb.report.page import Section, latex_report, markdown_report
-from sentemb.report.table import ABSENT, Table
+from sentemb.report.table import ABSENT, Table, label_table, mark_best, read_labels
 from sentemb.training.outcome import run_with_options
 
 FIGURES = Path(__file__).with_name("sg_bert_published.toml")

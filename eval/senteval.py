@@ -4,13 +4,11 @@ r"""SentEval's transfer and probing tasks: classifiers on frozen sentence vector
     python eval/senteval.py sg-bert-mini --tasks cr,mrpc --preset simcse-fast --data-dir data --output out
     python eval/senteval.py bert-base-uncased --pooling cls --preset sg-bert \
         --seeds 1,2,3,4,1234,2345,3456,7890 --data-dir data --output eval/results
-    python eval/senteval.py sg-bert-mini --tasks stsb-trained,sickr-trained --data-dir data --output out
 
 The presets are the settings of published numbers: sg-bert (SG-BERT's table 9: one hidden layer), simcse and
 simcse-fast (SimCSE's tables: two settings of logistic regression), and logreg, which does not have a seed.
 Do not compare accuracies of different presets. Besides the seven tasks of the papers there are sst5 and
-sick-e; the ten probing tasks, as `probing` or by name; and stsb-trained and sickr-trained, the regression
-that SentEval trains on these sets, which no preset changes. Each model writes a record with its prediction
+sick-e; and the ten probing tasks, as `probing` or by name. Each model writes a record with its prediction
 for every row.
 """
 

@@ -26,7 +26,6 @@ from sentemb.data.retrieval import RetrievalSet, retrieval_set
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.encoding.nearest import Hits
 from sentemb.evaluation import (
-    Difference,
     Record,
     compare,
     evaluate_pairs,
@@ -34,7 +33,7 @@ from sentemb.evaluation import (
     load_predictions,
     system_of,
 )
-from sentemb.evaluation.comparison import DRAWS
+from sentemb.evaluation.comparison import DRAWS, Difference
 from sentemb.evaluation.resampling import bootstrap
 from sentemb.evaluation.retrieval.metrics import query_scores
 from sentemb.report.figures import curve_figure, interval_figure, svg_of

@@ -11,12 +11,12 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from sentemb._threads import one_blas_thread
 from sentemb.data.generated_queries import CutQueries, rank_both
-from sentemb.evaluation.correlation import pearson, spearman
 from sentemb.evaluation.geometry import anisotropy, spectrum, uniformity
+from sentemb.evaluation.measures import correlate
 from sentemb.evaluation.resampling import bootstrap, exchange
 from sentemb.evaluation.retrieval.ranking import nearest
-from sentemb.search.calibration import calibrate
-from sentemb.transforms.whitening import fit_soft_whitening, fit_whitening
+from sentemb.search.manifest import calibrate
+from sentemb.transforms.fit import fit_whitening
 
 RANDOM = np.random.default_rng(0)
 VECTORS = RANDOM.standard_normal((1200, 300)).astype(np.float32)
@@ -48,11 +48,10 @@ NUMBERS: dict[str, Callable[[], Any]] = {
     "uniformity": lambda: uniformity(VECTORS),
     "anisotropy": lambda: anisotropy(VECTORS),
     "whitening": lambda: fit_whitening(VECTORS, 64).linear.weight.detach().numpy(),
-    "soft whitening": lambda: fit_soft_whitening(VECTORS, 3.0).linear.weight.detach().numpy(),
     "intervals of means": lambda: interval("ndcg@10"),
     "intervals of Pearson": lambda: interval("pearson"),
-    "Pearson": lambda: pearson(GOLD, PREDICTIONS[0]),
-    "Spearman": lambda: spearman(GOLD, PREDICTIONS[0]),
+    "Pearson": lambda: correlate("pearson", GOLD, PREDICTIONS[0]),
+    "Spearman": lambda: correlate("spearman", GOLD, PREDICTIONS[0]),
     "search": hits,
     "fusion": rankings,
     "percentiles": lambda: calibrate(len(VECTORS), VECTORS.__getitem__),

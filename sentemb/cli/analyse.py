@@ -82,12 +82,12 @@ def geometry(options: _Geometry) -> None:
     Writes two figures per data set of the records. --run needs a geometry record of the run's model on its
     dev set.
     """
-    from sentemb.evaluation.naming import slug
     from sentemb.evaluation.record import load_records
+    from sentemb.evaluation.schema import slug
     from sentemb.evaluation.suites import GEOMETRY
     from sentemb.report.analysis import by_pairs, geometry_figures, read_training_path, shown_name
     from sentemb.report.figures import png_of
-    from sentemb.report.labels import read_labels
+    from sentemb.report.table import read_labels
 
     folders, output = options.folders, options.output
     groups = by_pairs(load_records(folders, suite=GEOMETRY.name))
@@ -154,7 +154,7 @@ def pair_map(options: _PairMap) -> None:
     from sentemb.data.sts import load_scored_pairs
     from sentemb.encoding import TextEncoder, load_encoder
     from sentemb.modules.source import find_source
-    from sentemb.report.maps import pair_map_figure
+    from sentemb.report.figures import pair_map_figure
 
     models, data, seed = options.models, options.data, options.seed
     options.check_picture(data, *models)
@@ -195,7 +195,7 @@ def class_map(options: _ClassMap) -> None:
     from sentemb.classification.evaluator import map_classes
     from sentemb.data.labelled import load_labelled
     from sentemb.data.sampling import stratified_sample
-    from sentemb.report.maps import label_map_figure
+    from sentemb.report.figures import label_map_figure
 
     classifiers, seed = options.classifiers, options.seed
     options.check_picture(options.data, *classifiers)

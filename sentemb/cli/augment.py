@@ -146,8 +146,7 @@ def noisy_copies(options: _NoisyCopies) -> None:
     levels = [float(level) for level in opt.split_numbers("temperatures", options.temperatures)]
     only: set[int] | None = None
     if options.seeds is not None:
-        from sentemb.experiments import LabelledSets
-        from sentemb.experiments.labelled_sets import noise_rows
+        from sentemb.experiments.labelled_sets import LabelledSets, noise_rows
 
         pool = LabelledSets(options.data_dir, rule="scl").pool(data)
         only = set(noise_rows(pool, opt.split_seeds(options.seeds)).tolist())

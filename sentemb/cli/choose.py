@@ -57,7 +57,7 @@ def choose(options: _Options) -> None:
     from sentemb.encoding.resolve import check_address
     from sentemb.evaluation.choosing import choose as choose_among
     from sentemb.evaluation.environment import command_line
-    from sentemb.evaluation.retrieval.named import model_of
+    from sentemb.evaluation.retrieval.searchers import model_of
     from sentemb.modules.loading import check_options
     from sentemb.report.results import choice_table
 
@@ -99,9 +99,7 @@ def _propose(choice: Choice, options: _Options) -> None:
     """Print the commands that use the best system, and before them those that may find a better one."""
     from sentemb.adaptation.held_out import FEWEST_DOCUMENTS
     from sentemb.cli.index import propose_fit
-    from sentemb.evaluation.retrieval.hybrid import PREFIXES
-    from sentemb.evaluation.retrieval.named import model_of
-    from sentemb.evaluation.retrieval.searchers import BM25
+    from sentemb.evaluation.retrieval.searchers import BM25, PREFIXES, model_of
 
     judged = options.judged if options.judged and Path(options.judged).is_dir() else None
     source, best = options.texts or judged, choice.best.given

@@ -81,9 +81,8 @@ def sts(options: _Sts) -> None:
 
 class _Transfer(_Evaluation):
     tasks: str = "transfer"
-    """Tasks, separated by commas: mr, cr, subj, mpqa, sst2, trec, mrpc, sst5, sick-e, stsb-trained,
-    sickr-trained, a probing task, or your own labelled files. `transfer` means the papers' seven, `probing`
-    all ten probing tasks."""
+    """Tasks, separated by commas: mr, cr, subj, mpqa, sst2, trec, mrpc, sst5, sick-e, a probing task,
+    or your own labelled files. `transfer` means the papers' seven, `probing` all ten probing tasks."""
     preset: str = "simcse"
     """Classifier setup: sg-bert or simcse as in the papers; simcse-fast or logreg."""
     seeds: str = "1111"
@@ -95,8 +94,7 @@ def transfer(options: _Transfer) -> None:
     """Train SentEval's classifiers on frozen sentence vectors (SentEval's transfer and probing tasks).
 
     Your own file has one or two texts and a label per row, and is evaluated by cross-validation, as MR is.
-    Accuracies under different presets are not comparable. stsb-trained and sickr-trained are SentEval's
-    regressions on these sets; they are the same under every preset.
+    Accuracies under different presets are not comparable.
     """
     from sentemb.evaluation.transfer import PROBING_TASKS, TRANSFER_TASKS
 
@@ -132,7 +130,7 @@ def retrieval(options: _Retrieval) -> None:
     fitted on queries that are generated from the documents.
     """
     from sentemb.encoding.shards import ShardFolder
-    from sentemb.evaluation.retrieval.named import model_of, searcher_of
+    from sentemb.evaluation.retrieval.searchers import model_of, searcher_of
     from sentemb.evaluation.runner import shared_vectors
 
     sets = None if options.sets is None else opt.split_names(options.sets)

@@ -44,8 +44,7 @@ def report(options: _Report) -> None:
     pooling, in the order of the rows.
     """
     from sentemb._files import write_text
-    from sentemb.report.build import build_report
-    from sentemb.report.into import put_into, read_marked
+    from sentemb.report.build import build_report, put_into, read_marked
     from sentemb.report.page import html_report, latex_report, markdown_report
 
     folders, output, into = options.folders, options.output, options.into or []

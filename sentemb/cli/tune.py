@@ -13,7 +13,7 @@ from sentemb._files import check_writable, write_text
 from sentemb.cli import options as opt
 from sentemb.cli.console import next_command, say
 from sentemb.cli.experiment import assigned
-from sentemb.errors import InputError
+from sentemb.errors import InputError, naming
 from sentemb.training.values import to_toml
 
 
@@ -47,9 +47,9 @@ def tune(options: _Options) -> None:
     Writes a table of all combinations, and the best one to RECIPE.SET.toml for
     `sentemb experiment --methods`.
     """
-    from sentemb.evaluation.naming import slug
+    from sentemb.evaluation.schema import slug
     from sentemb.experiments import classification, load_experiment
-    from sentemb.experiments.experiment import checked_model, nested
+    from sentemb.experiments.experiment import nested
     from sentemb.experiments.runner import Place
     from sentemb.experiments.tuning import tune as search
     from sentemb.report.table import Table
@@ -63,7 +63,8 @@ def tune(options: _Options) -> None:
         options=assigned("set", options.setting or ()),
         base=options.base,
     )
-    data = checked_model(classification.ClassificationData, assigned("data", options.data or ()), "--data")
+    with naming("--data"):
+        data = classification.ClassificationData(**assigned("data", options.data or ()))
     place = Place(output, options.data_dir, announce=say)
     kind = classification.ClassificationTrials(experiment, data, place)
     trial = kind.trials()[0]
@@ -75,18 +76,18 @@ def tune(options: _Options) -> None:
         seeds=experiment.seeds,
         trials=options.trials,
         announce=say,
-    ).tried
-    names = list(tuned[0].settings)
+    )
+    names = list(tuned[0][0])
     title = f"{recipe} on {data_set}, {trial.method.options['metric']} x 100 on validation rows"
     rows = (
-        (str(rank), *(str(one.settings[name]) for name in names), f"{100 * one.score:.1f}")
-        for rank, one in enumerate(tuned, start=1)
+        (str(rank), *(str(point[name]) for name in names), f"{100 * score:.1f}")
+        for rank, (point, score) in enumerate(tuned, start=1)
     )
     table = Table(title, ("rank", *names, "score"), tuple(rows)).markdown()
     stem = f"{slug(recipe)}.{slug(trial.datasets[0])}"
     methods = output / f"{stem}.toml"
     write_text(output / f"{stem}.md", table)
-    write_text(methods, to_toml({recipe: nested(tuned[0].settings)}))
+    write_text(methods, to_toml({recipe: nested(tuned[0][0])}))
     typer.echo(table, nl=False)
     next_command("experiment", "full", recipe, "--methods", methods, "--sets", data_set, "-o", "FOLDER")
 

@@ -15,7 +15,7 @@ from sentemb.data.sentences import sentences_of
 from sentemb.encoding import TextEncoder
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
-from sentemb.evaluation.timing import time_in_turns
+from sentemb.evaluation.environment import time_in_turns
 
 logger = logging.getLogger(__name__)
 

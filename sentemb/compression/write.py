@@ -34,10 +34,10 @@ from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.sentence import SentenceEncoder
 from sentemb.errors import InputError
-from sentemb.evaluation import Difference, Record, compare_all, evaluate_pairs, evaluate_retrieval, system_of
-from sentemb.evaluation.environment import library_versions
+from sentemb.evaluation import Record, compare_all, evaluate_pairs, evaluate_retrieval, system_of
+from sentemb.evaluation.comparison import Difference
+from sentemb.evaluation.environment import library_versions, time_in_turns
 from sentemb.evaluation.systems import with_clusters
-from sentemb.evaluation.timing import time_in_turns
 from sentemb.modules import load
 from sentemb.modules.cards import base_terms, front_matter, public_name, table
 from sentemb.modules.poolings import Poolings

@@ -1,9 +1,9 @@
-"""Metrics of labelled sets, and the scores that a study with several runs reports."""
+"""Metrics of labelled sets, in general and in the papers."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,8 +13,7 @@ import numpy.typing as npt
 from sentemb.data.catalogue import entries
 from sentemb.data.labelled import LabelledTexts
 from sentemb.errors import InputError
-from sentemb.evaluation.correlation import CorrelationError, correlate
-from sentemb.evaluation.measures import measure
+from sentemb.evaluation.measures import CorrelationError, correlate, measure
 
 logger = logging.getLogger(__name__)
 
@@ -98,27 +97,6 @@ def headline_of(name: str, paper: Paper | None = None) -> Metric:
     if name not in TASKS:
         raise InputError(f"unknown labelled set {name!r}", "see `sentemb data list`")
     return _PAPERS[paper].get(name, TASKS[name].headline) if paper else TASKS[name].headline
-
-
-def paper_of(rule: str | None) -> Paper | None:
-    """Return the paper whose metrics belong to a rule for validation and test rows."""
-    return next((paper for paper in _PAPERS if paper == rule), None)
-
-
-def best_runs(validation: Sequence[float], test: Sequence[float], *, best: int = 3) -> list[float]:
-    """Return the test scores of the best runs on validation rows, the best first (SCL, section 4.1).
-
-    Equal validation scores count in their order. The paper takes 3 of 10 training sets, and 1 of 10 seeds on
-    a full training set.
-    """
-    if len(validation) != len(test):
-        raise InputError(f"got {len(validation)} validation scores, but {len(test)} test scores")
-    if not 0 < best <= len(test):
-        raise InputError(f"best must be 1 to {len(test)}, the number of runs, not {best}")
-    if not np.isfinite([*validation, *test]).all():
-        raise InputError("a score is NaN or infinite", "exclude the failed runs, and report that you did")
-    order = sorted(range(len(test)), key=lambda run: -validation[run])
-    return [test[run] for run in order[:best]]
 
 
 TASKS: Mapping[str, Task] = {

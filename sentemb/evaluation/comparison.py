@@ -15,10 +15,10 @@ corrected by Holm's procedure; the average over the sets is one comparison by it
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ from scipy import stats
 
 from sentemb._files import write_bytes
 from sentemb.errors import InputError
-from sentemb.evaluation.correlation import CORRELATIONS
+from sentemb.evaluation.measures import CORRELATIONS
 from sentemb.evaluation.measures import measure as measure_of
 from sentemb.evaluation.resampling import bootstrap, exchange
 from sentemb.evaluation.significance import LEVEL, Seed, holm, p_of_exchanges, p_of_runs, williams
@@ -40,36 +40,17 @@ Double = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference of two systems on one data set, or on the average of several; scores x 100.
+    """The difference of two systems on one data set, or on the average of several; scores x 100."""
 
-    Attributes:
-        name: The data set.
-        scores: The mean score of each system over its runs.
-        deviations: Standard deviation over the runs; None of a single one.
-        interval: Of the difference, second minus first, over items; None where it was not requested.
-        p_items: Of the permutation test over items.
-        p_seeds: Of the t-test over runs; None where neither system has two.
-        p_williams: Of Williams' test, where both have one run and are compared by a correlation; else None.
-        p: The larger of `p_items` and `p_seeds`, corrected over the sets.
-        items: Number of items.
-
-    Example:
-        >>> records = load_records("records")
-        >>> first, second = (system_of(records, name) for name in ("static-mini", "all-MiniLM-L6-v2"))
-        >>> difference = compare(first, second, draws=200).sets[0]
-        >>> difference.name, difference.items
-        ('pairs', 30)
-    """
-
-    name: str
-    scores: tuple[float, float]
-    deviations: tuple[float | None, float | None]
-    interval: tuple[float, float] | None
-    p_items: float
-    p_seeds: float | None
-    p_williams: float | None
-    p: float
-    items: int
+    name: str  # the data set
+    scores: tuple[float, float]  # the mean score of each system over its runs
+    deviations: tuple[float | None, float | None]  # over the runs; None of a single one
+    interval: tuple[float, float] | None  # of second minus first, over items; None where not requested
+    p_items: float  # of the permutation test over items
+    p_seeds: float | None  # of the t-test over runs; None where neither system has two
+    p_williams: float | None  # of Williams' test, where both have one run and a correlation; else None
+    p: float  # the larger of `p_items` and `p_seeds`, corrected over the sets
+    items: int  # number of items
 
     @property
     def size(self) -> float:
@@ -84,31 +65,15 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison of two systems.
+    """A comparison of two systems."""
 
-    Attributes:
-        first: Name of the baseline.
-        second: Name of the system that is compared with it.
-        measure: The metric.
-        confidence: Of the intervals.
-        runs: How many runs each has, those of one seed counted once.
-        sets: The data sets that both have, in the order of the first.
-        average: Over these sets; None of a single one.
-
-    Example:
-        >>> records = load_records("records")
-        >>> first, second = (system_of(records, name) for name in ("static-mini", "all-MiniLM-L6-v2"))
-        >>> len(compare(first, second, draws=200).sets)
-        1
-    """
-
-    first: str
-    second: str
-    measure: str
-    confidence: float
-    runs: tuple[int, int]
-    sets: tuple[Difference, ...]
-    average: Difference | None
+    first: str  # name of the baseline
+    second: str  # name of the system that is compared with it
+    measure: str  # the metric
+    confidence: float  # of the intervals
+    runs: tuple[int, int]  # how many each has, those of one seed counted once
+    sets: tuple[Difference, ...]  # the data sets that both have, in the order of the first
+    average: Difference | None  # over these sets; None of a single one
 
     @property
     def headline(self) -> Difference:
@@ -135,38 +100,25 @@ def shown_p(p: float) -> str:
     return f"p = {p:.2g}" if p >= 0.001 else "p < 0.001"
 
 
-def compare(
-    first: System,
-    second: System,
-    *,
-    draws: int = DRAWS,
-    confidence: float = 0.95,
-    seed: int = 0,
-    intervals: bool = True,
-) -> Comparison:
+def compare(first: System, second: System, **options: Any) -> Comparison:
     """Compare a system with another, set by set and on the average.
 
     Args:
         first: The baseline.
         second: The other system.
-        draws: Resamples and exchanges of items; the smallest p-value is one over them.
-        confidence: Of the intervals.
-        seed: Of the draws.
-        intervals: Compute the bootstrap intervals, which take most of the time.
+        options: `draws`, `confidence`, `seed` and `intervals` of `compare_all`.
 
     Returns:
         The comparison on the data sets that both have.
 
     Raises:
-        InputError: They share no data set, were evaluated on different items or by different metrics, or a
-            number is out of range.
+        InputError: As in `compare_all`.
 
     Example:
         >>> first, second = system_of(records, "bert-mini"), system_of(records, "simcse")  # doctest: +SKIP
         >>> compare(first, second).sentence()  # doctest: +SKIP
     """
-    others = [second]
-    return compare_all(first, others, draws=draws, confidence=confidence, seed=seed, intervals=intervals)[0]
+    return compare_all(first, [second], **options)[0]
 
 
 def compare_all(
@@ -185,18 +137,19 @@ def compare_all(
     Args:
         first: The baseline.
         others: The other systems.
-        draws: As in `compare`.
-        confidence: As in `compare`.
-        seed: As in `compare`.
-        intervals: As in `compare`.
+        draws: Resamples and exchanges of items; the smallest p-value is one over them.
+        confidence: Of the intervals.
+        seed: Of the draws.
+        intervals: Compute the bootstrap intervals, which take most of the time.
         cache: Folder in which comparisons are kept and looked up.
         progress: Called with the number of finished data sets, and of all.
 
     Returns:
-        What `compare` returns for each of the others.
+        A comparison for each of the others, on the data sets that both have.
 
     Raises:
-        InputError: As in `compare`.
+        InputError: Two share no data set, were evaluated on different items or by different metrics, or a
+            number is out of range.
 
     Example:
         >>> records = load_records("records")
@@ -206,19 +159,31 @@ def compare_all(
         'all-MiniLM-L6-v2'
     """
     check_draws(draws, confidence)
-    shared = [_shared_sets(first, other) for other in others]
     settings = (draws, confidence, seed, intervals)
     found: dict[int, Comparison] = {}
     files: dict[int, Path] = {}
-    for index, (other, names) in enumerate(zip(others, shared, strict=True)):
-        if cache is None:
-            continue
-        files[index] = path = cache / f"{_key(first, other, names, settings)}.json"
-        if path.is_file():
-            comparison = TypeAdapter(Comparison).validate_json(path.read_bytes())
-            found[index] = replace(comparison, first=first.name, second=other.name)
-    wanted = {index: names for index, names in enumerate(shared) if index not in found}
-    samples = _draw_samples(first, others, wanted, draws, seed, intervals=intervals, progress=progress)
+    samples: dict[int, list[_Sample]] = {}
+    # A set's draws depend on its place among the sets that both systems have, unless it shares clusters.
+    jobs: dict[tuple[int, str], list[int]] = {}
+    for index, other in enumerate(others):
+        names = _shared_sets(first, other)
+        if cache is not None:
+            files[index] = path = cache / f"{_key(first, other, names, settings)}.json"
+            if path.is_file():
+                comparison = TypeAdapter(Comparison).validate_json(path.read_bytes())
+                found[index] = replace(comparison, first=first.name, second=other.name)
+                continue
+        samples[index] = []
+        for place, name in enumerate(names):
+            jobs.setdefault((place, name), []).append(index)
+    for done, ((place, name), indexes) in enumerate(sorted(jobs.items()), start=1):
+        generator = generator_of(first.sets[name], seed, place)
+        systems = [first, *(others[index] for index in indexes)]
+        drawn = _draw_set(name, systems, draws, generator, intervals=intervals)
+        for index, sample in zip(indexes, drawn, strict=True):
+            samples[index].append(sample)
+        if progress is not None:
+            progress(done, len(jobs))
     for index, own in samples.items():
         found[index] = _comparison(first, others[index], own, confidence)
         if index in files:
@@ -267,34 +232,6 @@ class _Sample(NamedTuple):
     items: int
 
 
-def _draw_samples(
-    first: System,
-    others: Sequence[System],
-    wanted: Mapping[int, Sequence[str]],
-    draws: int,
-    seed: int,
-    *,
-    intervals: bool,
-    progress: Callable[[int, int], None] | None,
-) -> dict[int, list[_Sample]]:
-    """Return the samples of each comparison, by the index of the other system."""
-    # A set's draws depend on its place among the sets that both systems have, unless it shares clusters.
-    jobs: dict[tuple[int, str], list[int]] = {}
-    for index, names in wanted.items():
-        for place, name in enumerate(names):
-            jobs.setdefault((place, name), []).append(index)
-    samples: dict[int, list[_Sample]] = {index: [] for index in wanted}
-    for done, ((place, name), indexes) in enumerate(sorted(jobs.items()), start=1):
-        generator = generator_of(first.sets[name], seed, place)
-        systems = [first, *(others[index] for index in indexes)]
-        found = _draw_set(name, systems, draws, generator, intervals=intervals)
-        for index, sample in zip(indexes, found, strict=True):
-            samples[index].append(sample)
-        if progress is not None:
-            progress(done, len(jobs))
-    return samples
-
-
 def generator_of(one: SetRuns, seed: int, place: int) -> np.random.Generator:
     """Return the random numbers of a set, which sets that share clusters have in common."""
     return np.random.default_rng((seed, place if one.clusters is None else 0))
@@ -309,18 +246,14 @@ def _draw_set(
     predictions = np.concatenate([one.predictions for one in sets])
     ends = np.cumsum([len(one.predictions) for one in sets])
     rows = [np.arange(end - len(one.predictions), end) for end, one in zip(ends, sets, strict=True)]
-    drawing = {
-        "draws": draws,
-        "generator": generator,
-        "classes": sets[0].classes,
-        "clusters": sets[0].clusters,
-    }
+    drawing: dict[str, Any] = {"draws": draws, "generator": generator}
+    drawing |= {"classes": sets[0].classes, "clusters": sets[0].clusters}
     resampled = np.empty((len(systems), 0))
     if intervals:
-        drawn = bootstrap(measure, predictions, gold, **drawing)  # type: ignore[arg-type]
+        drawn = bootstrap(measure, predictions, gold, **drawing)
         resampled = np.stack([drawn[own].mean(axis=0) for own in rows])
     pairs = [_pair_runs(own, rows[0]) for own in rows[1:]]
-    observed, exchanged = exchange(measure, predictions, gold, pairs, **drawing)  # type: ignore[arg-type]
+    observed, exchanged = exchange(measure, predictions, gold, pairs, **drawing)
     scores = [_seed_scores(system, name) for system in systems]
     samples = []
     for index in range(1, len(systems)):

@@ -1,11 +1,12 @@
-"""Environment of a measurement: library versions, hardware, command line."""
+"""Environment of a measurement: library versions, hardware, command line, and seconds of several actions."""
 
 from __future__ import annotations
 
 import platform
 import re
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
@@ -14,6 +15,7 @@ from typing import Any
 from sentemb._files import shareable
 from sentemb._machine import cores, memory_gib, processor_name
 from sentemb._uris import without_listed_secrets
+from sentemb.errors import InputError
 from sentemb.evaluation.schema import Environment, Record
 
 LIBRARIES = (
@@ -91,3 +93,25 @@ def _version(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
+
+
+def time_in_turns(
+    actions: Mapping[str, Callable[[], object]], *, rounds: int, warm_up: int = 0
+) -> dict[str, list[float]]:
+    """Run every action once in each round and return the seconds of each.
+
+    Other work of the machine falls on all of them. The order turns by one place from round to round, so that
+    no action always follows the same other one.
+    """
+    if rounds < 1:
+        raise InputError(f"rounds is {rounds}", "use 1 round or more")
+    names = list(actions)
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    for number in range(warm_up + rounds):
+        first = number % max(len(names), 1)
+        for name in names[first:] + names[:first]:
+            began = time.perf_counter()
+            actions[name]()
+            if number >= warm_up:
+                seconds[name].append(time.perf_counter() - began)
+    return seconds

@@ -28,8 +28,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -58,23 +57,16 @@ _POSITIVES_FROM = 0.8
 
 
 class Geometry(NamedTuple):
-    """Geometry of the vectors of scored pairs.
+    """Geometry of the vectors of scored pairs."""
 
-    Attributes:
-        alignment: Mean squared distance of the positive pairs, in [0, 4]; 0 is best.
-        uniformity: Log of the mean Gaussian kernel of all pairs of sentences, in [-8, 0]; lower is better.
-        anisotropy: Mean cosine of all pairs of sentences, at most 1; near 0 where no direction is preferred.
-        effective_rank: Over how many directions the sentences are spread, up to the dimension.
-    """
-
-    alignment: float
-    uniformity: float
-    anisotropy: float
-    effective_rank: float
+    alignment: float  # mean squared distance of the positive pairs, in [0, 4]; 0 is best
+    uniformity: float  # log of the mean Gaussian kernel of all pairs, in [-8, 0]; lower is better
+    anisotropy: float  # mean cosine of all pairs, at most 1; near 0 where no direction is preferred
+    effective_rank: float  # over how many directions the sentences are spread, up to the dimension
 
 
 GROUPS = 20
-_T = 2.0  # of the kernel, as in measure_geometry
+_T = 2.0  # sharpness of the kernel in Wang and Isola's experiments
 _LEAST = 3  # parts, so that two sentences are left without one of them
 _LOWEST = Geometry(alignment=0.0, uniformity=-4 * _T, anisotropy=-1.0, effective_rank=0.0)
 _HIGHEST = Geometry(alignment=4.0, uniformity=0.0, anisotropy=1.0, effective_rank=math.inf)
@@ -86,18 +78,6 @@ def measure_geometry(encoded: EncodedSets) -> Geometry:
     SimCSE's figure 2 shows alignment and uniformity on STS-B. Positives are the pairs in the upper fifth of
     their set's range of scores: those above 4 where it goes from 0 to 5, as there, and another scale needs no
     threshold of its own. A sentence that several pairs share counts once.
-
-    Args:
-        encoded: Sets, whose scores differ, and the vectors of their sentences.
-
-    Returns:
-        The figures.
-
-    Raises:
-        InputError: Fewer than two unique sentences, or a vector that is not finite.
-
-    Example:
-        >>> geometry = measure_geometry(encoded)  # doctest: +SKIP
     """
     first, second = positive_pairs(encoded)
     vectors = encoded.vectors
@@ -111,35 +91,17 @@ def measure_geometry(encoded: EncodedSets) -> Geometry:
 
 def positive_pairs(encoded: EncodedSets) -> tuple[Rows, Rows]:
     """Return the pairs of one meaning, as `measure_geometry` chooses them."""
-    parts: tuple[list[Rows], list[Rows]] = ([], [])
-    for one, rows in zip(encoded.pairs, encoded.rows, strict=True):
+    chosen = []
+    for one, (first, second) in zip(encoded.pairs, encoded.rows, strict=True):
         low, high = float(one.gold.min()), float(one.gold.max())
         is_positive = one.gold > low + _POSITIVES_FROM * (high - low)
-        for part, side in zip(parts, rows, strict=True):
-            part.append(side[is_positive])
-    return np.concatenate(parts[0]), np.concatenate(parts[1])
+        chosen.append(np.stack([first[is_positive], second[is_positive]]))
+    both = np.concatenate(chosen, axis=1)
+    return both[0], both[1]
 
 
-def alignment(first: Floats, second: Floats, *, alpha: float = 2.0) -> float:
-    """Return the mean distance of positive pairs to the power `alpha`.
-
-    Args:
-        first: Vectors of any length, shape (pairs, dim).
-        second: Their partners, shape (pairs, dim).
-        alpha: The power; 2 in Wang and Isola's experiments.
-
-    Returns:
-        The mean of `|x - y| ** alpha` over unit vectors; 0 where each pair has one direction.
-
-    Raises:
-        InputError: The shapes differ, there is no pair, a vector is not finite, or `alpha` is not positive.
-
-    Example:
-        >>> vectors = np.eye(3)
-        >>> alignment(vectors, vectors)
-        0.0
-    """
-    _check_positive("alpha", alpha)
+def alignment(first: Floats, second: Floats) -> float:
+    """Return the mean squared distance of positive pairs of unit vectors, each side of shape (pairs, dim)."""
     if first.shape != second.shape:
         raise InputError(
             f"alignment needs vectors of the same shape, but got {first.shape} and {second.shape}",
@@ -150,131 +112,72 @@ def alignment(first: Floats, second: Floats, *, alpha: float = 2.0) -> float:
             "alignment needs at least one positive pair", "provide pairs that have the same meaning"
         )
     total = 0.0
-    for start in range(0, len(first), BLOCK):
-        rows = slice(start, start + BLOCK)
-        difference = unit_rows(first[rows]) - unit_rows(second[rows])  # (block, dim)
-        squares = np.einsum("bd,bd->b", difference, difference)  # (block,)
-        total += float(np.sum(squares ** (alpha / 2)))
+    for left, right in zip(_blocks(unit_rows(first)), _blocks(unit_rows(second)), strict=True):
+        difference = left - right  # (block, dim)
+        total += float(np.sum(np.einsum("bd,bd->b", difference, difference)))
     return total / len(first)
 
 
 @one_blas_thread()
-def uniformity(vectors: Floats, *, t: float = 2.0) -> float:
-    """Return the logarithm of the mean Gaussian kernel over all unordered pairs of different rows.
+def uniformity(vectors: Floats) -> float:
+    """Return the log of the mean of `exp(-2 * |x - y| ** 2)` over all unordered pairs of rows (n, dim).
 
     Squared distances come block by block from matrix products, and their exponentials are added in the log
-    domain, so neither many sentences nor a large `t` is a problem.
-
-    Args:
-        vectors: Vectors of any length, shape (sentences, dim).
-        t: Sharpness of the kernel; 2 in Wang and Isola's experiments.
-
-    Returns:
-        `log mean exp(-t * |x_i - x_j| ** 2)` over i < j and unit vectors; 0 where all have one direction.
-
-    Raises:
-        InputError: Fewer than two vectors, a vector that is not finite, or `t` is not positive.
-
-    Example:
-        >>> round(uniformity(np.eye(3)), 2)
-        -4.0
+    domain.
     """
-    _check_positive("t", t)
-    count = _check_several("uniformity", vectors)
-    unit = unit_rows(vectors)
-    return log_gaussian_sum(unit, unit, t, same=True) - math.log(count * (count - 1) / 2)
+    unit = unit_rows(vectors, at_least=2)
+    count = len(unit)
+    return log_gaussian_sum(unit, unit, same=True) - math.log(count * (count - 1) / 2)
 
 
 @one_blas_thread()
 def anisotropy(vectors: Floats) -> float:
-    """Return the mean cosine over all unordered pairs of different rows (Ethayarajh, 2019, section 3.3).
+    """Return the mean cosine over all unordered pairs of rows (n, dim) (Ethayarajh, 2019, section 3.3).
 
     There it is estimated from a sample of pairs; the squared length of the sum of all unit vectors is the sum
     of all cosines, so that all pairs cost no more than one pass.
-
-    Args:
-        vectors: Vectors of any length, shape (sentences, dim).
-
-    Returns:
-        1 where all have one direction, near 0 where none is preferred, never below `-1 / (sentences - 1)`.
-
-    Raises:
-        InputError: Fewer than two vectors, or a vector that is not finite.
-
-    Example:
-        >>> anisotropy(np.eye(3))
-        0.0
     """
-    count = _check_several("anisotropy", vectors)
-    total = np.zeros(vectors.shape[1])  # (dim,)
-    own = 0.0
-    for unit in _unit_blocks(vectors):
-        total += unit.sum(axis=0)
-        own += float(np.einsum("bd,bd->", unit, unit))
+    unit = unit_rows(vectors, at_least=2)
+    count, total, own = len(unit), np.zeros(unit.shape[1]), 0.0
+    for block in _blocks(unit):
+        total += block.sum(axis=0)
+        own += float(np.einsum("bd,bd->", block, block))
     return (float(total @ total) - own) / (count * (count - 1))
 
 
 @one_blas_thread()
 def spectrum(vectors: Floats) -> Double:
-    """Return the eigenvalues of the covariance of unit vectors: the variance along each direction.
+    """Return the eigenvalues (dim,) of the covariance of unit vectors (n, dim) in descending order.
 
-    Args:
-        vectors: Vectors of any length, shape (sentences, dim).
-
-    Returns:
-        The eigenvalues in descending order, shape (dim,); what is no more than rounding is 0. They add up to
-        1 less the squared length of the mean vector, unless some vector is zero.
-
-    Raises:
-        InputError: Fewer than two vectors, or a vector that is not finite.
-
-    Example:
-        >>> spectrum(np.eye(3)).round(2)
-        array([0.33, 0.33, 0.  ])
+    What is no more than rounding is 0. They add up to 1 less the squared length of the mean vector, unless
+    some vector is zero.
     """
-    count = _check_several("a spectrum", vectors)
-    mean = np.zeros(vectors.shape[1])  # (dim,)
-    for unit in _unit_blocks(vectors):
-        mean += unit.sum(axis=0) / count
+    unit = unit_rows(vectors, at_least=2)
+    mean = np.zeros(unit.shape[1])  # (dim,)
+    for block in _blocks(unit):
+        mean += block.sum(axis=0) / len(unit)
     # The mean is taken off before the products: where all vectors crowd together, taking its square off
     # afterwards would leave rounding.
     covariance = np.zeros((len(mean), len(mean)))  # (dim, dim)
-    for unit in _unit_blocks(vectors):
-        centred = unit - mean
-        covariance += centred.T @ centred / count
-    (values,) = spectra_of([covariance])
-    return values
+    for block in _blocks(unit):
+        centred = block - mean
+        covariance += centred.T @ centred / len(unit)
+    return _eigenvalues(covariance)
 
 
-def spectra_of(covariances: Iterable[Double]) -> list[Double]:
-    """Return the eigenvalues of covariances of unit vectors, each made when its turn comes."""
-    found = [np.linalg.eigvalsh(covariance).astype(np.float64)[::-1] for covariance in covariances]
+def _eigenvalues(covariance: Double) -> Double:
+    values = np.linalg.eigvalsh(covariance).astype(np.float64)[::-1]
     # Of unit vectors, so that rounding has a known size.
-    return [np.where(values > len(values) * np.finfo(np.float64).eps, values, 0.0) for values in found]
+    return np.where(values > len(values) * np.finfo(np.float64).eps, values, 0.0)
 
 
 def effective_rank(eigenvalues: Double) -> float:
     """Return the number of directions of vectors: exp of the entropy of their singular values.
 
     Roy and Vetterli's definition, of the centred vectors: singular values are the square roots of the
-    covariance's eigenvalues, up to a factor that their normalisation to sum 1 takes out.
-
-    Args:
-        eigenvalues: The result of `spectrum`, shape (dim,).
-
-    Returns:
-        From 1, one direction, to the number of eigenvalues, all directions alike; 0 where all vectors are
-        equal, so that there is no spread at all.
-
-    Raises:
-        InputError: A value is negative or not finite.
-
-    Example:
-        >>> round(effective_rank(spectrum(np.eye(3))), 2)
-        2.0
+    covariance's eigenvalues, up to a factor that their normalisation to sum 1 takes out. It is 0 where all
+    vectors are equal, so that there is no spread at all.
     """
-    if not (np.isfinite(eigenvalues) & (eigenvalues >= 0)).all():
-        raise InputError("an eigenvalue is negative or NaN", "pass the result of spectrum")
     singular = np.sqrt(eigenvalues[eigenvalues > 0])
     if len(singular) == 0:
         return 0.0
@@ -282,8 +185,12 @@ def effective_rank(eigenvalues: Double) -> float:
     return float(np.exp(-np.sum(shares * np.log(shares))))
 
 
-def unit_rows(vectors: Floats) -> Double:
+def unit_rows(vectors: Floats, *, at_least: int = 0) -> Double:
     """Return vectors of length 1, in float64."""
+    if len(vectors) < at_least:
+        raise InputError(
+            f"the geometry needs at least two sentences, not {len(vectors)}", "provide more sentences"
+        )
     double = np.asarray(vectors, dtype=np.float64)
     if not np.isfinite(double).all():
         raise InputError("a vector contains NaN or infinity", "check the encoder's weights")
@@ -292,67 +199,37 @@ def unit_rows(vectors: Floats) -> Double:
     return unit
 
 
-def log_gaussian_sum(rows: Double, columns: Double, t: float, *, same: bool) -> float:
+def _blocks(unit: Double) -> Iterator[Double]:
+    return (unit[start : start + BLOCK] for start in range(0, len(unit), BLOCK))
+
+
+def log_gaussian_sum(rows: Double, columns: Double, *, same: bool) -> float:
     """Return the log of the summed Gaussian kernel of all pairs of rows and columns."""
-    parts = [
-        _log_gaussian_sum(
-            rows[start : start + BLOCK], columns[other : other + BLOCK], t, same=same and start == other
-        )
-        for start in range(0, len(rows), BLOCK)
-        for other in range(start if same else 0, len(columns), BLOCK)
-    ]
+    parts = []
+    for start in range(0, len(rows), BLOCK):
+        for other in range(start if same else 0, len(columns), BLOCK):
+            first, second = rows[start : start + BLOCK], columns[other : other + BLOCK]
+            squares = np.einsum("rd,rd->r", first, first)[:, None] + np.einsum("cd,cd->c", second, second)
+            squares -= 2 * (first @ second.T)  # (rows, columns)
+            # Equal vectors come out a rounding error below zero.
+            logits = np.minimum(-_T * squares, 0.0)  # (rows, columns)
+            if same and start == other:
+                logits[np.tril_indices(len(first))] = -np.inf
+            highest = float(logits.max())
+            if highest > -np.inf:  # a last block of one row has no pair with itself
+                parts.append(highest + math.log(float(np.exp(logits - highest).sum())))
     return float(np.logaddexp.reduce(parts))
 
 
-def _log_gaussian_sum(rows: Double, columns: Double, t: float, *, same: bool) -> float:
-    squares = np.einsum("rd,rd->r", rows, rows)[:, None] + np.einsum("cd,cd->c", columns, columns)
-    squares -= 2 * (rows @ columns.T)  # (rows, columns)
-    # Equal vectors come out a rounding error below zero.
-    logits = np.minimum(-t * squares, 0.0)  # (rows, columns)
-    if same:
-        logits[np.tril_indices(len(rows))] = -np.inf
-    highest = float(logits.max())
-    if highest == -np.inf:  # a last block of one row has no pair with itself
-        return -math.inf
-    return highest + math.log(float(np.exp(logits - highest).sum()))
-
-
-def _unit_blocks(vectors: Floats) -> Iterator[Double]:
-    return (unit_rows(vectors[start : start + BLOCK]) for start in range(0, len(vectors), BLOCK))
-
-
-def _check_several(what: str, vectors: Floats) -> int:
-    if len(vectors) < 2:
-        raise InputError(f"{what} needs at least two sentences, not {len(vectors)}", "provide more sentences")
-    return len(vectors)
-
-
-def _check_positive(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value > 0):
-        raise InputError(f"{name} is {value!r}", "use a positive number")
-
-
-@dataclass(frozen=True)
-class GeometryEstimate:
-    """Figures of geometry with intervals.
-
-    Attributes:
-        geometry: The figures, as `measure_geometry` returns them.
-        low: Lower ends of the intervals.
-        high: Upper ends.
-        confidence: Of each interval alone.
-        positives: Pairs that alignment is measured on.
-        sentences: Unique sentences.
-        independent: Parts that no pair connects, which the intervals treat as independent draws.
-    """
+class GeometryEstimate(NamedTuple):
+    """Figures of geometry with intervals."""
 
     geometry: Geometry
-    low: Geometry
+    low: Geometry  # ends of the intervals
     high: Geometry
-    confidence: float
-    positives: int
-    sentences: int
-    independent: int
+    positives: int  # pairs that alignment is measured on
+    sentences: int  # unique ones
+    independent: int  # parts that no pair connects, which the intervals treat as independent draws
 
 
 @one_blas_thread()
@@ -361,19 +238,6 @@ def estimate_geometry(encoded: EncodedSets, *, confidence: float = 0.95) -> Geom
 
     Compared with `measure_geometry` this costs another pass over all pairs of sentences and twenty
     eigendecompositions.
-
-    Args:
-        encoded: Sets, whose scores differ, and the vectors of their sentences.
-        confidence: Of each interval.
-
-    Returns:
-        Figures and intervals.
-
-    Raises:
-        InputError: Too few sentences or positives, a vector that is not finite, or no confidence.
-
-    Example:
-        >>> estimate = estimate_geometry(encoded)  # doctest: +SKIP
     """
     if not 0 < confidence < 1:
         raise InputError(f"confidence is {confidence!r}", "use a number between 0 and 1, such as 0.95")
@@ -388,48 +252,26 @@ def estimate_geometry(encoded: EncodedSets, *, confidence: float = 0.95) -> Geom
     sizes = np.array([len(rows) for rows in slices], dtype=np.float64)
     left = sizes.sum() - sizes  # sentences without each group
     pairs = left * (left - 1)  # ordered pairs of different ones
-    figures = (
-        _alignments(unit[first] - unit[second], groups[first], len(slices)),
-        _uniformities(slices, pairs),
-        _anisotropies(slices, pairs),
-        _effective_ranks(slices, left),
+    without = np.stack(  # (figures, groups)
+        [
+            _alignments(unit[first] - unit[second], groups[first], len(slices)),
+            _uniformities(slices, pairs),
+            _anisotropies(slices, pairs),
+            _effective_ranks(slices, left),
+        ]
     )
+    count = len(slices)
+    deviations = without - without.mean(axis=1, keepdims=True)
+    errors = np.sqrt((count - 1) / count * np.sum(deviations**2, axis=1))
+    reach = student.ppf((1 + confidence) / 2, count - 1) * errors
     geometry = measure_geometry(encoded)
-    reach = _reach(np.stack(figures), confidence)
     return GeometryEstimate(
         geometry,
         Geometry(*(max(*ends) for ends in zip(np.subtract(geometry, reach).tolist(), _LOWEST, strict=True))),
         Geometry(*(min(*ends) for ends in zip(np.add(geometry, reach).tolist(), _HIGHEST, strict=True))),
-        confidence,
         positives=len(first),
         sentences=len(unit),
         independent=int(parts.max()) + 1,
-    )
-
-
-def evaluate_geometry(encoder: TextEncoder, pairs: ScoredPairs, *, confidence: float = 0.95) -> Record:
-    """Measure the geometry of the sentences of scored pairs under an encoder, with intervals."""
-    began = time.perf_counter()
-    encoded = encode_sets(encoder, [pairs])
-    estimate = estimate_geometry(encoded, confidence=confidence)
-    figures = zip(Geometry._fields, estimate.geometry, estimate.low, estimate.high, strict=True)
-    return new_record(
-        GEOMETRY.name,
-        encoder,
-        {"geometry": time.perf_counter() - began},
-        protocol=f"{pairs.name}-{pairs.split}",
-        datasets=(dataset_of(pairs),),
-        scores=tuple(
-            Score(dataset=pairs.name, metric=metric, value=value, low=low, high=high)
-            for metric, value, low, high in figures
-        ),
-        details={
-            "confidence": confidence,
-            "positives": estimate.positives,
-            "sentences": estimate.sentences,
-            "independent": estimate.independent,
-            "spectrum": spectrum(encoded.vectors).tolist(),
-        },
     )
 
 
@@ -459,15 +301,6 @@ def _deal(parts: Rows) -> Rows:
     return dealt
 
 
-def _reach(without: Double, confidence: float) -> Double:
-    """Return half the width of each interval, from values (figures, groups) without each group."""
-    count = without.shape[1]
-    deviations = without - without.mean(axis=1, keepdims=True)
-    errors = np.sqrt((count - 1) / count * np.sum(deviations**2, axis=1))
-    reach: Double = student.ppf((1 + confidence) / 2, count - 1) * errors
-    return reach
-
-
 def _alignments(differences: Double, groups: Rows, count: int) -> Double:
     squares = np.einsum("pd,pd->p", differences, differences)  # (positives,)
     pairs = np.bincount(groups, minlength=count)
@@ -485,7 +318,7 @@ def _uniformities(slices: list[Double], pairs: Double) -> Double:
     sums = np.zeros((count, count))  # kernels of all pairs between two groups, or within one
     for one in range(count):
         for other in range(one, count):
-            kernel = math.exp(log_gaussian_sum(slices[one], slices[other], _T, same=one == other))
+            kernel = math.exp(log_gaussian_sum(slices[one], slices[other], same=one == other))
             sums[one, other] = sums[other, one] = kernel
     left = (sums.sum() + np.diag(sums).sum()) / 2 - sums.sum(axis=1)
     return np.asarray(np.log(left / (pairs / 2)))
@@ -503,13 +336,37 @@ def _effective_ranks(slices: list[Double], left: Double) -> Double:
     mean = np.sum([rows.sum(axis=0) for rows in slices], axis=0) / sum(map(len, slices))
     centred = [rows - mean for rows in slices]
     products = np.sum([rows.T @ rows for rows in centred], axis=0)  # (dim, dim)
+    ranks = []
+    for rows, count in zip(centred, left, strict=True):
+        rest = -rows.sum(axis=0) / count
+        ranks.append(effective_rank(_eigenvalues((products - rows.T @ rows) / count - np.outer(rest, rest))))
+    return np.array(ranks)
 
-    def covariances() -> Iterator[Double]:
-        for rows, count in zip(centred, left, strict=True):
-            rest = -rows.sum(axis=0) / count
-            yield (products - rows.T @ rows) / count - np.outer(rest, rest)
 
-    return np.array([effective_rank(spectrum) for spectrum in spectra_of(covariances())])
+def evaluate_geometry(encoder: TextEncoder, pairs: ScoredPairs, *, confidence: float = 0.95) -> Record:
+    """Measure the geometry of the sentences of scored pairs under an encoder, with intervals."""
+    began = time.perf_counter()
+    encoded = encode_sets(encoder, [pairs])
+    estimate = estimate_geometry(encoded, confidence=confidence)
+    figures = zip(Geometry._fields, estimate.geometry, estimate.low, estimate.high, strict=True)
+    return new_record(
+        GEOMETRY.name,
+        encoder,
+        {"geometry": time.perf_counter() - began},
+        protocol=f"{pairs.name}-{pairs.split}",
+        datasets=(dataset_of(pairs),),
+        scores=tuple(
+            Score(dataset=pairs.name, metric=metric, value=value, low=low, high=high)
+            for metric, value, low, high in figures
+        ),
+        details={
+            "confidence": confidence,
+            "positives": estimate.positives,
+            "sentences": estimate.sentences,
+            "independent": estimate.independent,
+            "spectrum": spectrum(encoded.vectors).tolist(),
+        },
+    )
 
 
 def load(suite: Suite, options: Options) -> Loaded:

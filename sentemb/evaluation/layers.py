@@ -13,9 +13,8 @@ import numpy.typing as npt
 from sentemb.data.sts import ScoredPairs
 from sentemb.encoding.resolve import LayerEncoder
 from sentemb.evaluation.environment import environment
-from sentemb.evaluation.naming import record_name
 from sentemb.evaluation.record import check_free, write_record
-from sentemb.evaluation.schema import Record, Score
+from sentemb.evaluation.schema import Record, Score, record_name
 from sentemb.evaluation.sts import (
     Rows,
     Similarities,

@@ -1,4 +1,4 @@
-"""Scores that follow from predictions: correlations over subsets, and metrics of classes.
+"""Scores that follow from predictions: correlations, also over subsets, and metrics of classes.
 
 A year of STS is several subsets. `all` concatenates them and takes one correlation (SBERT, SimCSE, SG-BERT),
 `mean` averages the subsets' correlations (SentEval), `wmean` weighs that average by their sizes (BERT-flow).
@@ -11,18 +11,65 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
 
 from sentemb.data.sts import Subset
-from sentemb.evaluation.correlation import CORRELATIONS, correlate
 from sentemb.evaluation.retrieval.metrics import METRICS as RETRIEVAL_METRICS
 from sentemb.evaluation.retrieval.metrics import divide
 
 Protocol = Literal["all", "mean", "wmean"]
 PROTOCOLS: tuple[Protocol, ...] = ("all", "mean", "wmean")
-METRICS = (*CORRELATIONS, "mse", "accuracy", "f1", "macro_f1", "matthews", *RETRIEVAL_METRICS)
+CORRELATIONS = ("spearman", "pearson")
+METRICS = (*CORRELATIONS, "accuracy", "f1", "macro_f1", "matthews", *RETRIEVAL_METRICS)
 
 Array = npt.NDArray[Any]
 Double = npt.NDArray[np.float64]
+Floats = npt.NDArray[np.floating]
+
+# Cosines of one and the same vector differ in their last bits; ranking them would correlate rounding noise.
+EQUAL_WITHIN = 1e-12
+
+
+class CorrelationError(ValueError):
+    """A correlation does not exist; the text says why, without a name for the data."""
+
+
+def correlate(
+    metric: str, predictions: Floats, gold: Floats, *, noise: float = 0.0, default: float | None = None
+) -> float:
+    """Return Pearson's correlation in float64, or Spearman's with mean ranks for ties.
+
+    Predictions that differ by no more than `noise` are equal; values that differ by `EQUAL_WITHIN` of the
+    largest always are. Where no correlation exists, the result is `default`.
+
+    Raises:
+        CorrelationError: No correlation exists, and no default is given.
+    """
+    sides = [np.asarray(side, dtype=np.float64) for side in (predictions, gold)]
+    if problem := _undefined(sides[0], sides[1], noise):
+        if default is None:
+            raise CorrelationError(problem)
+        return default
+    if metric == "spearman":
+        sides = [stats.rankdata(side) for side in sides]
+    # Sums, not dot products: the last bits of those depend on how many threads OpenBLAS has.
+    centered = [side - side.mean() for side in sides]
+    left, right = (side / np.sqrt(np.sum(side * side)) for side in centered)
+    return float(np.clip(np.sum(left * right), -1.0, 1.0))
+
+
+def _undefined(first: Floats, second: Floats, noise: float) -> str | None:
+    """Return why there is no correlation."""
+    if first.shape != second.shape or first.ndim != 1:
+        return f"the numbers of similarities ({first.size}) and gold scores ({second.size}) differ"
+    if first.size < 2:
+        return f"a correlation needs at least 2 pairs, not {first.size}"
+    for values, noun, least in ((first, "similarities", noise), (second, "gold scores", 0.0)):
+        if broken := int(np.count_nonzero(~np.isfinite(values))):
+            return f"{broken} of {values.size} {noun} are NaN or infinite"
+        if np.ptp(values) <= max(least, EQUAL_WITHIN * np.abs(values).max()):
+            return f"all {values.size} {noun} are equal"
+    return None
 
 
 def combine(parts: Sequence[float], sizes: Sequence[int], protocol: Protocol) -> float:
@@ -49,8 +96,6 @@ def measure(
         return combine(parts, [part.stop - part.start for part in rows], protocol)
     if metric in CORRELATIONS:
         return correlate(metric, predictions, gold, default=float("nan"))
-    if metric == "mse":
-        return float(np.mean((predictions - gold) ** 2))
     if metric in RETRIEVAL_METRICS:
         return float(np.mean(predictions))
     return float(scores_of_counts(metric, confusion(predictions, gold, classes)))

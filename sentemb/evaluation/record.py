@@ -17,9 +17,9 @@ import hashlib
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import ValidationError
@@ -32,15 +32,30 @@ from sentemb.errors import InputError
 from sentemb.evaluation.measures import METRICS, PROTOCOLS, measure
 from sentemb.evaluation.retrieval.metrics import METRICS as RETRIEVAL_METRICS
 from sentemb.evaluation.retrieval.metrics import query_scores
-from sentemb.evaluation.schema import FORMAT, VERSION, Array, DataSet, Predictions, PredictionsFile, Record
+from sentemb.evaluation.schema import (
+    FORMAT,
+    VERSION,
+    Array,
+    DataSet,
+    Predictions,
+    PredictionsFile,
+    Record,
+    without_seed,
+)
 from sentemb.evaluation.suites import MULTILINGUAL, STS, TRANSFER, get_suite
 from sentemb.limits import limit, refuse_above
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 INLINE = 12_288
 """Bytes of packed and compressed predictions that a JSON file still holds."""
 PEARSON_WITHIN = 1e-4
 """How far compact predictions may move Pearson's correlation, as a fraction; 3e-6 is the most seen."""
 
+_SOURCE = ("suite", "model", "method", "base", "seed", "experiment", "setting", "dataset", "split")
+COLUMNS = (*_SOURCE, *"metric protocol value low high items preset fingerprint".split())
+"""Columns of the long table."""
 _HINT = "delete the file and evaluate the model again"
 _RANGE = ":range"
 _FEW = 1024  # up to so many different values there is room for codes of 32 bits
@@ -70,7 +85,7 @@ def write_record(
     overwrite: bool = False,
     name: str | None = None,
 ) -> Path:
-    """Write a record with its predictions; `write_record(record, *load_predictions(record), folder)`.
+    """Write a record with its predictions under a lock of its folder, the JSON file last.
 
     Args:
         record: The record; the place of the predictions is filled in.
@@ -115,13 +130,7 @@ def write_record(
 
 
 def read_record(path: Path) -> Record:
-    """Read a record, and check its fields and its scores.
-
-    Args:
-        path: The JSON file.
-
-    Returns:
-        The record.
+    """Read the JSON file of a record, and check its fields and its scores.
 
     Raises:
         InputError: A file is missing or damaged, a field is missing or wrong, or a score does not follow from
@@ -188,14 +197,13 @@ def load_records(
     return found
 
 
+def has_records(folder: Path) -> bool:
+    """Return whether a folder exists and has a file that says that it is a record."""
+    return folder.is_dir() and any(True for _ in _headers([folder]))
+
+
 def load_predictions(record: Record) -> Predictions:
-    """Return the predictions of a record and the gold values.
-
-    Args:
-        record: A record that was read, or one made by an evaluation.
-
-    Returns:
-        Both by data set; empty for a record without predictions.
+    """Return the predictions of a record and the gold values, both by data set; empty where it has none.
 
     Example:
         >>> record = load_records("records")[0]
@@ -316,17 +324,14 @@ def _check_scores(record: Record, path: Path, predictions: Predictions) -> None:
                 f"{len(values)} predictions and {len(gold)} gold values",
                 _HINT,
             )
-        scale = 1.0 if score.metric == "mse" else suite.scale
+        scale = suite.scale
         parts, classes = dataset.subsets, len(dataset.classes)
         exact = scale * measure(
             score.metric, values, gold, protocol=score.protocol, subsets=parts, classes=classes
         )
         exact = 0.0 if np.isnan(exact) else exact  # all predictions are equal
         tolerance = 0.0 if suite.rounding is None else 10.0**-suite.rounding
-        if score.metric == "mse":
-            tolerance += 1e-3 * abs(exact)
-        else:
-            tolerance += scale * (PEARSON_WITHIN if score.metric == "pearson" else 1e-9)
+        tolerance += scale * (PEARSON_WITHIN if score.metric == "pearson" else 1e-9)
         close = abs(score.value - exact) <= tolerance
         if not close and suite is TRANSFER and score.metric == "accuracy":
             from sentemb.evaluation.transfer.tasks import accuracy_of_folds
@@ -460,3 +465,55 @@ def _read_gold(folder: Path, dataset: DataSet) -> Array:
             raise InputError(f"{path} cannot be read: {error}", _HINT) from error
         _GOLD[checksum].setflags(write=False)
     return _GOLD[checksum]
+
+
+def to_frame(records: Iterable[Record]) -> pd.DataFrame:
+    """Return records as a long table with a row for each score, to pivot into any table or figure.
+
+    Of its `COLUMNS`, `method` is the model's name without `-seed-N`; `seed`, `items` and `base` may be
+    missing values; `setting` is written as `name=value, …`; `value`, `low` and `high` are x 100, except for
+    geometry; `preset` is the record's protocol (of transfer tasks the preset of the classifiers), `protocol`
+    that of the score.
+
+    Example:
+        >>> frame = to_frame(load_records("records"))
+        >>> list(frame.columns)[:3]
+        ['suite', 'model', 'method']
+    """
+    import pandas as pd
+
+    frame = pd.DataFrame([row for record in records for row in _rows(record)], columns=list(COLUMNS))
+    return frame.astype({"seed": "Int64", "items": "Int64", "low": "float64", "high": "float64"})
+
+
+def setting_text(setting: Mapping[str, Any]) -> str:
+    """Return a trial's setting as one cell of a table."""
+    return ", ".join(
+        f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in setting.items()
+    )
+
+
+def _rows(record: Record) -> Iterable[dict[str, Any]]:
+    trial, sets = record.trial, {one.name: one for one in record.datasets}
+    factor = 100 / get_suite(record.suite).scale
+    for score in record.scores:
+        dataset = sets.get(score.dataset)
+        yield {
+            "suite": record.suite,
+            "model": record.model,
+            "method": without_seed(record.model),
+            "base": record.base,
+            "seed": record.seed,
+            "experiment": trial.experiment if trial else "",
+            "setting": setting_text(trial.setting) if trial else "",
+            "dataset": score.dataset,
+            "split": dataset.split if dataset else "",
+            "metric": score.metric,
+            "protocol": score.protocol,
+            "value": factor * score.value,
+            "low": None if score.low is None else factor * score.low,
+            "high": None if score.high is None else factor * score.high,
+            "items": dataset.items if dataset else None,
+            "preset": record.protocol,
+            "fingerprint": record.fingerprint,
+        }

@@ -19,8 +19,7 @@ from scipy import stats
 from scipy.sparse import csr_array
 
 from sentemb._threads import one_blas_thread
-from sentemb.evaluation.correlation import CORRELATIONS
-from sentemb.evaluation.measures import scores_of_counts
+from sentemb.evaluation.measures import CORRELATIONS, scores_of_counts
 from sentemb.evaluation.retrieval.metrics import METRICS as RETRIEVAL_METRICS
 
 Double = npt.NDArray[np.float64]

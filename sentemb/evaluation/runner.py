@@ -19,10 +19,9 @@ from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.resolve import FunctionEncoder
 from sentemb.errors import InputError
-from sentemb.evaluation.naming import record_name
 from sentemb.evaluation.record import check_free, join_records, load_predictions, read_record, write_record
 from sentemb.evaluation.retrieval.searchers import Searcher
-from sentemb.evaluation.schema import Record
+from sentemb.evaluation.schema import Record, record_name
 from sentemb.evaluation.suites import SUITES, Loaded, LoadedSuite
 from sentemb.evaluation.suites import Options as Options
 
@@ -34,25 +33,15 @@ Announce = Callable[[str], None]
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """The results of one encoder on all suites.
+    """The results of one encoder on all suites."""
 
-    Attributes:
-        model: The encoder's name.
-        fingerprint: The encoder's fingerprint.
-        records: The record of each suite.
-        reused: Suites whose records were complete before.
-        missing: Why data sets were skipped.
-        sentences: Number of unique sentences that were needed.
-        seconds: Wall time of `encode` and of each suite that was evaluated.
-    """
-
-    model: str
+    model: str  # the encoder's name
     fingerprint: str
-    records: Mapping[str, Record]
-    reused: tuple[str, ...]
-    missing: tuple[MissingDataError, ...]
-    sentences: int
-    seconds: Mapping[str, float]
+    records: Mapping[str, Record]  # of each suite
+    reused: tuple[str, ...]  # suites whose records were complete before
+    missing: tuple[MissingDataError, ...]  # why data sets were skipped
+    sentences: int  # number of unique sentences that were needed
+    seconds: Mapping[str, float]  # wall time of `encode` and of each suite that was evaluated
 
 
 def evaluate_all(
@@ -74,9 +63,8 @@ def evaluate_all(
     Args:
         encoder: Anything that `load_encoder` takes.
         suites: Some of `sts`, `multilingual`, `geometry`, `transfer` and `retrieval`; all by default.
-        preset: Of the classifiers of transfer tasks. The default is SimCSE's "fasttest", which is SentEval's
-            "prototyping" setting: five folds and short training. Papers' tables have `simcse` or `sg-bert`,
-            and accuracies of different presets do not compare.
+        preset: Of the classifiers of transfer tasks. The default is SimCSE's "fasttest"; papers' tables have
+            `simcse` or `sg-bert`, and accuracies of different presets do not compare.
         data_dir: The folder of data; `SENTEMB_DATA` by default.
         output: Folder for records; None writes none.
         overwrite: Evaluate again what is there.
@@ -84,7 +72,7 @@ def evaluate_all(
         announce: Called with lines on the progress.
 
     Returns:
-        The records.
+        The result, with `records` by suite and the sets that are `missing`.
 
     Raises:
         InputError: The encoder, a suite, the data or a place for a record cannot be used.

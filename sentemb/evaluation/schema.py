@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -12,7 +14,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, 
 
 from sentemb.data.sts import Subset
 from sentemb.errors import InputError
-from sentemb.evaluation.naming import record_name
 from sentemb.evaluation.suites import get_suite
 
 FORMAT: Literal["sentemb-record"] = "sentemb-record"
@@ -22,6 +23,7 @@ OVERALL = "overall"
 
 Checksum = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Array = npt.NDArray[Any]
+_SEED = re.compile(r"-seed-(\d+)$")  # of the folders of a run over several seeds
 
 
 def checksum_of_parts(parts: Iterable[str | bytes]) -> str:
@@ -162,11 +164,7 @@ class Record(_Part):
         return record_name(self.model, self.suite, protocol=self.protocol, seed=self.seed)
 
     def dataset(self, name: str) -> DataSet:
-        """Return one of the data sets.
-
-        Raises:
-            InputError: The record has none of this name.
-        """
+        """Return one of the data sets, or raise InputError if the record has none of this name."""
         for one in self.datasets:
             if one.name == name:
                 return one
@@ -176,13 +174,7 @@ class Record(_Part):
         )
 
     def find(self, dataset: str, metric: str | None = None, protocol: str = "all") -> Score | None:
-        """Return one of the scores, or None if the record does not have it.
-
-        Args:
-            dataset: The data set.
-            metric: The metric; the suite's headline by default.
-            protocol: The protocol.
-        """
+        """Return a score by data set, metric (by default the suite's headline) and protocol, or None."""
         wanted = (dataset, metric or get_suite(self.suite).measure, protocol)
         for one in self.scores:
             if (one.dataset, one.metric, one.protocol) == wanted:
@@ -190,16 +182,7 @@ class Record(_Part):
         return None
 
     def score(self, dataset: str, metric: str | None = None, protocol: str = "all") -> float:
-        """Return the value of one of the scores.
-
-        Args:
-            dataset: The data set.
-            metric: The metric; the suite's headline by default.
-            protocol: The protocol.
-
-        Raises:
-            InputError: The record does not have this score.
-        """
+        """Return the value of a score, see `find`, or raise InputError if the record does not have it."""
         found = self.find(dataset, metric, protocol)
         if found is None:
             present = dict.fromkeys(f"{one.dataset} {one.metric} ({one.protocol})" for one in self.scores)
@@ -211,15 +194,7 @@ class Record(_Part):
         return found.value
 
     def average(self, metric: str | None = None, protocol: str = "all") -> float | None:
-        """Return the mean over the data sets of the suite: the papers' "Avg.".
-
-        Args:
-            metric: The metric; the suite's headline by default.
-            protocol: The protocol.
-
-        Returns:
-            The mean; None where a set is missing, because over fewer sets it is another number.
-        """
+        """Return the mean over the sets of the suite: the papers' "Avg."; None where a set is missing."""
         found = [self.find(name, metric, protocol) for name in get_suite(self.suite).sets]
         values = [one.value for one in found if one is not None]
         return float(np.mean(values)) if values and len(values) == len(found) else None
@@ -229,3 +204,37 @@ class Record(_Part):
         copy = self.model_copy()
         copy._predictions = Predictions(values, gold)
         return copy
+
+
+def seed_of(model: str) -> int | None:
+    """Return the seed that a model was trained with, according to its name."""
+    found = _SEED.search(model)
+    return None if found is None else int(found[1])
+
+
+def without_seed(model: str) -> str:
+    """Return the name that models trained with different seeds have in common."""
+    return _SEED.sub("", model)
+
+
+def check_once(runs: Iterable[tuple[str, str, int | None]]) -> None:
+    """Raise InputError for two records of one run, which would count as two runs."""
+    for (model, which, seed), count in Counter(runs).items():
+        if count > 1:
+            numbered = "" if seed is None else f", seed {seed}"
+            raise InputError(
+                f"there are {count} records of {model}{which}{numbered}",
+                "list folders that do not contain the same record",
+            )
+
+
+def slug(name: str) -> str:
+    """Return a model's name as part of a file name: `org/model` becomes `org__model`."""
+    plain = re.sub(r"[^0-9A-Za-z._-]+", "-", name.strip("/").replace("/", "__")).strip("-.")
+    return plain[:120] or "model"
+
+
+def record_name(model: str, suite: str, *, protocol: str, seed: int | None) -> str:
+    """Return the name of the JSON file of a record: model, suite, protocol and seed."""
+    numbered = "" if seed is None else f".seed-{seed}"
+    return f"{slug(model)}.{suite}.{slug(protocol)}{numbered}.json"

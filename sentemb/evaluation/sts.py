@@ -1,8 +1,4 @@
-"""Semantic textual similarity: cosines of sentence vectors against gold scores, for any encoder.
-
-`evaluate_sts` takes names of sets, `evaluate_pairs` sets that are read, and both return a record. Evaluators
-and the layer map use the same parts: `encode_sets`, `pair_cosines` and `score_pairs`.
-"""
+"""Semantic textual similarity: cosines of sentence vectors against gold scores, for any encoder."""
 
 from __future__ import annotations
 
@@ -23,12 +19,17 @@ from sentemb.data.sts import STS_SETS, ScoredPairs, Subset, load_scored_pairs
 from sentemb.encoding import NonFiniteError, TextEncoder, load_encoder
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
-from sentemb.evaluation.correlation import CORRELATIONS, CorrelationError, correlate, spearman
 from sentemb.evaluation.environment import new_record
-from sentemb.evaluation.measures import PROTOCOLS, Protocol, combine
-from sentemb.evaluation.naming import record_name, seed_of
+from sentemb.evaluation.measures import (
+    CORRELATIONS,
+    PROTOCOLS,
+    CorrelationError,
+    Protocol,
+    combine,
+    correlate,
+)
 from sentemb.evaluation.record import check_free, load_predictions, write_record
-from sentemb.evaluation.schema import DataSet, Record, Score, checksum_of_parts
+from sentemb.evaluation.schema import DataSet, Record, Score, checksum_of_parts, record_name, seed_of
 from sentemb.evaluation.suites import STS, Loaded, LoadedSuite, Options, Suite, read_available
 
 if TYPE_CHECKING:
@@ -66,8 +67,6 @@ def evaluate_sts(
 ) -> Record:
     """Evaluate an encoder on the STS suite: cosine similarity, no training, Spearman and Pearson x 100.
 
-    The sentences of all sets are encoded in one call, each unique one once.
-
     Args:
         encoder: Anything that `load_encoder` takes: a path, a hub id, a `SentenceTransformer`, a callable, ….
         sets: Names of sets; the papers' seven by default.
@@ -76,8 +75,7 @@ def evaluate_sts(
         check_rows: Refuse a set whose number of pairs differs from the catalogue's.
 
     Returns:
-        The record, with correlations under `all`, `mean` and `wmean`: `record.score("stsb")`,
-        `record.average()`, and `write_record` keeps it.
+        The record, see `evaluate_pairs`.
 
     Raises:
         InputError: Unknown set, unusable data, unknown encoder.
@@ -125,7 +123,7 @@ def evaluate_pairs(
     command: Sequence[str] | None = None,
     progress: bool = False,
 ) -> Record:
-    """Evaluate an encoder on sets that are already read.
+    """Evaluate an encoder on sets that are already read. All sentences are encoded in one call, each once.
 
     Args:
         encoder: Anything that `load_encoder` takes.
@@ -138,7 +136,8 @@ def evaluate_pairs(
         progress: Show a progress bar.
 
     Returns:
-        The record: Spearman and Pearson x 100 under `all`, `mean` and `wmean`.
+        The record, with Spearman and Pearson x 100 under `all`, `mean` and `wmean`: `record.score("stsb")`,
+        `record.average()`, and `write_record` keeps it.
 
     Raises:
         InputError: The encoder cannot be loaded, or its record does not have a place.
@@ -159,9 +158,7 @@ def evaluate_pairs(
     began = time.perf_counter()
     encoded = encode_sets(loaded, pairs, progress=progress)
     between = time.perf_counter()
-    cosines = {
-        one.name: pair_cosines(encoded.vectors, *rows) for one, rows in zip(pairs, encoded.rows, strict=True)
-    }
+    cosines = {one.name: own for one, own in zip(pairs, cosines_of(encoded), strict=True)}
     scores = [score for one in pairs for score in score_pairs(one, cosines[one.name])]
     record = new_record(
         suite.name,
@@ -179,6 +176,11 @@ def evaluate_pairs(
     return record
 
 
+def cosines_of(encoded: EncodedSets) -> list[Similarities]:
+    """Return the cosines of the pairs of each set."""
+    return [pair_cosines(encoded.vectors, *rows) for rows in encoded.rows]
+
+
 def encode_sets(encoder: TextEncoder, pairs: Sequence[ScoredPairs], *, progress: bool = False) -> EncodedSets:
     """Encode sets in one call, without the encoder's fingerprint, which takes a pass over all weights."""
     if not pairs:
@@ -186,17 +188,17 @@ def encode_sets(encoder: TextEncoder, pairs: Sequence[ScoredPairs], *, progress:
     # One row per unique string, shared by all sets: three quarters of STS-B's test sentences are in
     # STS12-16.
     known: dict[str, int] = {}
-    rows = tuple((_rows_of(one.first, known), _rows_of(one.second, known)) for one in pairs)
+
+    def rows_of(texts: Sequence[str]) -> Rows:
+        return np.array([known.setdefault(text, len(known)) for text in texts], dtype=np.intp)
+
+    rows = tuple((rows_of(one.first), rows_of(one.second)) for one in pairs)
     try:
         vectors = encoder.encode(list(known), progress=progress)  # (unique, dim)
     except NonFiniteError as error:
         names = ", ".join(one.name for one in pairs)
         raise UndefinedScoreError(f"{names}: {error.message}", error.hint) from error
     return EncodedSets(tuple(pairs), vectors, rows)
-
-
-def _rows_of(texts: Sequence[str], known: dict[str, int]) -> Rows:
-    return np.array([known.setdefault(text, len(known)) for text in texts], dtype=np.intp)
 
 
 def pair_cosines(vectors: npt.NDArray[np.floating], first: Rows, second: Rows) -> Similarities:
@@ -226,34 +228,31 @@ def score_pairs(pairs: ScoredPairs, similarities: Similarities) -> tuple[Score, 
     A set without subsets has the same score under all three protocols; a copy without subsets of a set that
     has some, as MTEB's, has `all` alone.
     """
-    scores = []
+
+    def correlated(metric: str, part: Subset) -> float:
+        rows = slice(part.start, part.stop)
+        try:
+            return 100 * correlate(metric, similarities[rows], pairs.gold[rows])
+        except CorrelationError as error:
+            place = pairs.name if part is whole else f"{pairs.name}/{part.name}"
+            raise UndefinedScoreError(
+                f"{place}: {error}", "check the encoder's vectors, or exclude the set"
+            ) from error
+
+    whole, scores = Subset(pairs.name, 0, len(pairs)), []
     for metric in CORRELATIONS:
-        whole = _correlate(metric, pairs, similarities)
-        values: dict[Protocol, float] = {"all": whole}
+        values: dict[Protocol, float] = {"all": correlated(metric, whole)}
         if len(pairs.subsets) > 1 and not pairs.undivided:
-            parts = [_correlate(metric, pairs, similarities, part) for part in pairs.subsets]
+            parts = [correlated(metric, part) for part in pairs.subsets]
             sizes = [part.stop - part.start for part in pairs.subsets]
             values |= {"mean": combine(parts, sizes, "mean"), "wmean": combine(parts, sizes, "wmean")}
         elif not pairs.undivided:
-            values = dict.fromkeys(PROTOCOLS, whole)
+            values = dict.fromkeys(PROTOCOLS, values["all"])
         scores += [
             Score(dataset=pairs.name, metric=metric, protocol=protocol, value=value)
             for protocol, value in values.items()
         ]
     return tuple(scores)
-
-
-def _correlate(
-    metric: str, pairs: ScoredPairs, similarities: Similarities, part: Subset | None = None
-) -> float:
-    rows = slice(None) if part is None else slice(part.start, part.stop)
-    try:
-        return 100 * correlate(metric, similarities[rows], pairs.gold[rows])
-    except CorrelationError as error:
-        place = pairs.name if part is None else f"{pairs.name}/{part.name}"
-        raise UndefinedScoreError(
-            f"{place}: {error}", "check the encoder's vectors, or exclude the set"
-        ) from error
 
 
 def check_gold(pairs: ScoredPairs) -> None:
@@ -262,7 +261,7 @@ def check_gold(pairs: ScoredPairs) -> None:
     for part in (whole, *pairs.subsets):
         gold = pairs.gold[part.start : part.stop]
         try:
-            spearman(gold, gold)
+            correlate("spearman", gold, gold)
         except CorrelationError:
             place = f"{pairs.name} {pairs.split}" + (f" ({pairs.source})" if pairs.source else "")
             raise InputError(

@@ -25,31 +25,16 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Suite:
-    """Data sets that are evaluated together.
+    """Data sets that are evaluated together."""
 
-    Attributes:
-        name: Name in records and their files.
-        sets: The data sets of its average; of the STS suites also those evaluated by default.
-        protocol: The protocol of the headline.
-        measure: The metric of the headline.
-        scale: The stored value that tables show as 100: 1 where scores are fractions.
-        rounding: Decimals that stored scores are rounded to; None where they are exact.
-        presets: The protocol of its records is a preset: those of different protocols do not compare.
-        module: The module that loads it; empty for records that other commands make.
-
-    Example:
-        >>> Suite("mine", ("first.csv", "second.csv"), measure="spearman").sets
-        ('first.csv', 'second.csv')
-    """
-
-    name: str
-    sets: tuple[str, ...]
-    protocol: Protocol = "all"
-    measure: str = "accuracy"
-    scale: float = 100.0
-    rounding: int | None = None
-    presets: bool = False
-    module: str = ""
+    name: str  # in records and their files
+    sets: tuple[str, ...]  # of its average; of the STS suites also those evaluated by default
+    protocol: Protocol = "all"  # of the headline
+    measure: str = "accuracy"  # the metric of the headline
+    scale: float = 100.0  # the stored value that tables show as 100: 1 where scores are fractions
+    rounding: int | None = None  # decimals that stored scores are rounded to; None where they are exact
+    presets: bool = False  # the protocol of a record is a preset: those of different ones do not compare
+    module: str = ""  # that loads it; empty for records that other commands make
 
 
 STS = Suite("sts", STS_SETS, "all", "spearman", module="sentemb.evaluation.sts")
@@ -101,22 +86,7 @@ SUITES = {
 
 
 def get_suite(name: str) -> Suite:
-    """Look a suite up.
-
-    Args:
-        name: Its name, such as `sts` or `multilingual`.
-        among: The names to choose from; all by default.
-
-    Returns:
-        The suite.
-
-    Raises:
-        InputError: No suite has this name.
-
-    Example:
-        >>> get_suite("sts").sets[:2]
-        ('sts12', 'sts13')
-    """
+    """Look a suite up."""
     if name not in SUITES:
         raise InputError(f"unknown suite {name!r}", f"choose one of {', '.join(SUITES)}")
     return SUITES[name]

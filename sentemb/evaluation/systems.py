@@ -12,12 +12,11 @@ import numpy.typing as npt
 
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.errors import InputError
-from sentemb.evaluation.naming import check_once, seed_of, slug, without_seed
 from sentemb.evaluation.record import load_predictions, load_records
 from sentemb.evaluation.resampling import Clusters
 from sentemb.evaluation.retrieval.metrics import METRICS as RETRIEVAL_METRICS
 from sentemb.evaluation.retrieval.metrics import query_scores
-from sentemb.evaluation.schema import Record
+from sentemb.evaluation.schema import Record, check_once, seed_of, slug, without_seed
 from sentemb.evaluation.significance import Seed
 from sentemb.evaluation.suites import SUITES, TRANSFER, get_suite
 
@@ -35,38 +34,23 @@ class SetRuns:
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """One encoder, or the encoders or classifiers that differ in their seed alone.
+    """One encoder, or the encoders or classifiers that differ in their seed alone."""
 
-    Attributes:
-        name: Name in tables.
-        measure: The metric.
-        seeds: Of each run. Runs of equal seeds, the classifiers of one encoder, count as one in tests over
-            seeds.
-        sets: Predictions by data set.
-
-    Example:
-        >>> system = system_of(load_records("records"), "static-mini")
-        >>> list(system.sets)
-        ['pairs']
-    """
-
-    name: str
-    measure: str
+    name: str  # in tables
+    measure: str  # the metric
+    # Of each run. Runs of equal seeds, the classifiers of one encoder, count as one in tests over seeds.
     seeds: tuple[Seed, ...]
-    sets: Mapping[str, SetRuns]
+    sets: Mapping[str, SetRuns]  # predictions by data set
 
 
 def system_of(records: Sequence[Record], name: str, *, measure: str | None = None) -> System:
-    """Return the runs of a system.
+    """Return the runs of a system on the data sets for which all of them have the metric.
 
     Args:
         records: Records of one suite, and of one preset where they are of transfer tasks.
-        name: The system: a model's name, without the `-seed-N` at the end of those of several seeds, or
-            anything that `resolve_system` takes.
+        name: The system: a model's name, without the `-seed-N` at the end of those of several seeds, or a
+            path or the beginning of a fingerprint.
         measure: The metric; that of the suite by default.
-
-    Returns:
-        The runs on the data sets for which all of them have this metric.
 
     Raises:
         InputError: The system does not exist, has a run twice, its encoders have different numbers of
@@ -77,7 +61,7 @@ def system_of(records: Sequence[Record], name: str, *, measure: str | None = Non
         'static-mini'
     """
     system = resolve_system(name, records)
-    chosen = [record for record in records if method_of(record) == system]
+    chosen = [record for record in records if without_seed(record.model) == system]
     suite = get_suite(chosen[0].suite)
     metric = measure or suite.measure
     under = f", preset {chosen[0].protocol}" if suite is TRANSFER else ""
@@ -132,7 +116,7 @@ def select_records(
     chosen = [resolve_system(name, records) for name in names]
     for kind in SUITES.values():
         of_suite = [record for record in records if record.suite == kind.name and record.predictions]
-        if not {*chosen} <= {method_of(record) for record in of_suite}:
+        if not {*chosen} <= {without_seed(record.model) for record in of_suite}:
             continue
         if not kind.presets:
             return of_suite
@@ -146,7 +130,7 @@ def select_records(
             raise InputError(f"no record of the preset {preset} found", f"choose among {', '.join(presets)}")
         return found
     for one in records:
-        if one.predictions is None and method_of(one) in chosen:
+        if one.predictions is None and without_seed(one.model) in chosen:
             raise InputError(
                 f"the {one.suite} record of {one.model} does not contain predictions to compare",
                 "evaluate the model again",
@@ -159,30 +143,18 @@ def select_records(
 def resolve_system(name: str | Path, records: Sequence[Record]) -> str:
     """Return the name of the system that a name, a path or a fingerprint means among some records.
 
-    Args:
-        name: A system's or model's name, the path or hub id that it was evaluated under, or the beginning of
-            its fingerprint (eight characters or more).
-        records: The records.
-
-    Returns:
-        The system's name.
-
-    Raises:
-        InputError: The name matches no record, or several systems.
-
-    Example:
-        >>> resolve_system("static-mini", load_records("records"))
-        'static-mini'
+    That is a system's or model's name, the path or hub id that it was evaluated under, or the beginning of
+    its fingerprint, eight characters or more.
     """
     text = str(name).rstrip("/")
     last = Path(text).name
-    known = {record.model: method_of(record) for record in records}
+    known = {record.model: without_seed(record.model) for record in records}
     for matches in (
         [method for method in known.values() if method == text],
         [method for model, method in known.items() if model == text],
         [method for model, method in known.items() if slug(model) in (slug(text), slug(last))],
         [method for model, method in known.items() if last in (method, model.rpartition("/")[2])],
-        [method_of(one) for one in records if len(text) >= 8 and one.fingerprint.startswith(text)],
+        [without_seed(one.model) for one in records if len(text) >= 8 and one.fingerprint.startswith(text)],
     ):
         found = list(dict.fromkeys(matches))
         if len(found) == 1:
@@ -193,11 +165,6 @@ def resolve_system(name: str | Path, records: Sequence[Record]) -> str:
     raise InputError(
         f"no record of {text} found", f"choose among {present}" if present else "evaluate it first"
     )
-
-
-def method_of(record: Record) -> str:
-    """Return the name that the runs of a system have in common: the model's without `-seed-N`."""
-    return without_seed(record.model)
 
 
 def _runs(records: Sequence[Record], name: str, metric: str) -> SetRuns:

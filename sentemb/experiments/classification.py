@@ -24,7 +24,7 @@ from sentemb.data.labelled import LabelledTexts, load_labelled
 from sentemb.data.sampling import read_copies
 from sentemb.encoding.view import fingerprint_of
 from sentemb.errors import InputError
-from sentemb.evaluation.classification import TASKS, Metric, Paper, headline_of, paper_of, task_of
+from sentemb.evaluation.classification import TASKS, Metric, Paper, headline_of, task_of
 from sentemb.evaluation.environment import command_line, environment
 from sentemb.evaluation.schema import DataSet, Record, Score
 from sentemb.experiments.experiment import (
@@ -88,12 +88,16 @@ class ClassificationTrials(TrialKind):
         super().__init__(experiment, data, place)
         own = _own_sets(data) | {one.name: {"train": one} for one in files.values()}
         self._data = data
+        self._paper = data.paper or (data.rule if data.rule in ("scl", "lacon") else None)
         self._names = experiment.datasets or tuple(own)
         self._sets = LabelledSets(
             place.data_dir,
             rule=data.rule,
             own=own,
-            copies={name: _copies(name, path) for name, path in data.copies.items()},
+            copies={
+                name: read_copies(path, pair=_pair_column(name), temperature="temperature")
+                for name, path in data.copies.items()
+            },
             test_rows=data.test_rows,
             check_rows=data.check_rows,
         )
@@ -164,10 +168,6 @@ class ClassificationTrials(TrialKind):
         name = data.partition("/")[0]
         return headline_of(name, self._paper) if name in TASKS else "accuracy"
 
-    @property
-    def _paper(self) -> Paper | None:
-        return self._data.paper or paper_of(self._data.rule)
-
     def _train_on_source(self, method: Method, options: Mapping[str, Any]) -> str:
         """Train a method on the source task once and return the folder. An interrupted run resumes."""
         source, rows, seed = str(self._data.source), self._data.source_rows, self.experiment.seeds[0]
@@ -229,7 +229,7 @@ def outcome_of(trial: Trial, splits: Splits, fingerprint: str, found: Predicted)
             raise ValueError("predictions, probabilities or validation scores are NaN or infinite")
     # The catalogue's task has all classes, also if the setting selects the first of them.
     scores = replace(task_of(test), classes=len(test.label_names)).scores(test.labels, found.classes)
-    checksum = splits.checksums["test"]
+    metric, train = options["metric"], splits.train
     record = Record(
         suite="classification",
         model=trial.method.name,
@@ -238,24 +238,25 @@ def outcome_of(trial: Trial, splits: Splits, fingerprint: str, found: Predicted)
         protocol=str(trial.setting),
         seed=trial.seed,
         datasets=(
-            DataSet(name=data, split="test", items=len(test), sha256=checksum, classes=test.label_names),
+            DataSet(
+                name=data,
+                split="test",
+                items=len(test),
+                sha256=splits.checksums["test"],
+                classes=test.label_names,
+            ),
         ),
         scores=(
             *(Score(dataset=data, metric=name, value=value) for name, value in scores.items()),
-            Score(
-                dataset=data,
-                metric=options["metric"],
-                protocol="validation",
-                value=float(found.validation_score),
-            ),
+            Score(dataset=data, metric=metric, protocol="validation", value=float(found.validation_score)),
         ),
         environment=environment(found.seconds, command_line()),
         details={
-            "metric": options["metric"],
+            "metric": metric,
             "sizes": splits.sizes,
-            "class_counts": splits.train.class_counts,
+            "class_counts": train.class_counts,
             "left_out": dict(splits.left_out),
-            "minority": None if splits.minority is None else splits.train.label_names[splits.minority],
+            "minority": None if splits.minority is None else train.label_names[splits.minority],
         },
     )
     predictions = {data: found.classes, f"{data}:probabilities": found.probabilities}
@@ -290,12 +291,13 @@ def _own_sets(data: ClassificationData) -> dict[str, dict[str, LabelledTexts]]:
     if "train" not in given or len(given) == 1:
         hint = "set both --data train=FILE and --data test=FILE"
         raise InputError("your own set needs training and test rows", hint)
-    splits: dict[str, LabelledTexts] = {}
-    for split, path in given.items():
-        names = splits["train"].label_names if splits else None
-        part = read_own_labelled(path, columns=data.columns, label=data.label, label_names=names, split=split)
-        splits[split] = replace(part, name=splits["train"].name) if splits else part
-    return {splits["train"].name: splits}
+    read = partial(read_own_labelled, columns=data.columns, label=data.label)
+    train = read(given.pop("train"))
+    others = {
+        split: replace(read(path, label_names=train.label_names, split=split), name=train.name)
+        for split, path in given.items()
+    }
+    return {train.name: {"train": train, **others}}
 
 
 def _read_files(names: Sequence[str], data: ClassificationData) -> dict[str, LabelledTexts]:
@@ -306,6 +308,5 @@ def _read_files(names: Sequence[str], data: ClassificationData) -> dict[str, Lab
     return {path: read_own_labelled(path, columns=data.columns, label=data.label) for path in files}
 
 
-def _copies(name: str, path: Path) -> Any:
-    pair = "augmented_pair" if name in TASKS and TASKS[name].pair else None
-    return read_copies(path, pair=pair, temperature="temperature")
+def _pair_column(name: str) -> str | None:
+    return "augmented_pair" if name in TASKS and TASKS[name].pair else None

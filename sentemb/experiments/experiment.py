@@ -8,17 +8,16 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
+from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from sentemb.errors import InputError, unknown
+from sentemb.errors import InputError, naming, unknown
 from sentemb.training.config import ClassifierConfig, FlowConfig, MultiTaskConfig, TrainConfig
-from sentemb.training.config.base import plain
+from sentemb.training.config.base import Seeds, described_error, plain
 from sentemb.training.values import read_toml
 
-Model = TypeVar("Model", bound=BaseModel)
-Seed = Annotated[int, Field(ge=0, lt=2**32)]
+_FOLDER = Path(str(resources.files("sentemb.experiments")))
 # Options of a method that the experiment sets.
 _RESERVED = {
     "metric": "choose the paper whose metric is used with --data paper=...",
@@ -29,63 +28,32 @@ _RESERVED = {
 
 
 class Written(BaseModel):
-    """Values that a user wrote: immutable, without unknown fields."""
+    """Values that a user wrote: immutable, without unknown fields, with errors in one line."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-
-def checked_model(kind: type[Model], values: Mapping[str, Any], place: str) -> Model:
-    """Make a model of values that a user wrote. Errors name the place and the field."""
-    try:
-        return kind.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        if isinstance(cause := first.get("ctx", {}).get("error"), InputError):
-            raise cause from None
-        where = ".".join(map(str, first["loc"]))
-        if first["type"] == "extra_forbidden":
-            wrong = unknown("field", where, list(kind.model_fields))
-            raise InputError(f"{place}: {wrong.message}", wrong.hint) from None
-        known = kind.model_fields.get(where.partition(".")[0])
-        hint = None if known is None else f"expected: {known.description}"
-        raise InputError(f"{place}, field {where}: {first['msg']}", hint) from None
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise described_error(error, values, known=type(self).model_fields) from None
 
 
 @dataclass(frozen=True)
 class Method:
-    """A way to train: a row of a table.
+    """A way to train: a row of a table."""
 
-    Attributes:
-        name: Name in tables and records.
-        recipe: Recipe, such as `ce` or `sg-opt`; for frozen encoders a pooling or transform.
-        options: Settings that differ from the recipe.
-        published: Result of the paper, printed next to ours.
-
-    Example:
-        >>> Method("mine", "simcse", {"learning_rate": 1e-4}).recipe
-        'simcse'
-    """
-
-    name: str
-    recipe: str
-    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    published: str | None = None
+    name: str  # in tables and records
+    recipe: str  # such as `ce` or `sg-opt`; for frozen encoders a pooling or transform
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)  # that differ from the recipe
+    published: str | None = None  # result of the paper, printed next to ours
 
 
 class Setting(NamedTuple):
-    """A value that an experiment varies besides method, data set and seed.
+    """A value that an experiment varies besides method, data set and seed."""
 
-    Attributes:
-        name: Such as `full`, `shots` or `rho`.
-        value: The value, such as a number of examples; None if nothing is varied.
-
-    Example:
-        >>> Setting("shots", 20).value
-        20
-    """
-
-    name: str
-    value: float | None = None
+    name: str  # such as `full`, `shots` or `rho`
+    value: float | None = None  # such as a number of examples; None if nothing is varied
 
     def __str__(self) -> str:
         return self.name if self.value is None else f"{self.name}-{self.value:g}"
@@ -143,7 +111,7 @@ class Experiment(Written):
     datasets: tuple[str, ...] = Field((), description="data sets to evaluate on")
     setting: str = Field("full", description="setting that is varied, such as shots")
     values: tuple[float, ...] = Field((), description="values of the setting")
-    seeds: tuple[Seed, ...] = Field((1, 2, 3), min_length=1, description="seeds, one run each")
+    seeds: Seeds = Field((1, 2, 3), description="seeds, one run each")
     base: str | None = Field(None, description="base model of all methods")
     bases: dict[str, str] = Field({}, description="base models for individual data sets")
     model: str = Field("{base}-{method}", description="name of a trained encoder, without -seed-N")
@@ -161,16 +129,14 @@ class Experiment(Written):
         if self.best is not None and len(self.seeds) < self.best:
             problem = f"best is {self.best}, but there are only {len(self.seeds)} seeds"
             raise InputError(problem, "add more --seeds")
-        listed = {"seed": self.seeds, "data set": self.datasets, "value": self.values, "method": self.rows}
+        listed = {"data set": self.datasets, "value": self.values, "method": self.rows}
         for noun, values in listed.items():
             for value in values:
                 if values.count(value) > 1:
-                    problem = f"{self.name}: the {noun} {value} is listed twice"
-                    raise InputError(problem, "list each value once")
+                    raise InputError(f"the {noun} {value} is listed twice", "list each value once")
         for name in [one for one in self.bases if one not in self.datasets]:
-            problem = f"bases lists {name}, which is not a data set of {self.name}"
-            raise InputError(problem, "add it to --sets")
-        for owner, options in [(self.name, self.options), *((one.name, one.options) for one in self.chosen)]:
+            raise InputError(f"bases lists {name}, which is not a data set", "add it to --sets")
+        for owner, options in [("options", self.options), *((one.name, one.options) for one in self.chosen)]:
             for taken in [name for name in _RESERVED if name in options]:
                 problem = f"{owner}: {taken} cannot be set here because the experiment sets it"
                 raise InputError(problem, _RESERVED[taken])
@@ -180,7 +146,14 @@ class Experiment(Written):
     def chosen(self) -> tuple[Method, ...]:
         """Methods to run, in order. A name that is not a method of the experiment is a recipe."""
         names = [one for name in self.rows or self.methods for one in self.groups.get(name, (name,))]
-        return tuple(self._method(name) for name in dict.fromkeys(names))
+        found = []
+        for name in dict.fromkeys(names):
+            options = dict(self.methods.get(name, {}))
+            recipe, published = options.pop("recipe", name), options.pop("published", None)
+            if not isinstance(recipe, str):
+                raise InputError(f"the recipe of {name} is {recipe}", "set it to the name of a recipe")
+            found.append(Method(name, recipe, options, published))
+        return tuple(found)
 
     @property
     def settings(self) -> tuple[Setting, ...]:
@@ -190,24 +163,13 @@ class Experiment(Written):
     def replace(self, **changes: Any) -> Experiment:
         """Return a copy with some fields changed and checked. None leaves a field unchanged."""
         given = {name: value for name, value in changes.items() if value is not None}
-        return checked_model(Experiment, {**self.model_dump(), **given}, self.name)
+        with naming(self.name):
+            return Experiment(**{**self.model_dump(), **given})
 
     def with_methods(self, file: Path) -> Experiment:
         """Return a copy with the methods of a TOML file, a table of options for each."""
-        methods = read_toml(file)
-        for name, options in methods.items():
-            if not isinstance(options, dict):
-                problem = f"{file}, field {name}: {options!r} is not a table"
-                raise InputError(problem, f"write its options below a [{name}] header")
-        return self.replace(methods={**self.methods, **methods})
-
-    def _method(self, name: str) -> Method:
-        options = dict(self.methods.get(name, {}))
-        recipe, published = options.pop("recipe", name), options.pop("published", None)
-        if not isinstance(recipe, str):
-            problem = f"{self.name}: the recipe of {name} is {recipe}"
-            raise InputError(problem, "set it to the name of a recipe")
-        return Method(name, recipe, options, published)
+        with naming(file):
+            return self.replace(methods={**self.methods, **read_toml(file)})
 
 
 def load_experiment(name: str | Path) -> Experiment:
@@ -230,9 +192,10 @@ def load_experiment(name: str | Path) -> Experiment:
     if path.suffix != ".toml":
         if str(name) not in experiment_names():
             raise unknown("experiment", name, experiment_names())
-        path = _definitions() / f"{name}.toml"
+        path = _FOLDER / "definitions" / f"{name}.toml"
     values = read_toml(path, hint="see `sentemb experiment --list`")
-    return checked_model(Experiment, {"name": path.stem, **values}, str(name))
+    with naming(name):
+        return Experiment(**{"name": path.stem, **values})
 
 
 def experiment_names() -> list[str]:
@@ -242,7 +205,7 @@ def experiment_names() -> list[str]:
         >>> experiment_names()[:3]
         ['ablations', 'classes', 'domain-shift']
     """
-    return sorted(path.stem for path in _definitions().glob("*.toml"))
+    return sorted(path.stem for path in (_FOLDER / "definitions").glob("*.toml"))
 
 
 def joined(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -274,13 +237,13 @@ def portable(base: str) -> str:
 @cache
 def published(name: str) -> dict[str, Any]:
     """Read a file of numbers that the papers report."""
-    return read_toml(Path(str(resources.files("sentemb.experiments"))) / "published" / f"{name}.toml")
+    return read_toml(_FOLDER / "published" / f"{name}.toml")
 
 
 @cache
 def default_options(suite: str) -> Mapping[str, Any]:
     """Return the defaults of trainings, as in the records of a suite."""
-    kinds: Mapping[str, list[type[BaseModel]]] = {
+    kinds: dict[str, list[type[BaseModel]]] = {
         "classification": [ClassifierConfig],
         "multitask": [MultiTaskConfig],
     }
@@ -290,7 +253,3 @@ def default_options(suite: str) -> Mapping[str, Any]:
         for name, field in config.model_fields.items()
         if not field.is_required()
     }
-
-
-def _definitions() -> Path:
-    return Path(str(resources.files("sentemb.experiments"))) / "definitions"

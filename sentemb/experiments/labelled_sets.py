@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,6 +26,7 @@ from sentemb.data.sampling import (
     stratified_sample,
 )
 from sentemb.errors import InputError
+from sentemb.evaluation.schema import checksum_of_parts
 from sentemb.experiments.experiment import Setting
 
 Rule = Literal["scl", "lacon", "sg-bert", "published"]
@@ -53,10 +53,6 @@ class Splits:
     left_out: Mapping[str, int] = field(default_factory=dict)
     minority: int | None = None
 
-    def __post_init__(self) -> None:
-        if not self.train.label_names == self.validation.label_names == self.test.label_names:
-            raise InputError(f"{self.train.name}: training, validation and test have different classes")
-
     @property
     def sizes(self) -> dict[str, int]:
         """Number of rows of each part."""
@@ -66,7 +62,17 @@ class Splits:
     def checksums(self) -> dict[str, str]:
         """SHA-256 of each part's texts and labels, independent of their files."""
         parts = {"train": self.train, "validation": self.validation, "test": self.test}
-        return {name: _checksum(part) for name, part in parts.items()}
+        return {
+            name: checksum_of_parts(
+                [
+                    repr(part.label_names).encode(),
+                    *part.texts,
+                    *(part.pairs or []),
+                    part.labels.astype(part.labels.dtype.newbyteorder("<")).tobytes(),
+                ]
+            )
+            for name, part in parts.items()
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +86,6 @@ class Pool:
     validation: LabelledTexts | None
     test: LabelledTexts
     left_out: Mapping[str, int]
-    copies: Sequence[Copy] = ()
 
     @property
     def labels(self) -> Rows:
@@ -95,6 +100,10 @@ class Pool:
         chosen = self.usable[stratified_sample(self.labels, size, seed=_HELD_OUT)]
         validation = self.train.select(chosen, split="validation")
         return replace(self, usable=np.setdiff1d(self.usable, chosen), validation=validation)
+
+    def training_set(self, size: int, seed: int) -> Rows:
+        """Draw the training set of a seed as a stratified sample (SCL, section 4.1)."""
+        return self.usable[stratified_sample(self.labels, size, seed=(0, seed))]
 
     def splits(self, train: Rows | LabelledTexts, validation: Rows | None = None) -> Splits:
         """Return the data of a trial."""
@@ -134,16 +143,8 @@ class LabelledSets:
     - `noise`: 100 rows with three noisy copies each at that temperature, 0 for the rows alone (SCL, table 5).
     - `classes`: the first N classes, 1,000 rows each (LaCon, section 4.5).
 
-    Args:
-        data_dir: Folder with data sets; `SENTEMB_DATA` or the hub by default.
-        rule: Source of validation and test rows.
-        own: The user's own sets, by name and split.
-        copies: Noisy copies by set, for `noise`.
-        test_rows: Test on a stratified subset of this size, the same for every seed; on all rows by default.
-        check_rows: Refuse copies of sets with missing or extra rows.
-
-    Example:
-        >>> sets = LabelledSets("data")  # doctest: +SKIP
+    `own` are the user's own sets by name and split, `copies` the noisy copies by set. With `test_rows`, a
+    stratified subset of this size, the same for every seed, is tested on.
     """
 
     def __init__(
@@ -156,23 +157,31 @@ class LabelledSets:
         test_rows: int | None = None,
         check_rows: bool = True,
     ) -> None:
-        self._data_dir = data_dir
-        self._rule = rule
-        self._own = own or {}
-        self._copies = copies or {}
-        self._test_rows = test_rows
-        self._check_rows = check_rows
+        self._data_dir, self._rule, self._check_rows = data_dir, rule, check_rows
+        self._own, self._copies, self._test_rows = own or {}, copies or {}, test_rows
         self._pools: dict[str, Pool] = {}
 
     def splits(self, data: str, setting: Setting, seed: int) -> Splits:
         """Return the rows of one trial."""
-        pool = self.pool(data)
-        if setting.name == "noise" and setting.value:
-            if data not in self._copies:
-                hint = f"provide a file of back-translations: --data copies.{data}=FILE"
-                raise InputError(f"noisy copies of {data} are missing", hint)
-            pool = replace(pool, copies=self._copies[data])
-        return draw(pool, setting, seed)
+        pool, copies, value = self.pool(data), self._copies.get(data, ()), setting.value or 0
+        if setting.name == "noise" and value and not copies:
+            hint = f"provide a file of back-translations: --data copies.{data}=FILE"
+            raise InputError(f"noisy copies of {data} are missing", hint)
+        if setting.name not in ("noise", *_DRAWS):
+            raise InputError(f"unknown setting {setting.name!r}", f"choose among noise, {', '.join(_DRAWS)}")
+        if setting.name not in ("full", "noise") and (value < 1 or value != int(value)):
+            raise InputError(f"{setting.name} must be an integer, not {setting.value}")
+        where = f"{pool.name} at {setting}"
+        try:
+            if setting.name == "noise":
+                splits = _noise(pool, value, seed, copies)
+            else:
+                splits = _DRAWS[setting.name](pool, int(value), seed)
+        except InputError as error:
+            raise ImpossibleDraw(f"{where}: {error.message}", error.hint) from error
+        if np.count_nonzero(list(splits.train.class_counts.values())) < 2:
+            raise ImpossibleDraw(f"{where}: all rows have the same class", "request more rows")
+        return splits
 
     def pool(self, data: str) -> Pool:
         """Read SET, or SET/SPLIT with the split to train on, and hold out its validation and test rows."""
@@ -181,9 +190,13 @@ class LabelledSets:
         return self._pools[data]
 
     def _read_pool(self, data: str) -> Pool:
-        name, _, chosen = data.partition("/")
-        splits = self._splits(name)
-        split = chosen or _training_split(name, splits)
+        name, _, split = data.partition("/")
+        if name in self._own:
+            splits = list(self._own[name])
+        else:
+            entry = get(name)
+            splits = [one for one in entry.splits if one not in entry.unlabelled]
+        split = split or _training_split(name, splits)
         train = self._load(name, split)
         others = [other for other in splits if other != split]
         rule = self._rule or ("scl" if "dev" in others and "test" not in others else "published")
@@ -229,46 +242,33 @@ class LabelledSets:
             raise InputError(f"{name} does not have a {split} split", f"choose among {known}")
         return self._own[name][split]
 
-    def _splits(self, name: str) -> Sequence[str]:
-        if name in self._own:
-            return list(self._own[name])
-        entry = get(name)
-        return [split for split in entry.splits if split not in entry.unlabelled]
-
-
-def draw(pool: Pool, setting: Setting, seed: int) -> Splits:
-    """Draw the data of a trial."""
-    if setting.name not in _DRAWS:
-        raise InputError(f"unknown setting {setting.name!r}", f"choose among {', '.join(_DRAWS)}")
-    value = setting.value or 0
-    if setting.name not in ("full", "noise") and (value < 1 or value != int(value)):
-        raise InputError(f"{setting.name} must be an integer, not {setting.value}")
-    try:
-        splits = _DRAWS[setting.name](pool, value if setting.name == "noise" else int(value), seed)
-    except InputError as error:
-        raise ImpossibleDraw(f"{pool.name} at {setting}: {error.message}", error.hint) from error
-    if np.count_nonzero(list(splits.train.class_counts.values())) < 2:
-        raise ImpossibleDraw(f"{pool.name} at {setting}: all rows have the same class", "request more rows")
-    return splits
-
 
 def noise_rows(pool: Pool, seeds: Iterable[int]) -> Rows:
     """Return the rows of `noise`, which are the only ones that need noisy copies."""
     pool = pool.reserved()
-    return np.unique(np.concatenate([_training_set(pool, NOISE_ROWS, seed) for seed in seeds]))
+    return np.unique(np.concatenate([pool.training_set(NOISE_ROWS, seed) for seed in seeds]))
 
 
-def _full(pool: Pool, value: float, seed: int) -> Splits:
+def _noise(pool: Pool, temperature: float, seed: int, copies: Sequence[Copy]) -> Splits:
+    pool = pool.reserved()
+    rows = pool.training_set(NOISE_ROWS, seed)
+    if not temperature:
+        return pool.splits(rows)
+    return pool.splits(add_copies(pool.train, rows, copies, seed=seed, temperature=temperature))
+
+
+def _full(pool: Pool, value: int, seed: int) -> Splits:
     if pool.rule != "lacon":
         return pool.splits(pool.usable)
-    rows = pool.usable if pool.name in LACON_WHOLE else pool.usable[cap_per_class(pool.labels, seed=seed)]
+    whole = pool.name in LACON_WHOLE
+    rows = pool.usable if whole else pool.usable[cap_per_class(pool.labels, seed=seed)]
     parts = lacon_train_split(pool.train.labels[rows], seed=seed)
     return pool.splits(rows[parts.train], rows[parts.validation])
 
 
-def _train(pool: Pool, value: float, seed: int) -> Splits:
+def _train(pool: Pool, size: int, seed: int) -> Splits:
     pool = pool.reserved()
-    size = min(int(value), len(pool.usable))
+    size = min(size, len(pool.usable))
     whole = pool.splits(pool.usable[stratified_sample(pool.labels, size, seed=_SUBSET)])
     if size >= len(whole.validation):
         return whole
@@ -277,19 +277,18 @@ def _train(pool: Pool, value: float, seed: int) -> Splits:
     return replace(whole, validation=fewer)
 
 
-def _shots(pool: Pool, value: float, seed: int) -> Splits:
+def _shots(pool: Pool, size: int, seed: int) -> Splits:
     pool = pool.reserved()
-    return pool.splits(_training_set(pool, int(value), seed))
+    return pool.splits(pool.training_set(size, seed))
 
 
-def _per_class(pool: Pool, value: float, seed: int) -> Splits:
-    parts = few_shot_per_class(pool.labels, seed=seed, shots=int(value))
+def _per_class(pool: Pool, shots: int, seed: int) -> Splits:
+    parts = few_shot_per_class(pool.labels, seed=seed, shots=shots)
     others = pool.usable[parts.validation] if pool.validation is None else None
     return pool.splits(pool.usable[parts.train], others)
 
 
-def _rho(pool: Pool, value: float, seed: int) -> Splits:
-    ratio = int(value)
+def _rho(pool: Pool, ratio: int, seed: int) -> Splits:
     counts = np.bincount(pool.labels, minlength=len(pool.train.label_names))
     rarest = int(np.argmin(np.where(counts > 0, counts, len(pool.train))))
     drawn = imbalanced(pool.labels, ratio=ratio, seed=seed, minority=rarest)
@@ -298,16 +297,8 @@ def _rho(pool: Pool, value: float, seed: int) -> Splits:
     return replace(pool.splits(pool.usable[drawn], rest[others]), minority=rarest)
 
 
-def _noise(pool: Pool, value: float, seed: int) -> Splits:
+def _classes(pool: Pool, count: int, seed: int) -> Splits:
     pool = pool.reserved()
-    rows = _training_set(pool, NOISE_ROWS, seed)
-    if not value:
-        return pool.splits(rows)
-    return pool.splits(add_copies(pool.train, rows, pool.copies, seed=seed, temperature=value))
-
-
-def _classes(pool: Pool, value: float, seed: int) -> Splits:
-    count, pool = int(value), pool.reserved()
     pool = replace(pool, usable=pool.usable[pool.labels < count])
     whole = pool.splits(pool.usable[cap_per_class(pool.labels, seed=seed, limit=1000)])
     train, validation, test = (
@@ -316,21 +307,15 @@ def _classes(pool: Pool, value: float, seed: int) -> Splits:
     return Splits(train, validation, test, pool.left_out)
 
 
-_DRAWS: Mapping[str, Callable[[Pool, float, int], Splits]] = {
+_DRAWS: Mapping[str, Callable[[Pool, int, int], Splits]] = {
     "full": _full,
     "train": _train,
     "shots": _shots,
     "per-class": _per_class,
     "transfer": _per_class,
     "rho": _rho,
-    "noise": _noise,
     "classes": _classes,
 }
-
-
-def _training_set(pool: Pool, size: int, seed: int) -> Rows:
-    """Draw the training set of a seed as a stratified sample (SCL, section 4.1)."""
-    return pool.usable[stratified_sample(pool.labels, size, seed=(0, seed))]
 
 
 def _training_split(name: str, splits: Sequence[str]) -> str:
@@ -348,13 +333,3 @@ def _without(data: LabelledTexts, rows: Rows, parts: Sequence[LabelledTexts]) ->
     taken = {key for part in parts for key in part.text_keys()}
     keys = data.text_keys()
     return np.array([row for row in rows.tolist() if keys[row] not in taken], dtype=np.int64)
-
-
-def _checksum(data: LabelledTexts) -> str:
-    digest = hashlib.sha256(repr(data.label_names).encode())
-    for column in (data.texts, data.pairs or []):
-        for text in column:
-            encoded = text.encode("utf-8", "surrogatepass")
-            digest.update(len(encoded).to_bytes(8, "little") + encoded)
-    digest.update(data.labels.astype(data.labels.dtype.newbyteorder("<")).tobytes())
-    return digest.hexdigest()

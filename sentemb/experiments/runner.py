@@ -28,15 +28,14 @@ from pydantic.fields import FieldInfo
 
 from sentemb._files import check_writable
 from sentemb._machine import cores
-from sentemb.errors import InputError
+from sentemb.errors import InputError, naming
 from sentemb.evaluation import schema
-from sentemb.evaluation.naming import slug
-from sentemb.evaluation.record import load_records, read_record, write_record
-from sentemb.evaluation.schema import Record
+from sentemb.evaluation.record import has_records, load_records, read_record, write_record
+from sentemb.evaluation.schema import Record, slug
 from sentemb.evaluation.suites import get_suite
-from sentemb.experiments.experiment import Experiment, Method, Trial, checked_model, default_options
+from sentemb.experiments.experiment import Experiment, Method, Trial, default_options
 from sentemb.experiments.labelled_sets import ImpossibleDraw
-from sentemb.experiments.summary import metric_of, score_of
+from sentemb.experiments.tables import metric_of, options_of, score_of
 from sentemb.training.recipes import RECIPES, recipes_of
 
 if TYPE_CHECKING:
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Arrays = Mapping[str, npt.NDArray[Any]]
+Announce = Callable[[str], None]
 
 
 class Outcome(NamedTuple):
@@ -77,7 +77,7 @@ class Place:
     data_dir: str | Path | None = None
     keep_models: bool = False
     progress: ConsoleProgress | None = None
-    announce: Callable[[str], None] = logger.info
+    announce: Announce = logger.info
 
 
 class TrialKind(ABC):
@@ -141,22 +141,6 @@ class TrialKind(ABC):
         """Remove files that a trial with a record does not need."""
 
 
-class _Task(NamedTuple):
-    trial: Trial
-    inputs: Inputs
-
-    def run(self) -> tuple[Outcome, float]:
-        """Run the trial and return its outcome and seconds. Errors name it."""
-        started = time.perf_counter()
-        try:
-            return self.inputs.run(), time.perf_counter() - started
-        except InputError as error:
-            raise InputError(f"{self.trial}: {error.message}", error.hint) from error
-        except Exception as error:
-            error.add_note(f"in the trial {self.trial}")
-            raise
-
-
 def run_experiment(
     experiment: Experiment,
     folder: Path,
@@ -166,7 +150,7 @@ def run_experiment(
     work: Path | None = None,
     keep_models: bool = False,
     progress: ConsoleProgress | None = None,
-    announce: Callable[[str], None] | None = None,
+    announce: Announce | None = None,
 ) -> list[Record]:
     """Run the trials of an experiment that do not have a record yet.
 
@@ -198,7 +182,8 @@ def run_experiment(
     """
     say = announce or (progress.announce if progress is not None else logger.info)
     kind = _kind_of(experiment)
-    data = checked_model(kind.data_model, experiment.data, f"{experiment.name}, data")
+    with naming(f"{experiment.name}, data"):
+        data = kind.data_model(**experiment.data)
     shown = progress if jobs == 1 else None
     place = Place(work or folder / "models", data_dir, keep_models, shown, say)
     return run_trials(kind(experiment, data, place), folder, jobs=jobs, announce=say)
@@ -207,108 +192,6 @@ def run_experiment(
 def data_fields(experiment: Experiment) -> Mapping[str, FieldInfo]:
     """Return the fields of an experiment's table `data`."""
     return _kind_of(experiment).data_model.model_fields
-
-
-def run_trials(
-    kind: TrialKind, folder: Path, *, jobs: int = 1, announce: Callable[[str], None] = logger.info
-) -> list[Record]:
-    """Run the trials of a kind that do not have a record yet; see `run_experiment`."""
-    if jobs < 1:
-        raise InputError(f"--jobs is {jobs}", "use --jobs 1 or more")
-    check_writable(folder)
-    plan = _plan(kind, announce)
-    there = load_records([folder], suite=kind.suite) if any(folder.glob("*.json")) else []
-    kind.check(plan, there)
-    name = kind.experiment.name
-    records = {
-        trial: record for trial, one in plan.items() for record in there if _is_of(record, name, trial, one)
-    }
-    seconds = {
-        trial: taken
-        for trial, record in records.items()
-        if (taken := record.environment.seconds.get("total")) is not None
-    }
-    for trial in records:
-        kind.end(trial)  # files that a kill left
-    left = [trial for trial in plan if trial not in records]
-    announce(f"{len(plan)} trials, {len(records)} already finished{_remaining(left, seconds, jobs)}")
-    kind.begin(left)
-    tasks = (_Task(trial, kind.prepare(trial)) for trial in list(left))
-    processes = min(jobs, max(len(left), 1)) if kind.parallel else 1
-    with closing(_run_tasks(tasks, processes)) as ended:
-        for trial, outcome, taken in ended:
-            record = _complete(outcome.record, name, trial, plan[trial], taken)
-            file = kind.file_name(trial, plan[trial])
-            path = write_record(record, outcome.predictions, outcome.gold, folder, name=file)
-            records[trial] = read_record(path)
-            kind.end(trial)
-            left.remove(trial)
-            seconds[trial] = taken
-            announce(
-                f"[{len(plan) - len(left)}/{len(plan)}] {trial}: {_headline(record)}, "
-                f"{_duration(taken)}{_remaining(left, seconds, jobs)}"
-            )
-    return [records[trial] for trial in plan]
-
-
-def differing(record: Record, planned: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of settings that differ. A setting that a record lacks has its default."""
-    defaults, recorded = default_options(record.suite), record.trial.options if record.trial else {}
-    for name in sorted(recorded.keys() | planned.keys()):
-        first, second = (side.get(name, defaults.get(name)) for side in (recorded, planned))
-        if _json(first) != _json(second):
-            yield name
-
-
-def _run_tasks(tasks: Iterable[_Task], jobs: int) -> Generator[tuple[Trial, Outcome, float], None, None]:
-    """Run tasks in this process, or in several that share the cores, and yield results with seconds.
-
-    Two processes of one thread take less time than one of two threads if batches are small. The processes are
-    spawned, because torch does not survive a fork. Each holds one end of a pipe, and ends when the other end
-    is closed: by this function, or by the system when this process dies.
-    """
-    if jobs == 1:
-        yield from ((task.trial, *task.run()) for task in tasks)
-        return
-    context = get_context("spawn")
-    theirs, ours = context.Pipe(duplex=False)
-    # Temporary files of a killed process are removed with the folder.
-    scratch = tempfile.TemporaryDirectory(prefix="sentemb-study-", ignore_cleanup_errors=True)
-    arguments = (theirs, max(1, cores() // jobs), scratch.name)
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start, initargs=arguments)
-    waiting = iter(tasks)
-    running: dict[Future[tuple[Outcome, float]], Trial] = {}
-    try:
-        while True:
-            while len(running) < jobs and (task := next(waiting, None)) is not None:
-                running[pool.submit(task.run)] = task.trial
-            if not running:
-                return
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                yield running.pop(future), *future.result()
-    except BrokenProcessPool:
-        raise InputError(
-            "a worker process was killed, probably because the machine ran out of memory",
-            "run the same command with fewer --jobs; finished trials are kept",
-        ) from None
-    finally:
-        ours.close()
-        pool.shutdown(cancel_futures=True)
-        scratch.cleanup()
-
-
-def _start(pipe: Connection, threads: int, scratch: str) -> None:
-    import torch
-
-    tempfile.tempdir = scratch
-    torch.set_num_threads(threads)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process decides what Ctrl-C does
-    threading.Thread(target=_end_with, args=(pipe,), daemon=True).start()
-
-
-def _end_with(pipe: Connection) -> None:
-    pipe.poll(None)  # returns when the other end is closed, because nothing is ever sent
-    os._exit(1)
 
 
 def _kind_of(experiment: Experiment) -> type[TrialKind]:
@@ -325,13 +208,57 @@ def _kind_of(experiment: Experiment) -> type[TrialKind]:
     return FrozenTrials if experiment.kind == "frozen" else StsTrials
 
 
-def _plan(kind: TrialKind, announce: Callable[[str], None]) -> dict[Trial, Planned]:
+def run_trials(
+    kind: TrialKind, folder: Path, *, jobs: int = 1, announce: Announce = logger.info
+) -> list[Record]:
+    """Run the trials of a kind that do not have a record yet; see `run_experiment`."""
+    if jobs < 1:
+        raise InputError(f"--jobs is {jobs}", "use --jobs 1 or more")
+    check_writable(folder)
+    plan = _plan(kind, announce)
+    there = load_records([folder], suite=kind.suite) if has_records(folder) else []
+    kind.check(plan, there)
+    name = kind.experiment.name
+    records = {
+        trial: record for trial, one in plan.items() for record in there if _is_of(record, name, trial, one)
+    }
+    earlier = [record.environment.seconds.get("total") for record in records.values()]
+    taken = [seconds for seconds in earlier if seconds is not None]
+    for trial in records:
+        kind.end(trial)  # files that a kill left
+    left = [trial for trial in plan if trial not in records]
+
+    def remaining() -> str:
+        return f", about {_duration(fmean(taken) * len(left) / jobs)} left" if left and taken else ""
+
+    announce(f"{len(plan)} trials, {len(records)} already finished{remaining()}")
+    kind.begin(left)
+    tasks = ((trial, kind.prepare(trial).run) for trial in list(left))
+    processes = min(jobs, max(len(left), 1)) if kind.parallel else 1
+    with closing(_run_tasks(tasks, processes)) as ended:
+        for trial, outcome, seconds in ended:
+            record = _complete(outcome.record, name, trial, plan[trial], seconds)
+            file = kind.file_name(trial, plan[trial])
+            path = write_record(record, outcome.predictions, outcome.gold, folder, name=file)
+            records[trial] = read_record(path)
+            kind.end(trial)
+            left.remove(trial)
+            taken.append(seconds)
+            done = f"[{len(plan) - len(left)}/{len(plan)}] {trial}: {_headline(record)}"
+            announce(f"{done}, {_duration(seconds)}{remaining()}")
+    return [records[trial] for trial in plan]
+
+
+def _plan(kind: TrialKind, announce: Announce) -> dict[Trial, Planned]:
     trials = kind.trials()
     if not trials:
         raise InputError("an experiment needs at least one method, data set, setting and seed")
     if len(set(trials)) < len(trials):
         raise InputError("two trials of the experiment are identical", "list each method, set and seed once")
-    settings = {trial: _settings_of(kind, trial) for trial in trials}  # all errors, before any data is read
+    settings = {}
+    for trial in trials:  # all errors, before any data is read
+        with naming(trial.method.name):
+            settings[trial] = kind.settings(trial)
     plan: dict[Trial, Planned] = {}
     impossible: dict[str, ImpossibleDraw] = {}
     for trial in trials:
@@ -347,17 +274,6 @@ def _plan(kind: TrialKind, announce: Callable[[str], None]) -> dict[Trial, Plann
     return plan
 
 
-def _settings_of(kind: TrialKind, trial: Trial) -> Mapping[str, Any]:
-    try:
-        settings = kind.settings(trial)
-        _json(settings)
-    except InputError as error:
-        raise InputError(f"{trial.method.name}: {error.message}", error.hint) from error
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{trial.method.name}: the options cannot be saved in the record: {error}") from None
-    return settings
-
-
 def _is_of(record: Record, experiment: str, trial: Trial, planned: Planned) -> bool:
     """Return whether a record is that of a trial."""
     made, wanted = record.trial, (experiment, trial.method.name, trial.setting.as_dict(), trial.seed)
@@ -367,6 +283,15 @@ def _is_of(record: Record, experiment: str, trial: Trial, planned: Planned) -> b
     # The name of the base does not decide the weights if its content is known.
     ignored = {"base"} if "start_fingerprint" in planned.settings else set()
     return checksums == planned.checksums and not {*differing(record, planned.settings)} - ignored
+
+
+def differing(record: Record, planned: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of settings that differ. A setting that a record lacks has its default."""
+    defaults, recorded = default_options(record.suite), options_of(record)
+    for name in sorted(recorded.keys() | planned.keys()):
+        first, second = (side.get(name, defaults.get(name)) for side in (recorded, planned))
+        if _json(first) != _json(second):
+            yield name
 
 
 def _complete(record: Record, experiment: str, trial: Trial, one: Planned, seconds: float) -> Record:
@@ -392,22 +317,76 @@ def _headline(record: Record) -> str:
     return f"{metric_of(record)} {mean:.{1 if scale == 1 else 2}f}"
 
 
-def _remaining(left: Iterable[Trial], seconds: Mapping[Trial, float], jobs: int) -> str:
-    """Return the expected time of trials as the end of a line, from finished trials."""
-    taken: dict[object, list[float]] = {}
-    for trial, value in seconds.items():
-        for group in ((trial.method.name, trial.datasets, trial.setting), None):
-            taken.setdefault(group, []).append(value)
-    groups = [(trial.method.name, trial.datasets, trial.setting) for trial in left if seconds]
-    expected = sum(fmean(taken.get(group, taken[None])) for group in groups)
-    return f", about {_duration(expected / jobs)} left" if groups else ""
-
-
 def _duration(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.3g} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _run_tasks(
+    tasks: Iterable[tuple[Trial, Callable[[], Outcome]]], jobs: int
+) -> Generator[tuple[Trial, Outcome, float], None, None]:
+    """Run tasks in this process, or in several that share the cores, and yield results with seconds.
+
+    Two processes of one thread take less time than one of two threads if batches are small. The processes are
+    spawned, because torch does not survive a fork. Each holds one end of a pipe, and ends when the other end
+    is closed: by this function, or by the system when this process dies.
+    """
+    if jobs == 1:
+        yield from ((trial, *_run(trial, run)) for trial, run in tasks)
+        return
+    context = get_context("spawn")
+    theirs, ours = context.Pipe(duplex=False)
+    # Temporary files of a killed process are removed with the folder.
+    scratch = tempfile.TemporaryDirectory(prefix="sentemb-study-", ignore_cleanup_errors=True)
+    arguments = (theirs, max(1, cores() // jobs), scratch.name)
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start, initargs=arguments)
+    waiting = iter(tasks)
+    running: dict[Future[tuple[Outcome, float]], Trial] = {}
+    try:
+        while True:
+            while len(running) < jobs and (task := next(waiting, None)) is not None:
+                running[pool.submit(_run, *task)] = task[0]
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                yield running.pop(future), *future.result()
+    except BrokenProcessPool:
+        raise InputError(
+            "a worker process was killed, probably because the machine ran out of memory",
+            "run the same command with fewer --jobs; finished trials are kept",
+        ) from None
+    finally:
+        ours.close()
+        pool.shutdown(cancel_futures=True)
+        scratch.cleanup()
+
+
+def _run(trial: Trial, run: Callable[[], Outcome]) -> tuple[Outcome, float]:
+    """Run a trial and return its outcome and seconds. Errors name it."""
+    started = time.perf_counter()
+    try:
+        with naming(trial):
+            return run(), time.perf_counter() - started
+    except InputError:
+        raise
+    except Exception as error:
+        error.add_note(f"in the trial {trial}")
+        raise
+
+
+def _start(pipe: Connection, threads: int, scratch: str) -> None:
+    import torch
+
+    def end_with_the_first_process() -> None:
+        pipe.poll(None)  # returns when the other end is closed, because nothing is ever sent
+        os._exit(1)
+
+    tempfile.tempdir = scratch
+    torch.set_num_threads(threads)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process decides what Ctrl-C does
+    threading.Thread(target=end_with_the_first_process, daemon=True).start()
 
 
 def short_key(values: Any) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +15,6 @@ from sentence_transformers import SentenceTransformer
 
 from sentemb._files import new_folder, write_text
 from sentemb.data.positive_pairs import draw_pairs
-from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import TextEncoder, encode_together, load_encoder
 from sentemb.encoding.resolve import name_of
 from sentemb.errors import InputError
@@ -32,7 +31,6 @@ from sentemb.training import resolve, train
 from sentemb.training.checkpoints import remove_folder
 from sentemb.training.config import FlowRunConfig, TrainConfig, WhiteningRunConfig
 from sentemb.training.folder import RunFolder
-from sentemb.training.progress import ConsoleProgress
 from sentemb.transforms import add_flow, add_whitening
 from sentemb.transforms.program import Sentences, load_sentences
 
@@ -81,9 +79,7 @@ class StsTrials(TrialKind):
         """Return the methods with the settings of the experiment."""
         base = {} if self.experiment.base is None else {"base": self.experiment.base}
         below = {**self.experiment.options, **base}
-        return [
-            dataclasses.replace(one, options=joined(below, one.options)) for one in self.experiment.chosen
-        ]
+        return [replace(one, options=joined(below, one.options)) for one in self.experiment.chosen]
 
     def settings(self, trial: Trial) -> dict[str, Any]:
         """Return all settings that decide the weights, except the seed."""
@@ -102,9 +98,8 @@ class StsTrials(TrialKind):
         """Find the sentences. Recipes read their data themselves."""
         method, folder = trial.method, self._folder(trial)
         if method.recipe in TRANSFORMS:
-            return self._inputs(
-                trial, partial(_fit_transform, folder, method, trial.seed, self._sentences(method))
-            )
+            sentences = self._sentences(method)
+            return self._inputs(trial, partial(_fit_transform, folder, method, trial.seed, sentences))
         config = self._config(method, trial.seed or 0, folder)
         return self._inputs(trial, partial(_train, config, self.place.progress))
 
@@ -152,7 +147,13 @@ class StsTrials(TrialKind):
         data_dir = None if self.place.data_dir is None else str(self.place.data_dir)
         overrides = {**method.options, "data_dir": data_dir, "output": str(output or "unused")}
         if method.options.get("data") == "sample":
-            overrides["data"] = str(self._sample_file(write=output is not None))
+            # Recipes train on single sentences, from a file.
+            path = self.place.work.parent / "sample-sentences.jsonl"
+            if output is not None and not path.exists():
+                texts = [text for pair in zip(*self._sampled(), strict=True) for text in pair]  # type: ignore[arg-type]
+                lines = (json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in texts)
+                write_text(path, "".join(lines))
+            overrides["data"] = str(path)
         config: TrainConfig = resolve(method.recipe, overrides={**overrides, "seeds": (seed,)})
         return config
 
@@ -168,14 +169,6 @@ class StsTrials(TrialKind):
             self._sample = Sentences(*pairs)
         return self._sample
 
-    def _sample_file(self, *, write: bool) -> Path:
-        """Return a file with the sentences of the sample, for recipes that train on single sentences."""
-        path = self.place.work.parent / "sample-sentences.jsonl"
-        if write and not path.exists():
-            texts = [text for pair in zip(*self._sampled(), strict=True) for text in pair]  # type: ignore[arg-type]
-            write_text(path, "".join(json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in texts))
-        return path
-
 
 class FrozenTrials(StsTrials):
     """Frozen encoders: poolings, and transforms fitted on their vectors.
@@ -188,19 +181,22 @@ class FrozenTrials(StsTrials):
 
     def begin(self, trials: Sequence[Trial]) -> None:
         """Make all encoders. Sentences to fit transforms are encoded once for all seeds."""
-        if not trials:
-            return
+        models: dict[str, SentenceTransformer] = {}
         with tempfile.TemporaryDirectory() as vectors:
-            models = {self._folder(trial).name: self._model(trial, vectors) for trial in trials}
-        self._encoders = dict(zip(models, encode_together(models), strict=True))
+            for trial in trials:
+                method, name = trial.method, self._folder(trial).name
+                if method.recipe in TRANSFORMS:
+                    models[name] = _transformed(method, trial.seed, self._sentences(method), vectors)
+                else:
+                    models[name] = load(self._base(method), pooling=method.recipe)  # type: ignore[arg-type]
+        self._encoders = dict(zip(models, encode_together(models), strict=True)) if models else {}
 
     def trials(self) -> list[Trial]:
         """Return a trial per seed for the flow, and one without a seed for the other methods."""
-        planned = [
-            trial if trial.method.recipe == "flow" else dataclasses.replace(trial, seed=None)
-            for trial in super().trials()
-        ]
-        return list(dict.fromkeys(planned))
+        trials = super().trials()
+        return list(
+            dict.fromkeys(one if one.method.recipe == "flow" else replace(one, seed=None) for one in trials)
+        )
 
     def settings(self, trial: Trial) -> dict[str, Any]:
         """Return base and pooling, or the settings of the transform."""
@@ -212,17 +208,11 @@ class FrozenTrials(StsTrials):
         """Take the encoder that `begin` made."""
         return self._inputs(trial, lambda: self._encoders[self._folder(trial).name])
 
-    def _model(self, trial: Trial, vectors: str) -> SentenceTransformer:
-        method = trial.method
-        if method.recipe not in TRANSFORMS:
-            return load(self._base(method), pooling=method.recipe)  # type: ignore[arg-type]
-        return _transformed(method, trial.seed, self._sentences(method), vectors)
-
     def _base(self, method: Method) -> str:
         return str(method.options.get("base", "bert-base-uncased"))
 
 
-def _train(config: TrainConfig, progress: ConsoleProgress | None) -> TextEncoder:
+def _train(config: TrainConfig, progress: Any) -> TextEncoder:
     """Train, or load the finished model of a killed run."""
     if RunFolder(Path(config.output)).status() != "finished":
         train(config, resume=True, progress=progress, view_cache=_VIEWS)
@@ -238,9 +228,7 @@ def _fit_transform(folder: Path, method: Method, seed: int | None, sentences: Se
     return load_encoder(folder)
 
 
-def _evaluate(
-    make: Callable[[], TextEncoder], pairs: Sequence[ScoredPairs], suite: str, seed: int | None
-) -> Outcome:
+def _evaluate(make: Callable[[], TextEncoder], pairs: Any, suite: str, seed: int | None) -> Outcome:
     record = evaluate_pairs(make(), pairs, suite=get_suite(suite), seed=seed, command=command_line())
     return Outcome(record, *load_predictions(record))
 

@@ -1,41 +1,30 @@
-"""Tables and figures of an experiment: methods by data sets, compared with the baseline."""
+"""Tables and figures of an experiment: records over seeds, compared with the baseline."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from statistics import fmean, stdev
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sentemb._files import write_bytes, write_text
 from sentemb.errors import InputError
+from sentemb.evaluation.comparison import Difference, compare
 from sentemb.evaluation.measures import confusion, f1_of_classes
-from sentemb.evaluation.naming import slug
 from sentemb.evaluation.record import load_predictions, load_records
-from sentemb.evaluation.schema import Record
-from sentemb.evaluation.significance import LEVEL
-from sentemb.experiments.experiment import Experiment, Setting
-from sentemb.experiments.multitask_tables import multitask_tables
-from sentemb.experiments.summary import (
-    Key,
-    Summary,
-    Verdict,
-    curves,
-    options_of,
-    score_of,
-    summarize,
-    verdicts_of,
-)
-from sentemb.report.labels import best_cells
-from sentemb.report.table import ABSENT, Table, mean_cell, pivot
+from sentemb.evaluation.schema import Record, slug, without_seed
+from sentemb.evaluation.significance import LEVEL, holm
+from sentemb.evaluation.suites import get_suite
+from sentemb.evaluation.systems import system_of
+from sentemb.experiments.experiment import Experiment, Setting, default_options
+from sentemb.report.table import ABSENT, Table, best_cells, mean_cell, pivot
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-METRIC_NAMES: Mapping[str, str] = {
+AVERAGE, _PUBLISHED = "average", "published"
+_METRICS: Mapping[str, str] = {
     "accuracy": "accuracy",
     "f1": "F1",
     "macro_f1": "macro-F1",
@@ -62,7 +51,51 @@ _SHARED: Mapping[str, str] = {
     "weight_decay": "weight decay",
     "max_length": "maximum tokens",
 }
-_PUBLISHED = "published"
+
+Key = tuple[str, str, Setting]
+"""Label, data set and setting."""
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """One method on one data set at one setting."""
+
+    label: str  # the method, with the differing options if records of one name have several
+    data: str  # the data set, or `average`
+    setting: Setting
+    metric: str
+    records: tuple[Record, ...]  # one for each seed, by seed
+    scores: tuple[float, ...]  # of all seeds or of the best, in the scale of the suite
+
+    @property
+    def key(self) -> Key:
+        """Identity of the summary among others."""
+        return self.label, self.data, self.setting
+
+    @property
+    def factor(self) -> float:
+        """Factor from the scale of the suite to x 100."""
+        return 100 / get_suite(self.records[0].suite).scale
+
+    @property
+    def mean(self) -> float:
+        """Mean score x 100."""
+        return self.factor * fmean(self.scores)
+
+
+class Verdict(NamedTuple):
+    """A method compared with the baseline, among the other methods of its column."""
+
+    difference: Difference | None  # None if the two cannot be compared
+    seeds: int
+    p: float | None  # Holm-corrected; None for a single seed
+
+    @property
+    def marker(self) -> str:
+        """Arrow if the difference is significant."""
+        if self.difference is None or self.p is None or self.p >= LEVEL:
+            return ""
+        return " ↑" if self.difference.size > 0 else " ↓"
 
 
 def experiment_tables(experiment: Experiment, records: Sequence[Record]) -> list[Table]:
@@ -86,18 +119,20 @@ def experiment_tables(experiment: Experiment, records: Sequence[Record]) -> list
         raise InputError(f"no record of the experiment {experiment.name} found", "run it without --no-run")
     own.sort(key=lambda one: one.environment.date)
     if experiment.kind == "multitask":
+        from sentemb.experiments.multitask import multitask_tables
+
         return multitask_tables(own)
     summaries = summarize(own, best=experiment.best)
     verdicts = verdicts_of(summaries, experiment.baseline)
     tables = [_results(experiment, summaries, verdicts)]
     for metric in experiment.tables:
-        if metric in METRIC_NAMES:
+        if metric in _METRICS:
             tables.append(_results(experiment, summarize(own, metric=metric), {}))
     if any(one.difference is not None for one in verdicts.values()):
-        tables.append(comparison_table(summaries, verdicts, str(experiment.baseline)))
+        tables.append(_comparisons(summaries, verdicts, str(experiment.baseline)))
     if "classes" in experiment.tables:
         tables.append(class_table(summaries))
-    if "average" in experiment.tables:
+    if AVERAGE in experiment.tables:
         tables.append(average_table(summaries))
     return tables
 
@@ -120,17 +155,176 @@ def draw_curves(experiment: Experiment, folder: Path) -> Iterator[Path]:
     from sentemb.report.figures import band_figure, png_of
 
     summaries = summarize(_own(experiment, load_records([folder])), best=experiment.best)
-    metrics = {one.data: METRIC_NAMES[one.metric] for one in summaries}
-    names = [varied(one.setting) for one in summaries if one.setting.value is not None]
+    metrics = {one.data: _METRICS[one.metric] for one in summaries}
     for data, lines in curves(summaries).items():
-        figure = band_figure(lines, x_label=names[0], y_label=f"{data}, {metrics[data]} x 100")
+        figure = band_figure(
+            lines, x_label=_heading(experiment.setting), y_label=f"{data}, {metrics[data]} x 100"
+        )
         path = folder / f"{experiment.name}.{slug(data)}.png"
         write_bytes(path, png_of(figure))
         yield path
 
 
-def _own(experiment: Experiment, records: Iterable[Record]) -> list[Record]:
+def curves(
+    summaries: Sequence[Summary],
+) -> dict[str, dict[str, tuple[list[float], list[float], list[float]]]]:
+    """Return ascending values, means and standard deviations x 100 for each data set and method."""
+    points: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+    for one in summaries:
+        if one.setting.value is not None:
+            deviation = one.factor * stdev(one.scores) if len(one.scores) > 1 else 0.0
+            points.setdefault((one.data, one.label), []).append((one.setting.value, one.mean, deviation))
+    found: dict[str, dict[str, tuple[list[float], list[float], list[float]]]] = {}
+    for (data, label), own in points.items():
+        values, means, deviations = map(list, zip(*sorted(own), strict=True))
+        found.setdefault(data, {})[label] = (values, means, deviations)
+    return found
+
+
+def summarize(
+    records: Sequence[Record], *, best: int | None = None, metric: str | None = None
+) -> list[Summary]:
+    """Summarize the records of an experiment over seeds, in their order.
+
+    With `best`, so many runs count, those with the best scores on validation rows (SCL, section 4.1), or all
+    if there are fewer. Encoders evaluated on all sets of a suite also have an average.
+    """
+    groups: dict[Key, list[Record]] = {}
+    for record, label in zip(records, _labels(records), strict=True):
+        averaged = get_suite(record.suite).sets and score_of(record, AVERAGE, metric) is not None
+        for data in (*(one.name for one in record.datasets), *([AVERAGE] if averaged else [])):
+            groups.setdefault((label, data, _setting_of(record)), []).append(record)
+    summaries = []
+    for (label, data, setting), runs in groups.items():
+        runs.sort(key=lambda run: run.seed or 0)
+        if len({run.seed for run in runs}) < len(runs):
+            raise InputError(
+                f"two records of {label} on {data} at {setting} have the same seed "
+                "but different data or metrics",
+                "keep the experiments in separate folders",
+            )
+        name = metric or metric_of(runs[0])
+        counted = runs
+        if best is not None and len(runs) >= best:
+            counted = sorted(runs, key=lambda run: -run.score(data, name, "validation"))[:best]
+        scores = [score for run in counted if (score := score_of(run, data, metric)) is not None]
+        summaries.append(Summary(label, data, setting, name, tuple(runs), tuple(scores)))
+    return summaries
+
+
+def verdicts_of(summaries: Sequence[Summary], baseline: str | None) -> dict[Key, Verdict]:
+    """Compare every method with the baseline, over the seeds that both have.
+
+    The baseline, and points without it, do not have verdicts.
+    """
+    verdicts: dict[Key, Verdict] = {}
+    compared: dict[tuple[int, int], tuple[Mapping[str, Difference], int]] = {}
+    for base in [one for one in summaries if one.label == baseline]:
+        column: dict[Key, tuple[Difference | None, int]] = {}
+        for one in summaries:
+            if one.key[1:] != base.key[1:] or one.label == baseline:
+                continue
+            place = (id(one.records[0]), id(base.records[0]))  # all sets of an encoder at once
+            if place not in compared:
+                compared[place] = _differences(base.records, one.records)
+            found, seeds = compared[place]
+            column[one.key] = found.get(one.data), seeds
+        raw = {
+            key: max(one.p_items, one.p_seeds)
+            for key, (one, _) in column.items()
+            if one is not None and one.p_seeds is not None
+        }
+        corrected = dict(zip(raw, holm(list(raw.values())), strict=True))
+        verdicts |= {key: Verdict(one, seeds, corrected.get(key)) for key, (one, seeds) in column.items()}
+    return verdicts
+
+
+def _differences(
+    baseline: Sequence[Record], records: Sequence[Record]
+) -> tuple[Mapping[str, Difference], int]:
+    """Return the differences by data set, including `average`, and the number of common seeds."""
+    common = {one.seed for one in baseline} & {one.seed for one in records}
+    if not common:
+        return {}, 0
+    sides = [[one for one in side if one.seed in common] for side in (baseline, records)]
+    systems = [system_of(side, without_seed(side[0].model), measure=metric_of(side[0])) for side in sides]
+    try:
+        found = compare(*systems, intervals=False)
+    except InputError:  # evaluated on other items
+        return {}, len(common)
+    average = {} if found.average is None else {AVERAGE: found.average}
+    return {one.name: one for one in found.sets} | average, len(common)
+
+
+def score_of(record: Record, data: str, metric: str | None = None) -> float | None:
+    """Return the headline of a data set, None if the record does not have it."""
+    # Records of classifiers have their setting as protocol.
+    protocol = record.protocol if record.suite in ("sts", "multilingual") else "all"
+    metric = metric or metric_of(record)
+    if data == AVERAGE:
+        return record.average(metric, protocol)
+    found = record.find(data, metric, protocol)
+    return None if found is None else found.value
+
+
+def metric_of(record: Record) -> str:
+    """Return the metric of a record's headline."""
+    return str(record.details.get("metric") or get_suite(record.suite).measure)
+
+
+def options_of(record: Record) -> Mapping[str, Any]:
+    """Return the options of a record's trial."""
+    return {} if record.trial is None else record.trial.options
+
+
+def _own(experiment: Experiment, records: Sequence[Record]) -> list[Record]:
     return [one for one in records if one.trial is not None and one.trial.experiment == experiment.name]
+
+
+def _setting_of(record: Record) -> Setting:
+    varied = {} if record.trial is None else record.trial.setting
+    return next((Setting(name, value) for name, value in varied.items()), Setting("full"))
+
+
+def _labels(records: Sequence[Record]) -> list[str]:
+    """Return the label of each record: its method, and the options that differ between its variants.
+
+    Variants are records of one method with other options on the same data.
+    """
+    names = [record.model if record.trial is None else record.trial.method for record in records]
+    options = []
+    for record in records:
+        flat = {}
+        if record.trial is not None:
+            flat = _flat({**default_options(record.suite), **record.trial.options})
+        if "start_fingerprint" in flat:
+            # The base may be written in two ways, and the beginning of its digest suffices.
+            flat["start_fingerprint"] = flat["start_fingerprint"].strip('"')[:8]
+            flat.pop("base", None)
+        options.append(flat)
+    groups: dict[Key, list[Mapping[str, str]]] = {}
+    for name, record, own in zip(names, records, options, strict=True):
+        groups.setdefault((name, record.datasets[0].name, _setting_of(record)), []).append(own)
+    differing: dict[str, set[str]] = {name: set() for name in names}
+    for (name, _, _), found in groups.items():
+        keys = {key for own in found for key in own}
+        differing[name] |= {key for key in keys if len({own.get(key) for own in found}) > 1}
+    labels = []
+    for name, own in zip(names, options, strict=True):
+        shown = ", ".join(f"{key}={own.get(key, 'default')}" for key in sorted(differing[name]))
+        labels.append(f"{name} ({shown})" if shown else name)
+    return labels
+
+
+def _flat(options: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Return options as JSON, those of tables as TABLE.NAME."""
+    flat: dict[str, str] = {}
+    for key, value in options.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = json.dumps(value)
+    return flat
 
 
 def _results(experiment: Experiment, summaries: Sequence[Summary], verdicts: Mapping[Key, Verdict]) -> Table:
@@ -140,51 +334,41 @@ def _results(experiment: Experiment, summaries: Sequence[Summary], verdicts: Map
     # Tables of encoders have the number of seeds and the published result of each row.
     encoders = experiment.kind != "classification"
     published = {one.name: one.published for one in experiment.chosen if one.published is not None}
-    metrics = {one.data: METRIC_NAMES.get(one.metric, one.metric) for one in summaries}
+    metrics = {one.data: _METRICS.get(one.metric, one.metric) for one in summaries}
     settings = sorted({one.setting for one in summaries}, key=lambda one: (one.name, one.value or 0.0))
     labels = sorted({one.label: one for one in summaries}, key=lambda label: label != experiment.baseline)
-    cells = []
-    for one in summaries:
+    lines = []
+    for one in sorted(summaries, key=lambda one: (settings.index(one.setting), labels.index(one.label))):
+        first = next(other for other in summaries if other.key[::2] == one.key[::2])
+        seeds = ABSENT if first.records[0].seed is None else str(len(first.records))
+        row = {"label": one.label, "point": _value(one.setting), "seeds": seeds}
         marker = verdicts[one.key].marker if one.key in verdicts else ""
-        cells.append((one, one.data, mean_cell(one.scores, 2 if encoders else 1, scale=one.factor) + marker))
-        cells.append((one, _PUBLISHED, published.get(one.label, ABSENT)))
-    counts = {(one.label, one.setting): _seeds(one) for one in reversed(summaries)}
-    frame = pd.DataFrame(
-        {
-            "place": [(settings.index(one.setting), labels.index(one.label)) for one, _, _ in cells],
-            "label": [one.label for one, _, _ in cells],
-            "point": [_value(one.setting) for one, _, _ in cells],
-            "seeds": [counts[one.label, one.setting] for one, _, _ in cells],
-            "data": [data for _, data, _ in cells],
-            "text": [text for _, _, text in cells],
-        }
-    )
-    rows = {"label": "method"} | ({"point": varied(settings[0])} if len(settings) > 1 else {})
+        text = mean_cell(one.scores, 2 if encoders else 1, scale=one.factor) + marker
+        lines.append({**row, "data": one.data, "text": text})
+        lines.append({**row, "data": _PUBLISHED, "text": published.get(one.label, ABSENT)})
+    rows = {"label": "method"} | ({"point": _heading(settings[0].name)} if len(settings) > 1 else {})
     rows |= {"seeds": "seeds"} if encoders else {}
     order = {data: data if encoders else f"{data} {metric}" for data, metric in metrics.items()}
     table = pivot(
-        frame.sort_values("place", kind="stable"),
+        pd.DataFrame(lines),
         title=experiment.title + (f", {next(iter(metrics.values()))} x 100" if encoders else ""),
         rows=rows,
         column="data",
         order=order | ({_PUBLISHED: _PUBLISHED} if published else {}),
-        cell=_text,
+        cell=lambda part: str(part["text"].iloc[0]),
         complete=False,
         notes=tuple(_notes(experiment, summaries, verdicts)),
     )
     best: set[tuple[int, int]] = set()
     for point in {row[1] for row in table.rows} if len(settings) > 1 else {None}:
         for column in range(len(rows), len(rows) + len(order)):
-            compared = [
-                number
-                for number, row in enumerate(table.rows)
-                if point in (None, row[1]) and row[column] != ABSENT
-            ]
+            of_point = [number for number, row in enumerate(table.rows) if point in (None, row[1])]
+            compared = [number for number in of_point if table.rows[number][column] != ABSENT]
             best |= {*best_cells(table.rows, compared, column)} if len(compared) > 1 else set()
     return replace(table, best=frozenset(best))
 
 
-def comparison_table(summaries: Sequence[Summary], verdicts: Mapping[Key, Verdict], baseline: str) -> Table:
+def _comparisons(summaries: Sequence[Summary], verdicts: Mapping[Key, Verdict], baseline: str) -> Table:
     """Tabulate every comparison with the baseline and its p-values."""
     records = {one.key: one.records for one in summaries}
     rows = []
@@ -196,13 +380,12 @@ def comparison_table(summaries: Sequence[Summary], verdicts: Mapping[Key, Verdic
             {run.seed: score_of(run, one.data, one.metric) or 0.0 for run in side}
             for side in (one.records, records[baseline, one.data, one.setting])
         )
-        gains = [score - theirs[seed] for seed, score in ours.items() if seed in theirs]
-        tests = (verdict.difference.p_seeds, verdict.p)
+        gain = np.mean([score - theirs[seed] for seed, score in ours.items() if seed in theirs])
+        tests = (verdict.difference.p_items, verdict.difference.p_seeds, verdict.p)
         rows.append(
             (
                 *(one.label, one.data, str(one.setting), str(verdict.seeds)),
-                f"{one.factor * float(np.mean(gains)):+.1f}",
-                f"{verdict.difference.p_items:.4f}",
+                f"{one.factor * float(gain):+.1f}",
                 *(ABSENT if p is None else f"{p:.4f}" for p in tests),
             )
         )
@@ -218,12 +401,10 @@ def class_table(summaries: Sequence[Summary]) -> Table:
     """Tabulate F1 x 100 of the rarest and of the other classes, the mean over seeds (LaCon, table 5)."""
     rows = []
     for one in summaries:
-        first = one.records[0]
+        first, scores = one.records[0], []
         counts = first.details["class_counts"]
-        rare = first.datasets[0].classes.index(
-            first.details["minority"] or min(counts, key=counts.__getitem__)
-        )
-        scores = []
+        minority = first.details["minority"] or min(counts, key=counts.__getitem__)
+        rare = first.datasets[0].classes.index(minority)
         for run in one.records:
             data, found = run.datasets[0], load_predictions(run)
             counted = confusion(found.values[data.name], found.gold[data.name], len(data.classes))
@@ -249,29 +430,20 @@ def average_table(summaries: Sequence[Summary]) -> Table:
         whole = [mean for mean in changed if mean is not None]
         average = fmean(whole) if whole and len(whole) == len(changed) else None
         rows.append((label, data, *(ABSENT if one is None else f"{one:.1f}" for one in (*found, average))))
-    name = varied(settings[0])
+    name = _heading(settings[0].name)
     return Table(
         title=f"Mean x 100 by {name}, and the average excluding {name} 0",
-        header=("method", "set", *map(_value, settings), "average"),
+        header=("method", "set", *map(_value, settings), AVERAGE),
         rows=tuple(rows),
     )
 
 
-def varied(setting: Setting) -> str:
-    """Return the heading of a setting's values."""
-    return _VARIED.get(setting.name, setting.name)
+def _heading(setting: str) -> str:
+    return _VARIED.get(setting, setting)
 
 
 def _value(setting: Setting) -> str:
     return setting.name if setting.value is None else f"{setting.value:g}"
-
-
-def _seeds(summary: Summary) -> str:
-    return ABSENT if summary.records[0].seed is None else str(len(summary.records))
-
-
-def _text(part: pd.DataFrame) -> str:
-    return str(part["text"].iloc[0])
 
 
 def _notes(
@@ -310,11 +482,11 @@ def _notes(
 def _missing_notes(
     summaries: Sequence[Summary], verdicts: Mapping[Key, Verdict], baseline: str | None, runs: int
 ) -> Iterator[str]:
-    for summary in summaries:
-        place = f"{summary.label} on {summary.data} at {summary.setting}"
-        if len(summary.records) < runs:
-            yield f"{place}: {len(summary.records)} seeds"
-        if summary.key in verdicts and verdicts[summary.key].difference is None:
+    for one in summaries:
+        place = f"{one.label} on {one.data} at {one.setting}"
+        if len(one.records) < runs:
+            yield f"{place}: {len(one.records)} seeds"
+        if one.key in verdicts and verdicts[one.key].difference is None:
             yield f"{place}: not compared with {baseline}"
     with_baseline = {one.key[1:] for one in summaries if one.label == baseline}
     for data, setting in dict.fromkeys(one.key[1:] for one in summaries):
@@ -349,10 +521,11 @@ def _setting_notes(summaries: Sequence[Summary]) -> Iterator[str]:
 
 def _by_owner(values: Mapping[tuple[str, str], str]) -> str:
     """List values by set if methods agree on every set, else by method."""
-    owners = []
+    owners: list[dict[str, set[str]]] = []
     for side in (1, 0):
-        names = dict.fromkeys(key[side] for key in values)
-        owners.append({name: {value for key, value in values.items() if key[side] == name} for name in names})
+        owners.append({})
+        for key, value in values.items():
+            owners[-1].setdefault(key[side], set()).add(value)
     by_set, by_method = owners
     chosen = by_set if all(len(found) == 1 for found in by_set.values()) else by_method
     return "; ".join(f"{owner} {', '.join(sorted(found))}" for owner, found in chosen.items())
@@ -361,8 +534,14 @@ def _by_owner(values: Mapping[tuple[str, str], str]) -> str:
 def _rows_note(data: str, records: Sequence[Record]) -> str:
     sizes = [run.details["sizes"] for run in records]
     note = f"{data}: {', '.join(f'{_range([one[part] for one in sizes])} {part}' for part in sizes[0])} rows"
-    if steps := [found for run in records if (found := _steps(run)) is not None]:
-        note += f"; {_range(steps)} steps"
+    steps = []
+    for run in records:
+        options = options_of(run)
+        if "epochs" in options and "batch_size" in options:
+            batches = -(-run.details["sizes"]["train"] // int(options["batch_size"]))
+            most = options.get("max_steps")  # replaces the number of epochs
+            steps.append(int(most) if isinstance(most, int) else int(options["epochs"]) * batches)
+    note += f"; {_range(steps)} steps" if steps else ""
     left_out = [f"{count:,} {reason}" for reason, count in records[0].details["left_out"].items() if count]
     return note + (f"; excluded from the training split: {', '.join(left_out)}" if left_out else "")
 
@@ -373,16 +552,6 @@ def _absent_classes(summary: Summary) -> Iterator[str]:
         if count:
             draws = f"{count} of {len(summary.records)} draws"
             yield f"{summary.data} at {summary.setting}: {draws} do not contain a training row of {name}"
-
-
-def _steps(record: Record) -> int | None:
-    options = options_of(record)
-    if "epochs" not in options or "batch_size" not in options:
-        return None
-    if isinstance(options.get("max_steps"), int):  # replaces the number of epochs
-        return int(options["max_steps"])
-    rows: int = record.details["sizes"]["train"]
-    return int(options["epochs"]) * -(-rows // int(options["batch_size"]))
 
 
 def _shown(value: Any) -> str:

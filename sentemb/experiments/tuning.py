@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,71 +21,46 @@ from sentemb.experiments.labelled_sets import Splits
 
 logger = logging.getLogger(__name__)
 
-Value = str | int | float | bool | None
-Grid = Mapping[str, Sequence[Value]]
-"""Values by option. `loss_options.temperature` is an option in a table."""
-Describe = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
-"""`describe(recipe, options)` returns all settings of a training, and refuses wrong ones."""
-Validate = Callable[[Method, Splits, int], float]
-"""`validate(method, splits, seed)` trains and returns the score on the validation rows."""
-
-
-class Tried(NamedTuple):
-    """A point of the grid and its mean score."""
-
-    settings: Mapping[str, Value]
-    score: float
-
-
-class Tuned(NamedTuple):
-    """Result of a search: the method with the best settings, and all points, the best first."""
-
-    method: Method
-    tried: tuple[Tried, ...]
-
 
 def tune(
-    validate: Validate,
-    describe: Describe,
+    validate: Callable[[Method, Splits, int], float],
+    describe: Callable[[str, Mapping[str, Any]], Mapping[str, Any]],
     method: Method,
     splits: Splits,
-    grid: Grid,
+    grid: Mapping[str, Sequence[Any]],
     *,
     journal: Path,
     seeds: Sequence[int] = (1,),
     trials: int | None = None,
     announce: Callable[[str], None] = logger.info,
-) -> Tuned:
-    """Train the points of a grid with every seed, and select the best mean on the validation rows.
+) -> list[tuple[dict[str, Any], float]]:
+    """Train the points of a grid with every seed, and return them with their mean scores, the best first.
 
-    The journal keeps the score of each finished point by its settings, rows and seeds, so that a search
-    resumes. If `trials` is smaller than the number of points, points are drawn at random, the same at
-    each call.
+    `validate` trains a method and returns its score on the validation rows, `describe` returns all settings
+    of a training and refuses wrong ones. The grid has values by option, where `loss_options.temperature` is
+    an option in a table. The journal keeps the score of each finished point by its settings, rows and seeds,
+    so that a search resumes. If `trials` is smaller than the number of points, points are drawn at random,
+    the same at each call.
     """
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     total = len(points) if trials is None else min(trials, len(points))
     if total < 1 or not grid or not seeds:
         hint = "provide at least one value for each option, and at least one seed"
         raise InputError("the search grid is empty", hint)
-    described = [dict(describe(method.recipe, _with_settings(method, one).options)) for one in points]
+    methods = [replace(method, options=joined(method.options, nested(one))) for one in points]
+    described = [dict(describe(one.recipe, one.options)) for one in methods]
     order = range(len(points)) if total == len(points) else np.random.default_rng(0).permutation(len(points))
     rows = [splits.checksums[part] for part in ("train", "validation")]
     known: dict[str, float] = read_json(journal) if journal.exists() else {}
-    tried: list[Tried] = []
+    tried: list[tuple[dict[str, Any], float]] = []
     for number in order[:total]:
-        settings, chosen = points[number], _with_settings(method, points[number])
         described[number].pop("base", None)  # its name does not count, its fingerprint does
         point = json.dumps([method.recipe, described[number], rows, list(seeds)], sort_keys=True)
         key = hashlib.sha256(point.encode()).hexdigest()
         if key not in known:
-            known[key] = fmean(validate(chosen, splits, seed) for seed in seeds)
+            known[key] = fmean(validate(methods[number], splits, seed) for seed in seeds)
             write_json(journal, known)
             score = f"{100 * known[key]:.1f} on validation"
-            announce(f"[{len(tried) + 1}/{total}] {method.name} {settings}: {score}")
-        tried.append(Tried(settings, known[key]))
-    ranked = sorted(tried, key=lambda one: -one.score)
-    return Tuned(_with_settings(method, ranked[0].settings), tuple(ranked))
-
-
-def _with_settings(method: Method, settings: Mapping[str, Value]) -> Method:
-    return replace(method, options=joined(method.options, nested(settings)))
+            announce(f"[{len(tried) + 1}/{total}] {method.name} {points[number]}: {score}")
+        tried.append((points[number], known[key]))
+    return sorted(tried, key=lambda one: -one[1])

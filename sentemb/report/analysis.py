@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from sentemb.errors import InputError
-from sentemb.evaluation.naming import without_seed
-from sentemb.evaluation.schema import Record
-from sentemb.report.labels import Label, label_table
-from sentemb.report.page import Chart, Section
+from sentemb.evaluation.schema import DataSet, Record, without_seed
+from sentemb.report.page import Section
 from sentemb.report.results import geometry_table
-from sentemb.report.table import ABSENT, Table
+from sentemb.report.table import ABSENT, Label, Table, label_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,8 +36,7 @@ class TrainingPath(NamedTuple):
 
     def is_on(self, record: Record) -> bool:
         """Return whether a record was measured on the same pairs."""
-        dataset = record.datasets[0]
-        return (dataset.name, dataset.split) == (self.dev, "dev")
+        return (record.datasets[0].name, record.datasets[0].split) == (self.dev, "dev")
 
 
 def read_training_path(folder: Path) -> TrainingPath | None:
@@ -82,12 +79,12 @@ def geometry_figures(
         return {name: fmean(run.score(dataset, metric) for run in runs) for name, runs in methods.items()}
 
     uniformity, alignment = means("uniformity"), means("alignment")
+    points = {name: (uniformity[name], alignment[name]) for name in methods}
     spectra = {
         name: np.mean([run.details["spectrum"] for run in runs], axis=0) for name, runs in methods.items()
     }
-    ways = {plain(shown_name(one.name, labels)): one.points for one in paths if one.is_on(records[0])}
-    points = {name: (uniformity[name], alignment[name]) for name in methods}
-    return alignment_figure(points, ways), spectrum_figure(spectra, means("effective_rank"))
+    drawn = {plain(shown_name(one.name, labels)): one.points for one in paths if one.is_on(records[0])}
+    return alignment_figure(points, drawn), spectrum_figure(spectra, means("effective_rank"))
 
 
 def geometry_section(
@@ -101,53 +98,42 @@ def geometry_section(
     for folder in runs if figures else ():
         with suppress(InputError):  # a run without geometry has a learning curve
             paths += [path for path in [read_training_path(folder)] if path is not None]
-    charts = []
+    charts = {}
     for some in groups if figures else ():
         listed = ", ".join(dict.fromkeys(shown_name(one.model, labels) for one in some))
         first, second = geometry_figures(some, labels, paths)
-        charts += [
-            _chart(first, f"Alignment against uniformity of {listed}"),
-            _chart(second, f"Variance along each direction of {listed}"),
-        ]
+        charts[f"Alignment against uniformity of {listed}"] = _svg(first)
+        charts[f"Variance along each direction of {listed}"] = _svg(second)
     tables = tuple(label_table(geometry_table(some), labels) for some in groups)
-    return Section("geometry", "Geometry", tables=tables, charts=tuple(charts))
+    return Section("geometry", "Geometry", tables=tables, charts=charts)
 
 
-def layer_scores(record: Record, dataset: str) -> Scores:
-    """Return the scores of one data set of a record of the suite `layers`."""
+def layer_scores(record: Record, dataset: DataSet) -> tuple[Scores, int, str]:
+    """Return the scores of one data set of a record of the suite `layers`, and the best layer and pooling."""
     found: dict[str, dict[int, float]] = {}
     for score in record.scores:
-        if score.dataset == dataset:
-            pooling, _, layer = score.protocol.partition(", layer ")
-            found.setdefault(pooling, {})[int(layer)] = score.value
+        if score.dataset == dataset.name:
+            pooling, _, number = score.protocol.partition(", layer ")
+            found.setdefault(pooling, {})[int(number)] = score.value
     layers = range(1 + max(map(max, found.values())))
-    return {pooling: tuple(scores.get(layer) for layer in layers) for pooling, scores in found.items()}
-
-
-def best_layer(scores: Scores) -> tuple[int, str]:
-    """Return layer and pooling of the best score, the first of equals."""
-    found = [
-        (score, -layer, pooling)
-        for pooling, each in scores.items()
-        for layer, score in enumerate(each)
-        if score is not None
-    ]
-    _, layer, pooling = max(found, key=lambda one: one[:2])
-    return -layer, pooling
+    # The first of equals: the lowest layer.
+    best = [(score, -layer, pooling) for pooling, own in found.items() for layer, score in own.items()]
+    _, layer, pooling = max(best, key=lambda one: one[:2])
+    scores = {pooling: tuple(own.get(layer) for layer in layers) for pooling, own in found.items()}
+    return scores, -layer, pooling
 
 
 def layer_tables(record: Record) -> Iterator[Table]:
     """Yield a table for each data set: a row per layer, the best score in bold."""
     for dataset in record.datasets:
-        scores = layer_scores(record, dataset.name)
-        layer, pooling = best_layer(scores)
+        scores, layer, pooling = layer_scores(record, dataset)
         yield Table(
             title=f"{record.model}: {dataset.name} {dataset.split}, {dataset.items:,} pairs, Spearman x 100 "
             "of cosine similarities by layer and pooling, protocol all",
             header=("layer", *scores),
             rows=tuple(
-                (str(number), *(ABSENT if score is None else f"{score:.2f}" for score in each))
-                for number, each in enumerate(zip(*scores.values(), strict=True))
+                (str(number), *(ABSENT if score is None else f"{score:.2f}" for score in own))
+                for number, own in enumerate(zip(*scores.values(), strict=True))
             ),
             notes=("layer 0 is the embedding output",),
             best=frozenset({(layer, 1 + list(scores).index(pooling))}),
@@ -158,9 +144,9 @@ def layer_record_figure(record: Record) -> tuple[Figure, str]:
     """Return the figure of a record, a panel per data set, and its description."""
     from sentemb.report.figures import layer_figure, plain
 
-    panels = {f"{one.name} {one.split}": layer_scores(record, one.name) for one in record.datasets}
-    best = [f"layer {layer}, {pooling} pooling" for layer, pooling in map(best_layer, panels.values())]
-    figure = layer_figure(panels, title=plain(record.model))
+    found = {f"{one.name} {one.split}": layer_scores(record, one) for one in record.datasets}
+    best = [f"layer {layer}, {pooling} pooling" for _, layer, pooling in found.values()]
+    figure = layer_figure({name: one[0] for name, one in found.items()}, title=plain(record.model))
     return figure, f"Scores by layer of {record.model}; the best: {', '.join(best)}"
 
 
@@ -169,8 +155,10 @@ def layers_section(records: Sequence[Record], *, figures: bool) -> Section | Non
     if not records:
         return None
     tables = tuple(table for record in records for table in layer_tables(record))
-    charts = tuple(_chart(*layer_record_figure(record)) for record in records) if figures else ()
-    return Section("layers", "Scores by layer", tables=tables, charts=charts)
+    drawn = [layer_record_figure(record) for record in records] if figures else []
+    return Section(
+        "layers", "Scores by layer", tables=tables, charts={text: _svg(figure) for figure, text in drawn}
+    )
 
 
 def training_section(runs: Sequence[Path]) -> Section:
@@ -179,32 +167,24 @@ def training_section(runs: Sequence[Path]) -> Section:
 
     by_dev: dict[str, dict[str, list[dict[int, float]]]] = {}
     for folder in runs:
+        if not folder.is_dir():
+            raise InputError(f"no such folder: {folder}", "list the folder of a run")
         name = folder.resolve().name
-        for dev, curves in _learning_curves(folder).items():
-            if name in by_dev.setdefault(dev, {}):
-                raise InputError(f"two runs have the same name, {name}", "rename a folder")
-            by_dev[dev][name] = curves
-    charts = [
-        _chart(
-            learning_curve_figure(curves, y_label=f"{dev} dev, Spearman × 100"),
-            f"Spearman correlation x 100 on {dev} over the training steps of {', '.join(curves)}",
+        if any(name in curves for curves in by_dev.values()):
+            raise InputError(f"two runs have the same name, {name}", "rename a folder")
+        found = _read_seeds(folder, (_SPEARMAN,))
+        if not found:
+            raise InputError(f"{folder} does not contain a run", "list a folder that sentemb train wrote")
+        for one in found:
+            curve = {step: 100 * value for step, value in zip(one.steps, one.values[_SPEARMAN], strict=True)}
+            by_dev.setdefault(one.dev, {}).setdefault(name, []).append(curve)
+    charts = {}
+    for dev, curves in by_dev.items():
+        figure = learning_curve_figure(curves, y_label=f"{dev} dev, Spearman × 100")
+        charts[f"Spearman correlation x 100 on {dev} over the training steps of {', '.join(curves)}"] = _svg(
+            figure
         )
-        for dev, curves in by_dev.items()
-    ]
-    return Section("training", "Learning curves", charts=tuple(charts))
-
-
-def _learning_curves(folder: Path) -> dict[str, list[dict[int, float]]]:
-    """Read dev set to the learning curve of every seed."""
-    if not folder.is_dir():
-        raise InputError(f"no such folder: {folder}", "list the folder of a run")
-    found: dict[str, list[dict[int, float]]] = {}
-    for trace in _read_seeds(folder, (_SPEARMAN,)):
-        scores = [100 * value for value in trace.values[_SPEARMAN]]
-        found.setdefault(trace.dev, []).append(dict(zip(trace.steps, scores, strict=True)))
-    if not found:
-        raise InputError(f"{folder} does not contain a run", "list a folder that sentemb train wrote")
-    return found
+    return Section("training", "Learning curves", charts=charts)
 
 
 def _read_seeds(folder: Path, measures: Sequence[str]) -> list[LearningCurves]:
@@ -214,7 +194,7 @@ def _read_seeds(folder: Path, measures: Sequence[str]) -> list[LearningCurves]:
     return [one for one in read if one is not None]
 
 
-def _chart(figure: Figure, description: str) -> Chart:
+def _svg(figure: Figure) -> str:
     from sentemb.report.figures import svg_of
 
-    return Chart(svg_of(figure), description)
+    return svg_of(figure)

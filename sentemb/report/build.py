@@ -1,41 +1,39 @@
-"""Sections of a report from folders of records."""
+"""Reports from folders of records: their sections, and tables inside a document of the user's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from sentemb._files import read_json
+from sentemb._files import write_text
 from sentemb.errors import InputError
-from sentemb.evaluation.naming import check_once
-from sentemb.evaluation.record import load_records
-from sentemb.evaluation.schema import FORMAT, Record
+from sentemb.evaluation.record import has_records, load_records
+from sentemb.evaluation.schema import check_once
 from sentemb.evaluation.suites import GEOMETRY, LAYERS, MULTILINGUAL, RETRIEVAL, STS, TRANSFER
 from sentemb.report.analysis import geometry_section, layers_section, training_section
 from sentemb.report.comparisons import compare_with_baselines, comparison_sections
-from sentemb.report.labels import Label, label_table, mark_best, read_labels
 from sentemb.report.page import Section
-from sentemb.report.results import (
-    relatedness_table,
-    retrieval_tables,
-    sts_table,
-    summary_table,
-    transfer_table,
-)
-from sentemb.report.table import Table
+from sentemb.report.results import summary_table, tables_of
+from sentemb.report.table import read_labels
 
 _HEADINGS = {
-    "summary": "Averages",
     STS.name: "Semantic textual similarity",
     MULTILINGUAL.name: "Other languages",
     TRANSFER.name: "Transfer tasks",
     RETRIEVAL.name: "Retrieval",
 }
+_BEGIN = re.compile(r"^<!-- report:(?P<name>[a-z]+) -->$", re.MULTILINE)
+# From a mark to its end, without another mark between them.
+_PART = re.compile(
+    r"^(?P<begin><!-- report:(?P<name>[a-z]+) -->\n)(?:(?!<!-- report:).)*?"
+    r"^(?P<end><!-- /report:(?P=name) -->)$",
+    re.MULTILINE | re.DOTALL,
+)
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(NamedTuple):
     """Contents of a report."""
 
     sections: tuple[Section, ...]
@@ -61,76 +59,71 @@ def build_report(
         if not folder.is_dir():
             raise InputError(f"no such folder: {folder}", "list a folder that contains records")
     labels = {name: label for folder in folders for name, label in read_labels(folder).items()}
-    records = _load(folders)
-    suites = {name: [one for one in records if one.suite == name] for name in (GEOMETRY.name, LAYERS.name)}
-    compared = (
-        compare_with_baselines(records, baselines, labels, cache=cache, progress=progress)
-        if baselines
-        else []
-    )
-    differences, details = comparison_sections(compared) if compared else (None, None)
-    found = [
-        differences,
-        *(
-            Section(name, heading, tables=tables)
-            for name, heading in _HEADINGS.items()
-            if (tables := tuple(_tables(name, records, labels, protocol)))
-        ),
-        details,
+    full = [folder for folder in folders if has_records(folder)]
+    records = load_records(full) if full else []
+    check_once([(one.model, f", suite {one.suite}, {one.protocol}", one.seed) for one in records])
+    compared = []
+    if baselines:
+        compared = compare_with_baselines(records, baselines, labels, cache=cache, progress=progress)
+    sections: list[Section | None] = []
+    names = (*_HEADINGS, GEOMETRY.name, LAYERS.name)
+    suites = {name: [one for one in records if one.suite == name] for name in names}
+    if suites[STS.name] and (table := summary_table(suites[STS.name], labels)) is not None:
+        sections.append(Section("summary", "Averages", tables=(table,)))
+    for name, heading in _HEADINGS.items():
+        if tables := tuple(tables_of(suites[name], labels, protocol=protocol)):
+            sections.append(Section(name, heading, tables=tables))
+    if compared:
+        differences, details = comparison_sections(compared)
+        sections = [differences, *sections, details]
+    sections += [
         geometry_section(suites[GEOMETRY.name], runs, labels, figures=figures),
         layers_section(suites[LAYERS.name], figures=figures),
         training_section(runs) if runs and figures else None,
     ]
-    sections = tuple(section for section in found if section is not None)
-    if not sections:
+    found = tuple(section for section in sections if section is not None)
+    if not found:
         raise InputError(
             f"{', '.join(map(str, folders))}: no record found",
             "create one with sentemb eval sts MODEL --output FOLDER",
         )
-    return Report(sections, tuple(one.verdict() for one in compared))
+    return Report(found, tuple(one.verdict() for one in compared))
 
 
-def _tables(
-    name: str, records: Sequence[Record], labels: Mapping[str, Label], protocol: str
-) -> Iterator[Table]:
-    """Yield the tables of a section."""
-    own = [one for one in records if one.suite == (STS.name if name == "summary" else name)]
-    if not own:
-        return
-    if name == "summary":
-        table = summary_table(own, labels)
-        yield from [] if table is None else [table]
-    elif name in (STS.name, MULTILINGUAL.name):
-        yield _labelled(sts_table(own, protocol=protocol if name == STS.name else None), labels)
-    elif name == TRANSFER.name:
-        made = [_labelled(transfer_table(own, preset), labels) for preset in _protocols(own)]
-        yield from (one for one in (*made, relatedness_table(own)) if one is not None and one.rows)
-    else:
-        for some in _protocols(own).values():
-            yield from (_labelled(table, labels) for table in retrieval_tables(some))
+def put_into(paths: Sequence[Path], texts: Mapping[str, str]) -> dict[Path, list[str]]:
+    """Replace the text between `<!-- report:NAME -->` and `<!-- /report:NAME -->` in all files or in none.
+
+    Return the names of the places in each file.
+    """
+    read = {path: read_marked(path) for path in paths}
+    for path, (_, names) in read.items():
+        for name in [name for name in names if name not in texts]:
+            raise InputError(
+                f"{path} contains a mark for {name}, but there are no records for it",
+                f"remove the mark, or list more folders; the records provide {', '.join(texts) or 'none'}",
+            )
+    for path, (text, _) in read.items():
+        filled = _PART.sub(
+            lambda part: f"{part['begin']}\n{texts[part['name']].strip()}\n\n{part['end']}", text
+        )
+        write_text(path, filled)
+    return {path: names for path, (_, names) in read.items()}
 
 
-def _labelled(table: Table, labels: Mapping[str, Label]) -> Table:
-    return mark_best(label_table(table, labels))
-
-
-def _protocols(records: Sequence[Record]) -> dict[str, list[Record]]:
-    names = sorted({one.protocol for one in records})
-    return {name: [one for one in records if one.protocol == name] for name in names}
-
-
-def _load(folders: Sequence[Path]) -> list[Record]:
-    """Load all records, each run once."""
-    found = [
-        folder
-        for folder in folders
-        if any(_is_record(path) for path in folder.glob("*.json") if not path.name.startswith("."))
-    ]
-    records = load_records(found) if found else []
-    check_once([(one.model, f", suite {one.suite}, {one.protocol}", one.seed) for one in records])
-    return records
-
-
-def _is_record(path: Path) -> bool:
-    values = read_json(path)
-    return isinstance(values, dict) and values.get("format") == FORMAT
+def read_marked(path: Path) -> tuple[str, list[str]]:
+    """Read a file and the names of its places for tables."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not valid UTF-8") from None
+    except OSError as error:
+        problem = f"no such file: {path}" if not path.exists() else f"{path}: {error.strerror}"
+        raise InputError(problem, "use a Markdown file that contains report marks") from None
+    names = [mark["name"] for mark in _BEGIN.finditer(text)]
+    if not names:
+        hint = "write <!-- report:sts --> and <!-- /report:sts --> on separate lines"
+        raise InputError(f"{path} does not contain a mark for a table", hint)
+    if len(_PART.findall(text)) < len(names):
+        hint = "write <!-- /report:NAME --> on a line below each"
+        raise InputError(f"{path}: a <!-- report:NAME --> is not closed", hint)
+    return text, names

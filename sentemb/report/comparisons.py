@@ -9,14 +9,12 @@ from pathlib import Path
 
 from sentemb.errors import InputError
 from sentemb.evaluation.comparison import Comparison, Difference, compare_all
-from sentemb.evaluation.naming import without_seed
-from sentemb.evaluation.schema import Record
+from sentemb.evaluation.schema import Record, without_seed
 from sentemb.evaluation.significance import LEVEL, holm
 from sentemb.evaluation.suites import MULTILINGUAL, RETRIEVAL, STS, TRANSFER
 from sentemb.evaluation.systems import System, resolve_system, system_of
-from sentemb.report.labels import Label
 from sentemb.report.page import Estimate, ForestPlot, Section
-from sentemb.report.table import ABSENT, Table
+from sentemb.report.table import ABSENT, Label, Table
 
 _SUITES = {STS: "STS", MULTILINGUAL: "Other languages", TRANSFER: "Transfer tasks", RETRIEVAL: "Retrieval"}
 _INTERVAL = "interval of the paired bootstrap over items"
@@ -45,7 +43,7 @@ class Compared:
 
     def table(self) -> Table:
         """Return a table with the difference of each system on the average, or on the only set."""
-        first = self.comparisons[0]
+        first, p_values = self.comparisons[0], self.p_values
         runs = f"{first.runs[0]} run{'' if first.runs[0] == 1 else 's'}"
         level = f"{100 * first.confidence:g} %"
         return Table(
@@ -53,15 +51,15 @@ class Compared:
             "x 100",
             header=("system", "runs", first.measure, "difference", level, "p, items", "p, seeds", "p"),
             rows=tuple(
-                (one.second, str(one.runs[1]), *_cells(one.headline)[2:-1], _p(p))
-                for one, p in zip(self.comparisons, self.p_values, strict=True)
+                (one.second, str(one.runs[1]), *_cells(one.headline)[2:-1], _shown(p))
+                for one, p in zip(self.comparisons, p_values, strict=True)
             ),
             notes=(
                 f"{level}: {_INTERVAL}",
                 _TESTS.format("the rows"),
                 "bold: p below 0.05; ± is the standard deviation over runs",
             ),
-            best=frozenset((place, 3) for place, p in enumerate(self.p_values) if p < LEVEL),
+            best=frozenset((place, 3) for place, p in enumerate(p_values) if p < LEVEL),
         )
 
     def forest(self) -> ForestPlot:
@@ -99,7 +97,7 @@ def comparison_table(comparison: Comparison) -> Table:
     return Table(
         title=f"{comparison.second} compared with {comparison.first}, {comparison.measure} x 100",
         header=(*header, *(["Williams"] if single else [])),
-        rows=tuple((*_cells(line), *([_p(line.p_williams)] if single else [])) for line in lines),
+        rows=tuple((*_cells(line), *([_shown(line.p_williams)] if single else [])) for line in lines),
         notes=(
             f"difference: second minus first; {level}: {_INTERVAL}",
             _TESTS.format("sets"),
@@ -119,12 +117,17 @@ def compare_with_baselines(
 ) -> list[Compared]:
     """Compare systems with baselines on each suite, with those of its own base if labels name the bases."""
     found = []
+
+    def renamed(one: Comparison) -> Comparison:
+        first, second = (str(labels.get(name, name)) for name in (one.first, one.second))
+        return replace(one, first=first, second=second)
+
     # Resolve all names before the first comparison, which takes a while.
     for name in [resolve_system(baseline, records) for baseline in baselines]:
         steps = None if progress is None else partial(progress, str(labels.get(name, name)))
         for on, first, others in _rivals(records, name, labels):
             comparisons = compare_all(first, others, cache=cache, progress=steps)
-            found.append(Compared(on, tuple(_rename(one, labels) for one in comparisons)))
+            found.append(Compared(on, tuple(map(renamed, comparisons))))
     if not found:
         raise InputError(
             f"no other system to compare with {', '.join(baselines)}",
@@ -136,19 +139,12 @@ def compare_with_baselines(
 def comparison_sections(found: Sequence[Compared]) -> tuple[Section, Section]:
     """Return two sections: a row and an interval per system, and details set by set."""
     each = [comparison for some in found for comparison in some.comparisons]
-    overview = Section(
-        "significance",
-        "Which differences are significant?",
-        tables=tuple(some.table() for some in found),
-        forests=tuple(some.forest() for some in found),
+    tables, forests = tuple(some.table() for some in found), tuple(some.forest() for some in found)
+    sentences, details = tuple(one.sentence() for one in each), tuple(map(comparison_table, each))
+    return (
+        Section("significance", "Which differences are significant?", tables=tables, forests=forests),
+        Section("comparisons", "Comparisons, set by set", sentences=sentences, tables=details),
     )
-    sentences, tables = tuple(one.sentence() for one in each), tuple(map(comparison_table, each))
-    return overview, Section("comparisons", "Comparisons, set by set", sentences=sentences, tables=tables)
-
-
-def _rename(comparison: Comparison, labels: Mapping[str, Label]) -> Comparison:
-    first, second = (str(labels.get(name, name)) for name in (comparison.first, comparison.second))
-    return replace(comparison, first=first, second=second)
 
 
 def _rivals(
@@ -158,8 +154,7 @@ def _rivals(
     base = labels[baseline].base if baseline in labels else None
     for suite, shown in _SUITES.items():
         own = [record for record in records if record.suite == suite.name]
-        by_preset = suite in (TRANSFER, RETRIEVAL)
-        for preset in sorted({record.protocol for record in own}) if by_preset else [None]:
+        for preset in sorted({record.protocol for record in own}) if suite.presets else [None]:
             some = [record for record in own if preset in (None, record.protocol)]
             names = dict.fromkeys(without_seed(record.model) for record in some)
             others = [
@@ -178,10 +173,11 @@ def _cells(line: Difference) -> tuple[str, ...]:
         for score, deviation in zip(line.scores, line.deviations, strict=True)
     ]
     interval = ABSENT if line.interval is None else "{:+.2f} to {:+.2f}".format(*line.interval)
-    return (line.name, *scores, f"{line.size:+.2f}", interval, *map(_p, (line.p_items, line.p_seeds, line.p)))
+    tests = map(_shown, (line.p_items, line.p_seeds, line.p))
+    return (line.name, *scores, f"{line.size:+.2f}", interval, *tests)
 
 
-def _p(value: float | None) -> str:
-    if value is None:
+def _shown(p: float | None) -> str:
+    if p is None:
         return ABSENT
-    return f"{value:.4f}" if value >= 0.0001 else "< 0.0001"
+    return f"{p:.4f}" if p >= 0.0001 else "< 0.0001"

@@ -1,4 +1,4 @@
-"""Figures of curves, layers, intervals and geometry, rendered without pyplot and its global state."""
+"""Figures of scores, geometry and maps of texts, rendered without pyplot and its global state."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from sentemb.errors import InputError
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -28,15 +30,11 @@ _INSIDE, _SHORT, _LINE = 5, 28, 0.19
 # Share of the largest eigenvalue below which a direction is unused: LayerNorm leaves BERT one direction less
 # than its width, and float32 arithmetic puts about this much there.
 _UNUSED = 1e-9
+_ONE_DIRECTION = 1e-6  # coordinates of float32 unit vectors differ by less only through rounding
+_TINY = np.finfo(np.float64).tiny
 
-Curve = tuple[Sequence[float], Sequence[float]]
-"""x and y of each point."""
-Band = tuple[Sequence[float], Sequence[float], Sequence[float]]
-"""x, mean and standard deviation of each point."""
-LearningCurve = Mapping[int, float]
-"""Optimizer step to score."""
+Points = Sequence[float]
 Point = tuple[float, float]
-"""Uniformity and alignment."""
 
 
 def panels(count: int = 1, *, width: float = 5.2, height: float = 3.4) -> tuple[Figure, list[Axes]]:
@@ -90,7 +88,7 @@ def plain(name: str) -> str:
     return name.replace("$", r"\$")
 
 
-def curve_figure(curves: Mapping[str, Curve], *, x_label: str, y_label: str) -> Figure:
+def curve_figure(curves: Mapping[str, tuple[Points, Points]], *, x_label: str, y_label: str) -> Figure:
     """Draw one line per named curve.
 
     Args:
@@ -108,18 +106,10 @@ def curve_figure(curves: Mapping[str, Curve], *, x_label: str, y_label: str) -> 
     return _finish(figure, axes, x_label, y_label, legend=len(curves) > 1)
 
 
-def band_figure(bands: Mapping[str, Band], *, x_label: str, y_label: str) -> Figure:
+def band_figure(bands: Mapping[str, tuple[Points, Points, Points]], *, x_label: str, y_label: str) -> Figure:
     """Draw one line per method with a band of one standard deviation (LaCon, figures 2, 3 and 6).
 
-    Args:
-        bands: Method to x, mean and standard deviation of each point. The x axis is logarithmic if x spans a
-            factor of ten.
-        x_label: Label of the x axis.
-        y_label: Label of the y axis.
-
-    Example:
-        >>> bands = {"ce": ([10, 20], [60.0, 70.0], [2.0, 1.0])}
-        >>> figure = band_figure(bands, x_label="examples", y_label="accuracy")
+    A band is x, mean and deviation of each point. The x axis is logarithmic if x spans a factor of ten.
     """
     figure, (axes,) = panels()
     values = sorted({value for x, _, _ in bands.values() for value in x})
@@ -132,16 +122,8 @@ def band_figure(bands: Mapping[str, Band], *, x_label: str, y_label: str) -> Fig
     return _finish(figure, axes, x_label, y_label, legend=len(bands) > 1)
 
 
-def learning_curve_figure(runs: Mapping[str, Sequence[LearningCurve]], *, y_label: str) -> Figure:
-    """Draw a line for each run: the mean over its seeds at the steps that all of them reached.
-
-    Args:
-        runs: Run to the learning curve of each seed.
-        y_label: Name of the score.
-
-    Example:
-        >>> figure = learning_curve_figure(runs, y_label="Spearman")  # doctest: +SKIP
-    """
+def learning_curve_figure(runs: Mapping[str, Sequence[Mapping[int, float]]], *, y_label: str) -> Figure:
+    """Draw a line for each run, step to score of each seed: the mean at the steps that all seeds reached."""
     figure, (axes,) = panels()
     for position, (name, seeds) in enumerate(runs.items()):
         steps = sorted(set.intersection(*({*one} for one in seeds)))
@@ -153,16 +135,9 @@ def learning_curve_figure(runs: Mapping[str, Sequence[LearningCurve]], *, y_labe
 
 
 def layer_figure(scores: Mapping[str, Mapping[str, Sequence[float | None]]], *, title: str = "") -> Figure:
-    """Draw the scores of each layer and pooling (SG-BERT, figure 1), one panel per set.
+    """Draw the scores of each layer by pooling, a panel per set (SG-BERT, figure 1).
 
-    A ring and its score mark the best point of a panel.
-
-    Args:
-        scores: Set to pooling to the score of each layer, the embedding output first.
-        title: Title above the panels.
-
-    Example:
-        >>> figure = layer_figure({"bert-mini": {"mean": [30.0, 40.0, 50.0], "cls": [20.0, 25.0, 41.0]}})
+    The embedding output comes first. A ring and its score mark the best point of a panel.
     """
     figure, all_axes = panels(len(scores), width=max(5.2, 4.4 * len(scores)))
     for axes, (name, curves) in zip(all_axes, scores.items(), strict=True):
@@ -190,13 +165,10 @@ def interval_figure(
     x_label: str,
     limits: tuple[float, float] = (0.0, 100.0),
 ) -> Figure:
-    """Draw scores or differences as dots with their intervals, one row per system.
+    """Draw scores with the ends of their intervals as dots on lines, one row per system, from top to bottom.
 
-    Args:
-        scores: System to its score and the ends of the interval, from top to bottom.
-        x_label: Name of the score.
-        limits: Ends of the axis.
-
+    Example:
+        >>> figure = interval_figure({"bm25": (40, 30, 55), "hybrid": (70, 60, 80)}, x_label="hit@10")
     """
     figure, (axes,) = panels(height=0.9 + 0.5 * len(scores))
     for row, (value, low, high) in enumerate(scores.values()):
@@ -216,11 +188,7 @@ def interval_figure(
 
 
 def alignment_figure(points: Mapping[str, Point], paths: Mapping[str, Sequence[Point]]) -> Figure:
-    """Draw encoders by uniformity and alignment, with their training paths (SimCSE, figure 2).
-
-    Example:
-        >>> figure = alignment_figure({"bert-mini": (-1.5, 0.4)}, {})
-    """
+    """Draw encoders by uniformity and alignment, with their training paths (SimCSE, figure 2)."""
     figure, (axes,) = panels(height=3.8)
     for position, (name, point) in enumerate(points.items()):
         colour = _colour(position)
@@ -241,11 +209,7 @@ def alignment_figure(points: Mapping[str, Point], paths: Mapping[str, Sequence[P
 
 
 def spectrum_figure(spectra: Mapping[str, NDArray[np.float64]], ranks: Mapping[str, float]) -> Figure:
-    """Draw the share of the variance along each principal direction, on a logarithmic axis.
-
-    Example:
-        >>> figure = spectrum_figure({"bert-mini": np.array([0.5, 0.3, 0.2])}, {"bert-mini": 2.8})
-    """
+    """Draw the share of the variance along each principal direction, on a logarithmic axis."""
     figure, (axes,) = panels()
     axes.set_yscale("log")
     for position, (name, values) in enumerate(spectra.items()):
@@ -261,6 +225,126 @@ def spectrum_figure(spectra: Mapping[str, NDArray[np.float64]], ranks: Mapping[s
     return _finish(figure, axes, "principal direction", "share of the variance")
 
 
+def heat_map_figure(values: NDArray[np.floating], labels: Sequence[str], *, title: str = "") -> Figure:
+    """Draw the similarities of some texts with each other, shape (texts, texts), each value in its cell.
+
+    The diagonal stays blank, because its ones would take up half of the color scale.
+
+    Example:
+        >>> figure = heat_map_figure(np.eye(2), ["a cat sat", "birds fly"])
+    """
+    count = len(labels)
+    margin = 0.6 + 0.075 * max(map(len, labels))  # inches of the longest label
+    figure, (axes,) = panels(width=margin + 0.55 * count, height=0.8 + 0.5 * count)
+    others = np.ma.masked_array(values, np.eye(count, dtype=bool))
+    axes.imshow(others, cmap="cividis", aspect="auto")
+    axes.set_xticks(range(count), [str(number + 1) for number in range(count)])
+    axes.set_yticks(range(count), [f"{label}  {number + 1}" for number, label in enumerate(labels)])
+    axes.tick_params(length=0)
+    axes.set_title(title, fontsize="medium")
+    middle = (float(others.min()) + float(others.max())) / 2
+    for row, column in np.argwhere(~np.eye(count, dtype=bool)):
+        value = values[row, column]
+        text = f"{value:.2f}".replace("-0.00", "0.00")
+        colour = "black" if value > middle else "white"
+        axes.text(column, row, text, ha="center", va="center", fontsize=8, color=colour)
+    for side in axes.spines.values():
+        side.set_visible(False)
+    return figure
+
+
+def project_to_plane(vectors: NDArray[np.float32], *, seed: int = 0) -> NDArray[np.float64]:
+    """Map vectors to the plane by t-SNE on cosine distances, from principal components; shape (texts, 2)."""
+    from sklearn.manifold import TSNE
+
+    if len(vectors) < 3:
+        raise InputError(f"a map needs at least three texts, but got {len(vectors)}", "provide more texts")
+    unit = _unit(vectors)
+    if np.ptp(unit, axis=0).max() < _ONE_DIRECTION:
+        return np.zeros((len(unit), 2))
+    perplexity = min(30.0, (len(unit) - 1) / 3)  # must be smaller than the number of points
+    projection = TSNE(2, metric="cosine", init="pca", perplexity=perplexity, random_state=seed)
+    return np.asarray(projection.fit_transform(unit))
+
+
+def map_figure(
+    maps: Mapping[str, NDArray[np.float64]],
+    groups: Sequence[str],
+    links: Sequence[tuple[int, int]] = (),
+    labels: Sequence[str] = (),
+) -> Figure:
+    """Draw maps of the same texts side by side: points (texts, 2) by title, colored by group.
+
+    `links` are pairs of texts to join by a line, `labels` the text on each point.
+    """
+    names = sorted(set(groups))
+    figure, all_axes = panels(len(maps), width=5.2 * len(maps), height=5.4)
+    membership = np.array([names.index(group) for group in groups])
+    size = {"s": 130, "edgecolor": "white", "linewidth": 0.5} if labels else {"s": 14}
+    centre: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7, "color": "white"}
+    for axes, (title, points) in zip(all_axes, maps.items(), strict=True):
+        for first, second in links:
+            axes.plot(*points[[first, second]].T, color="#999999", linewidth=0.6, zorder=1)
+        for number, name in enumerate(names):
+            _scatter(axes, points[membership == number], number, label=name, zorder=2, **size)
+        for (x, y), label in zip(points, labels, strict=False):
+            axes.text(x, y, label, zorder=3, **centre)
+        axes.set(title=title, xticks=[], yticks=[])
+    return _with_legend_below(figure)
+
+
+def pair_map_figure(vectors: Mapping[str, NDArray[np.float32]], *, positives: int, seed: int = 0) -> Figure:
+    """Draw pairs with the same meaning and pairs without (SG-BERT, figures 5 and 6).
+
+    `vectors` has the first and second sentence of each pair in turn, positives first, by encoder. Each
+    sentence is a dot with the number of its pair, and a line joins the two of a pair. A projection cannot
+    keep all distances, so the title of each panel has the mean cosines.
+    """
+
+    def mean_cosine(rows: NDArray[np.float32]) -> float:
+        unit = _unit(rows)
+        return float(np.mean(np.sum(unit[::2] * unit[1::2], axis=1)))
+
+    maps = {
+        f"{name}\nmean cosine {mean_cosine(rows[: 2 * positives]):.2f} of positive, "
+        f"{mean_cosine(rows[2 * positives :]):.2f} of negative pairs": project_to_plane(rows, seed=seed)
+        for name, rows in vectors.items()
+    }
+    count = len(next(iter(vectors.values()))) // 2
+    numbers = [number for number in range(count) for _ in range(2)]
+    return map_figure(
+        maps,
+        ["positive pairs" if number < positives else "negative pairs" for number in numbers],
+        links=[(2 * number, 2 * number + 1) for number in range(count)],
+        labels=[str(1 + (number if number < positives else number - positives)) for number in numbers],
+    )
+
+
+def label_map_figure(
+    maps: Mapping[str, tuple[NDArray[np.float32], NDArray[np.float32] | None]],
+    classes: NDArray[np.int64],
+    names: Sequence[str],
+    *,
+    seed: int = 0,
+) -> Figure:
+    """Draw texts as dots and label vectors, if there are any, as stars (SCL, figure 2; LaCon, figure 4).
+
+    Texts and labels of a panel are projected together, so distances between stars and dots are comparable.
+    """
+    figure, all_axes = panels(len(maps), width=4.8 * len(maps), height=5.0)
+    star = {"marker": "*", "s": 260, "edgecolor": "black", "zorder": 3}
+    for axes, (title, (vectors, labels)) in zip(all_axes, maps.items(), strict=True):
+        joined = vectors if labels is None else np.concatenate([vectors, labels])
+        points = project_to_plane(joined, seed=seed)
+        dots, stars = points[: len(vectors)], points[len(vectors) :]
+        for number, name in enumerate(names):
+            _scatter(axes, dots[classes == number], number, s=14, alpha=0.6, linewidth=0, label=name)
+            if len(stars):
+                _scatter(axes, stars[number : number + 1], number, **star)
+        axes.set(title=title, xticks=[], yticks=[])
+    return _with_legend_below(figure)
+
+
 def _colour(position: int) -> str:
     return COLOURS[position % len(COLOURS)]
 
@@ -273,12 +357,31 @@ def _annotate(axes: Axes, text: str, point: Point, *, above: int) -> None:
     axes.annotate(text, point, (0, above), textcoords="offset points", ha="center", fontsize="small")
 
 
-def _draw_band(axes: Axes, band: Band, position: int, name: str) -> None:
+def _draw_band(axes: Axes, band: tuple[Points, Points, Points], position: int, name: str) -> None:
     x, mean, spread = (np.asarray(one, dtype=float) for one in band)
     colour = _colour(position)
     axes.plot(x, mean, marker=_marker(position), markersize=4, color=colour, label=name, zorder=3)
     if spread.any():
         axes.fill_between(x, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
+
+
+def _scatter(axes: Axes, points: NDArray[np.float64], number: int, **style: Any) -> None:
+    marker = "o" if number < len(COLOURS) else "^"  # distinguishes twice as many groups as there are colors
+    style = {"marker": marker, "color": _colour(number), **style}
+    axes.scatter(points[:, 0], points[:, 1], **style)
+
+
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    double = np.asarray(vectors, dtype=np.float64)
+    unit: NDArray[np.float64] = double / np.maximum(np.linalg.norm(double, axis=1, keepdims=True), _TINY)
+    return unit
+
+
+def _with_legend_below(figure: Figure) -> Figure:
+    handles, names = figure.axes[0].get_legend_handles_labels()
+    columns = min(len(names), 6 if len(figure.axes) > 1 else 4)
+    figure.legend(handles, names, loc="outside lower center", ncols=columns, frameon=False)
+    return figure
 
 
 def _finish(figure: Figure, axes: Axes, x_label: str, y_label: str, *, legend: bool = True) -> Figure:

@@ -7,7 +7,7 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple
@@ -22,34 +22,15 @@ _TICKS, _MARGIN = 5, 0.04  # of a forest plot: ticks of the axis, and the share 
 
 
 class Answer(NamedTuple):
-    """A retrieved document.
-
-    Args:
-        name: Name of the document.
-        text: Text of the document.
-        right: Whether it is relevant.
-    """
+    """A retrieved document."""
 
     name: str
     text: str
-    right: bool
+    right: bool  # it is relevant
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A row of a forest plot.
-
-    Attributes:
-        name: The system.
-        size: Its difference from the baseline.
-        low: Lower end of the interval.
-        high: Upper end.
-        significant: Whether the difference is significant.
-
-    Example:
-        >>> Estimate("simcse", 3.2, 2.7, 3.7, True).size
-        3.2
-    """
+class Estimate(NamedTuple):
+    """A row of a forest plot: the difference of a system from the baseline, with the ends of its interval."""
 
     name: str
     size: float
@@ -58,21 +39,11 @@ class Estimate:
     significant: bool
 
 
-@dataclass(frozen=True)
-class ForestPlot:
-    """Differences from one baseline with their intervals, drawn on a common axis.
-
-    Attributes:
-        title: Title of the plot.
-        axis: Label of the axis.
-        estimates: The rows.
-
-    Example:
-        >>> plot = ForestPlot("Against the base", "difference", [Estimate("simcse", 3.2, 2.7, 3.7, True)])
-    """
+class ForestPlot(NamedTuple):
+    """Differences from one baseline with their intervals, drawn on a common axis."""
 
     title: str
-    axis: str
+    axis: str  # its label
     estimates: Sequence[Estimate]
 
     def layout(self) -> dict[str, Any]:
@@ -108,23 +79,6 @@ class ForestPlot:
 
 
 @dataclass(frozen=True)
-class Chart:
-    """A figure of the page.
-
-    Attributes:
-        svg: An SVG element, see `figures.svg_of`.
-        description: Alternative text.
-
-    Example:
-        >>> Chart("<svg></svg>", "a curve").description
-        'a curve'
-    """
-
-    svg: str
-    description: str
-
-
-@dataclass(frozen=True)
 class Section:
     """A part of a report.
 
@@ -133,7 +87,7 @@ class Section:
         heading: Its heading.
         sentences: Its sentences.
         tables: Its tables.
-        charts: Its figures, only on the page.
+        charts: Its figures, only on the page: alternative text to an SVG element of `svg_of`.
         forests: Its forest plots, only on the page.
 
     Example:
@@ -144,7 +98,7 @@ class Section:
     heading: str
     sentences: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
-    charts: tuple[Chart, ...] = ()
+    charts: Mapping[str, str] = field(default_factory=dict)
     forests: tuple[ForestPlot, ...] = ()
 
     def markdown(self) -> str:
@@ -193,13 +147,12 @@ class Page:
             table: The table.
             folded: Summary of a folded table; by default the table is open.
         """
-        groups = [[_cell(group or ABSENT)] for group in table.groups] or [[] for _ in table.rows]
-        rows = [
-            before
-            + [_cell(x, (row, column) in table.best, (row, column) in table.top) for column, x in cells]
-            for row, (before, cells) in enumerate(zip(groups, map(enumerate, table.rows), strict=True))
-        ]
         first = [GROUP] if table.groups else []
+        rows = [[_cell(group or ABSENT)] for group in table.groups] or [[] for _ in table.rows]
+        for number, row in enumerate(table.rows):
+            for column, text in enumerate(row):
+                place = (number, column)
+                rows[number].append(_cell(text, place in table.best, place in table.top))
         self._add(
             "table",
             title=table.title,
@@ -216,9 +169,8 @@ class Page:
         Args:
             charts: Alternative text to an SVG element of `figures.svg_of`.
         """
-        self._add(
-            "charts", charts=[{"description": text, "svg": Markup(svg)} for text, svg in charts.items()]
-        )
+        drawn = [{"description": text, "svg": Markup(svg)} for text, svg in charts.items()]
+        self._add("charts", charts=drawn)
 
     def forest(self, plot: ForestPlot) -> None:
         """Add a forest plot."""
@@ -226,20 +178,17 @@ class Page:
 
     def html(self) -> str:
         """Return the page so far."""
-        script = _source("page.js")
+        style, script = map(_source, ("page.css", "page.js"))
         digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-        return (
-            _environment()
-            .get_template("page.html")
-            .render(
-                title=self._title,
-                parts=self._parts,
-                headings=[part for part in self._parts if part["kind"] == "heading"],
-                style=Markup(_source("page.css")),
-                script=Markup(script),
-                script_hash=f"sha256-{digest}",
-            )
+        written: str = _template().render(
+            title=self._title,
+            parts=self._parts,
+            headings=[part for part in self._parts if part["kind"] == "heading"],
+            style=Markup(style),
+            script=Markup(script),
+            script_hash=f"sha256-{digest}",
         )
+        return written
 
     def _add(self, kind: str, **values: Any) -> None:
         self._parts.append({"kind": kind, **values})
@@ -294,7 +243,7 @@ def html_report(title: str, sections: Sequence[Section], *, verdicts: Sequence[s
         for plot in one.forests:
             page.forest(plot)
         if one.charts:
-            page.charts({chart.description: chart.svg for chart in one.charts})
+            page.charts(one.charts)
         for table in one.tables:
             page.table(table)
     return page.html()
@@ -307,9 +256,10 @@ def _cell(text: str, bold: bool = False, underlined: bool = False) -> dict[str, 
 
 
 @cache
-def _environment() -> Environment:
+def _template() -> Any:
     loader = PackageLoader("sentemb", "report/templates")
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    return environment.get_template("page.html")
 
 
 def _source(name: str) -> str:

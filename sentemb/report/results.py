@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import nan
 from typing import TYPE_CHECKING
 
-from sentemb.evaluation.frame import to_frame
+from sentemb.evaluation.record import to_frame
 from sentemb.evaluation.schema import Record
-from sentemb.evaluation.suites import MULTILINGUAL, RETRIEVAL, STS, TRANSFER, Suite, get_suite
-from sentemb.report.labels import Label, label_table
-from sentemb.report.table import ABSENT, Table, mean_cell, pivot
+from sentemb.evaluation.suites import (
+    GEOMETRY,
+    MULTILINGUAL,
+    RETRIEVAL,
+    STS,
+    TRANSFER,
+    Suite,
+    get_suite,
+)
+from sentemb.report.table import ABSENT, Label, Table, label_table, mark_best, mean_cell, pivot
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sentemb.evaluation.choosing.choice import Candidate, Choice
+    from sentemb.evaluation.choosing.choice import Choice
 
 AVERAGE = "average"
 _LABELS = {
@@ -38,7 +46,6 @@ _RULES = {
 }
 _OVER_SEEDS = "± is the standard deviation over seeds"
 _RETRIEVAL = {"ndcg@10": "NDCG@10", "recall@100": "recall@100"}
-_RELATEDNESS = {"pearson": "Pearson", "spearman": "Spearman", "mse": "MSE"}
 _GEOMETRY = {
     "alignment": "alignment ↓",
     "uniformity": "uniformity ↓",
@@ -52,20 +59,31 @@ _CHOICES = {
 }
 
 
-def tables_of(records: Sequence[Record]) -> Iterator[Table]:
-    """Yield the tables of each suite and protocol, in the order of the records."""
-    groups: dict[tuple[str, str], list[Record]] = {}
-    for record in records:
-        groups.setdefault((record.suite, record.protocol), []).append(record)
-    for (suite, protocol), some in groups.items():
-        if suite in (STS.name, MULTILINGUAL.name):
-            yield sts_table(some, seeds_apart=True)
-        elif suite == "geometry":
-            yield geometry_table(some)
+def tables_of(
+    records: Sequence[Record], labels: Mapping[str, Label] | None = None, *, protocol: str | None = None
+) -> Iterator[Table]:
+    """Yield the tables of each suite, in the order of the records.
+
+    With labels, rows are named by them, the seeds of a method are one row, and the best scores are marked.
+    `protocol` is the aggregation of subsets of STS.
+    """
+    for suite in dict.fromkeys(record.suite for record in records):
+        own = [record for record in records if record.suite == suite]
+        presets = sorted({record.protocol for record in own})
+        by_preset = [[record for record in own if record.protocol == preset] for preset in presets]
+        made: list[Table] = []
+        if suite == STS.name:
+            made = [sts_table(own, protocol=protocol, seeds_apart=labels is None)]
+        elif suite == MULTILINGUAL.name:
+            made = [sts_table(own, seeds_apart=labels is None)]
         elif suite == TRANSFER.name:
-            yield from transfer_tables(some, protocol)
+            made = [transfer_table(own, preset) for preset in presets]
         elif suite == RETRIEVAL.name:
-            yield from retrieval_tables(some)
+            made = [table for some in by_preset for table in _retrieval_tables(some)]
+        elif suite == GEOMETRY.name:
+            made = [geometry_table(some) for some in by_preset]
+        made = [table for table in made if table.rows]
+        yield from made if labels is None else (mark_best(label_table(one, labels)) for one in made)
 
 
 def sts_table(
@@ -93,21 +111,29 @@ def sts_table(
     suite = get_suite(records[0].suite)
     protocol, measure = protocol or suite.protocol, measure or suite.measure
     frame = _scores(records, average=suite, metric=measure, protocol=protocol)
-    names = _sorted(one.name for record in records for one in record.datasets)
+    names = {one.name for record in records for one in record.datasets}
     key = "model" if seeds_apart else "method"
     counts = {}
     for name, runs in frame.groupby(key):
         seeds = runs["seed"].dropna()
-        counts[name] = seeds.iloc[0] if seeds_apart and len(seeds) else runs["model"].nunique()
-        counts[name] = str(counts[name]) if len(seeds) else ABSENT
+        number = runs["model"].nunique() if seeds.empty or not seeds_apart else seeds.iloc[0]
+        counts[name] = ABSENT if seeds.empty else str(number)
+    notes: list[str] = []
+    for name in _sorted(names):
+        own = [record for record in records if any(one.name == name for one in record.datasets)]
+        notes += _mismatch(own, name, "pairs or texts")
+        if any(record.find(name, protocol=protocol) is None for record in own):
+            notes.append(f"{name}: the protocol {protocol} is not defined for a copy without subset names")
+    if {"sickr", "sickr-mteb"} <= names:
+        notes.append("average: over the seven sets of the papers, with the SICK-R of 4,927 pairs")
     counted = any(one.seed is not None for one in records) or not seeds_apart
     return pivot(
         frame.assign(seeds=frame[key].map(counts)),
         title=f"STS, {measure.capitalize()} x 100 of cosine similarity, protocol {_RULES[protocol]}",
         rows={key: "model"} | ({"seeds": "seed" if seeds_apart else "seeds"} if counted else {}),
         column="dataset",
-        order={name: _label(name, records) for name in _with_average(names, frame)},
-        notes=(*_sts_notes(names, records, protocol), *(() if seeds_apart else (_OVER_SEEDS,))),
+        order=_columns(names, frame, records),
+        notes=(*notes, *(() if seeds_apart else (_OVER_SEEDS,))),
     )
 
 
@@ -147,7 +173,6 @@ def transfer_table(records: Sequence[Record], preset: str) -> Table:
         >>> table = transfer_table(load_records("records"), "simcse")  # doctest: +SKIP
     """
     frame = _scores(records, average=TRANSFER, preset=preset, metric="accuracy", protocol="all")
-    order = _with_average(_sorted({*frame["dataset"]} - {AVERAGE}), frame)
     seeds, encoders = {}, {}
     for method, runs in frame.groupby("method"):
         classifiers = runs.groupby("model")["seed"].nunique()
@@ -159,13 +184,14 @@ def transfer_table(records: Sequence[Record], preset: str) -> Table:
         seeds=frame["method"].map(seeds), run=frame["model"].where(several, frame["seed"].astype(str))
     )
     runs = frame.groupby(["method", "seeds", "run", "dataset"], sort=False, as_index=False)["value"].mean()
+    order = _columns({*frame["dataset"]} - {AVERAGE}, frame)
     average = "average: of MR, CR, SUBJ, MPQA, SST-2, TREC and MRPC"
     return pivot(
         runs,
         title=f"Transfer tasks, accuracy x 100, preset {preset}",
         rows={"method": "model", "seeds": "seeds"},
         column="dataset",
-        order={name: _LABELS.get(name, name) for name in order},
+        order=order,
         notes=(
             "seeds: number of encoder seeds x number of classifier seeds",
             "± is the standard deviation over encoders, or over classifiers if there is a single encoder",
@@ -174,49 +200,19 @@ def transfer_table(records: Sequence[Record], preset: str) -> Table:
     )
 
 
-def relatedness_table(records: Sequence[Record]) -> Table | None:
-    """Tabulate trained regressions on STS-B and SICK-R, the mean over their seeds.
-
-    Args:
-        records: Records of the suite `transfer`.
-
-    Returns:
-        The table, None if no record has a regression.
-
-    Example:
-        >>> relatedness_table([]) is None
-        True
-    """
-    frame = _scores(records, protocol="all")
-    frame = frame[frame["metric"].isin(_RELATEDNESS)]
-    if frame.empty:
-        return None
-    seeds = frame.groupby(["model", "dataset"])["seed"].transform("nunique")
-    note = (
-        "trained on the training pairs of each set: do not compare with the cosine similarities of STS tables"
-    )
-    return pivot(
-        frame.assign(seeds=seeds),
-        title="Relatedness predicted by a trained regression, correlations x 100",
-        rows={"model": "model", "dataset": "task", "seeds": "seeds"},
-        column="metric",
-        order=_RELATEDNESS,
-        complete=False,
-        notes=(note,),
-    )
-
-
-def transfer_tables(records: Sequence[Record], preset: str) -> Iterator[Table]:
-    """Yield the tables of transfer tasks and of regressions, if there are any."""
-    for table in (transfer_table(records, preset), relatedness_table(records)):
-        if table is not None and table.rows:
-            yield table
-
-
-def retrieval_tables(records: Sequence[Record]) -> Iterator[Table]:
+def _retrieval_tables(records: Sequence[Record]) -> Iterator[Table]:
     """Yield a table of systems by retrieval sets for each of NDCG@10 and recall@100 x 100."""
-    names = _sorted(one.name for record in records for one in record.datasets)
+    names = {one.name for record in records for one in record.datasets}
     trained = any(record.seed is not None for record in records)
+    notes: list[str] = []
+    if records[0].protocol == "not-itself":
+        notes.append("results exclude the document with the id of the query")
+    for name in _sorted(names):
+        splits = [one.split for record in records for one in record.datasets if one.name == name]
+        differ = [*_mismatch(records, name, "documents or queries")]
+        notes += differ or ([f"{name}: the split {splits[0]}"] if splits[0] != "test" else [])
+    if {*RETRIEVAL.sets} <= names:
+        notes.append(f"average: of {', '.join(_LABELS.get(name, name) for name in RETRIEVAL.sets)}")
     for metric, shown in _RETRIEVAL.items():
         frame = _scores(records, average=RETRIEVAL, metric=metric, protocol="all")
         yield pivot(
@@ -224,8 +220,8 @@ def retrieval_tables(records: Sequence[Record]) -> Iterator[Table]:
             title=f"Retrieval, {shown} x 100",
             rows={"method": "system"} | ({"seeds": "seeds"} if trained else {}),
             column="dataset",
-            order={name: _LABELS.get(name, name) for name in _with_average(names, frame)},
-            notes=(*_retrieval_notes(records, names), *([_OVER_SEEDS] if trained else [])),
+            order=_columns(names, frame),
+            notes=(*notes, *([_OVER_SEEDS] if trained else [])),
         )
 
 
@@ -256,26 +252,26 @@ def geometry_table(records: Sequence[Record]) -> Table:
     notes.append("lower is better for alignment and for uniformity; interpret them together")
     if len({one.datasets[0].sha256 for one in records}) > 1:
         notes.append("the rows were measured on different pairs or texts, so do not compare them")
+
+    def cell(part: pd.DataFrame) -> str:
+        first = part.iloc[0]
+        is_rank = first["metric"] == "effective_rank"
+        digits = 1 if is_rank else 3
+        text = mean_cell([*part["value"]], digits)
+        if len(part) == 1:
+            text += f" [{first['low']:.{digits}f}, {first['high']:.{digits}f}]"
+        return f"{text} of {first['dimension']}" if is_rank else text
+
     return pivot(
         frame.assign(seeds=frame["method"].map(seeds)),
         title=f"Geometry on {dataset.name} {dataset.split}",
         rows={"method": "model", "seeds": "seeds"},
         column="metric",
         order=_GEOMETRY,
-        cell=_geometry_cell,
+        cell=cell,
         complete=False,
         notes=notes,
     )
-
-
-def _geometry_cell(runs: pd.DataFrame) -> str:
-    first = runs.iloc[0]
-    is_rank = first["metric"] == "effective_rank"
-    digits = 1 if is_rank else 3
-    text = mean_cell([*runs["value"]], digits)
-    if len(runs) == 1:
-        text += f" [{first['low']:.{digits}f}, {first['high']:.{digits}f}]"
-    return f"{text} of {first['dimension']}" if is_rank else text
 
 
 def choice_table(choice: Choice) -> Table:
@@ -288,27 +284,25 @@ def choice_table(choice: Choice) -> Table:
         updated = f", updated by {choice.judged:,} queries with qrels" if choice.judged else ""
         kinds = ", ".join(choice.best.sets)
         notes += [f"predicted from scores on generated queries ({kinds}){weighted}{updated}", *choice.skipped]
-    score = ("behind the first" if predicted else "score", f"{100 * choice.confidence:g} % interval")
+    rows = []
+    for one in choice.candidates:
+        score = one.behind if predicted else (one.score, *(one.interval or (nan, nan)))
+        cells = (
+            (ABSENT, ABSENT) if score is None else (f"{score[0]:.1f}", f"{score[1]:.1f} to {score[2]:.1f}")
+        )
+        costs = (one.cost.texts_per_second, one.cost.megabytes, one.cost.dimension)
+        shown = (ABSENT if cost is None else f"{cost:,.0f}" for cost in costs)
+        rows.append((str(one.place), one.name, *cells, *(f"{one.sets[name]:.1f}" for name in sets), *shown))
+    score_names = ("behind the first" if predicted else "score", f"{100 * choice.confidence:g} % interval")
     return Table(
         title=_CHOICES[choice.basis],
-        header=("place", "system", *score, *sets, "texts/s", "MB", "dimensions"),
-        rows=tuple(_choice_row(one, sets, predicted=predicted) for one in choice.candidates),
+        header=("place", "system", *score_names, *sets, "texts/s", "MB", "dimensions"),
+        rows=tuple(rows),
         notes=(*notes, "texts/s: documents encoded on this machine; MB: size of the weights in memory"),
         best=frozenset(
             (row, 2) for row, one in enumerate(choice.candidates) if one.place == choice.best.place
         ),
         names=2,
-    )
-
-
-def _choice_row(one: Candidate, sets: Sequence[str], *, predicted: bool) -> tuple[str, ...]:
-    score = one.behind if predicted else (one.score, *(one.interval or (float("nan"), float("nan"))))
-    cells = (ABSENT, ABSENT) if score is None else (f"{score[0]:.1f}", f"{score[1]:.1f} to {score[2]:.1f}")
-    costs = (one.cost.texts_per_second, one.cost.megabytes, one.cost.dimension)
-    return (
-        *(f"{one.place}", one.name, *cells),
-        *(f"{one.sets[name]:.1f}" for name in sets),
-        *(ABSENT if cost is None else f"{cost:,.0f}" for cost in costs),
     )
 
 
@@ -329,42 +323,19 @@ def _scores(records: Sequence[Record], *, average: Suite | None = None, **values
     return pd.concat([frame, averages.assign(dataset=AVERAGE)], ignore_index=True)
 
 
-def _with_average(names: list[str], frame: pd.DataFrame) -> list[str]:
-    return [*names, *([AVERAGE] if AVERAGE in {*frame["dataset"]} else [])]
-
-
 def _sorted(names: Iterable[str]) -> list[str]:
-    return sorted({*names}, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
+    return sorted(names, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
 
 
-def _label(name: str, records: Sequence[Record]) -> str:
-    """Return the heading of an STS set; two versions of SICK-R differ in their number of pairs."""
-    label = _LABELS.get(name, name)
-    if not name.startswith("sickr"):
-        return label
-    sizes = sorted({one.items for record in records for one in record.datasets if one.name == name})
-    return f"{label} {'/'.join(f'{size:,}' for size in sizes)}"
+def _columns(names: Iterable[str], frame: pd.DataFrame, records: Sequence[Record] = ()) -> dict[str, str]:
+    """Return the headings of sets in their order, and of the average; versions of SICK-R differ in size."""
+    order = {name: _LABELS.get(name, name) for name in _sorted(names)}
+    for name in [name for name in order if name.startswith("sickr")]:
+        sizes = sorted({one.items for record in records for one in record.datasets if one.name == name})
+        order[name] += f" {'/'.join(f'{size:,}' for size in sizes)}" if sizes else ""
+    return order | ({AVERAGE: AVERAGE} if AVERAGE in {*frame["dataset"]} else {})
 
 
-def _sts_notes(names: Sequence[str], records: Sequence[Record], protocol: str) -> Iterator[str]:
-    for name in names:
-        own = [record for record in records if any(one.name == name for one in record.datasets)]
-        if len({record.dataset(name).sha256 for record in own}) > 1:
-            yield f"{name}: the rows were evaluated on different pairs or texts, so do not compare them"
-        if any(record.find(name, protocol=protocol) is None for record in own):
-            yield f"{name}: the protocol {protocol} is not defined for a copy without subset names"
-    if "sickr" in names and "sickr-mteb" in names:
-        yield "average: over the seven sets of the papers, with the SICK-R of 4,927 pairs"
-
-
-def _retrieval_notes(records: Sequence[Record], names: Sequence[str]) -> Iterator[str]:
-    if records[0].protocol == "not-itself":
-        yield "results exclude the document with the id of the query"
-    for name in names:
-        own = [one for record in records for one in record.datasets if one.name == name]
-        if len({one.sha256 for one in own}) > 1:
-            yield f"{name}: the rows were evaluated on different documents or queries, so do not compare them"
-        elif own[0].split != "test":
-            yield f"{name}: the split {own[0].split}"
-    if {*RETRIEVAL.sets} <= {*names}:
-        yield f"average: of {', '.join(_LABELS.get(name, name) for name in RETRIEVAL.sets)}"
+def _mismatch(records: Sequence[Record], name: str, what: str) -> Iterator[str]:
+    if len({one.sha256 for record in records for one in record.datasets if one.name == name}) > 1:
+        yield f"{name}: the rows were evaluated on different {what}, so do not compare them"

@@ -1,14 +1,18 @@
-"""Tables of text cells in markdown and LaTeX, and the pivot that makes them from a long frame of scores."""
+"""Tables of text cells in markdown and LaTeX, the pivot that makes them, and names of models in them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby, zip_longest
 from operator import itemgetter
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
+
+from sentemb.errors import InputError
+from sentemb.training.values import read_toml
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,6 +40,8 @@ _LATEX = {
 _DEVIATION = re.compile(r" \$\\pm\$ (\d+(?:\.\d+)?)")  # printed small and below the line, as in papers
 _MAX_NORMAL_COLUMNS = 8  # a table with more columns is set in small letters
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")  # markdown would read a tag or a comment
+_MEAN = re.compile(r"-?\d+\.\d+")
+_FIELDS = ("base", "method", "pooling")
 
 
 @dataclass(frozen=True)
@@ -99,22 +105,18 @@ class Table:
             *(r"\begin{table}", r"\centering", f"\\caption{{{escape_latex(self.title)}}}", *small),
             *(f"\\begin{{tabular}}{{{columns}}}", r"\toprule"),
             " & ".join(map(escape_latex, self.header)) + r" \\",
-            *self._latex_rows(),
-            *(r"\bottomrule", r"\end{tabular}"),
-            *(f"\\par\\footnotesize {escape_latex(note)}" for note in self.all_notes),
-            r"\end{table}",
         ]
-        return "\n".join(lines) + "\n"
-
-    def _latex_rows(self) -> Iterator[str]:
-        cells = self._cells(_latex_cell, r"\textbf{{{}}}", r"\underline{{{}}}")
-        lines = [" & ".join(row) + r" \\" for row in cells]
-        grouped = zip(self.groups or [""] * len(lines), lines, strict=True)
+        rows = self._cells(_latex_cell, r"\textbf{{{}}}", r"\underline{{{}}}")
+        grouped = zip(self.groups or [""] * len(rows), rows, strict=True)
         for group, members in groupby(grouped, itemgetter(0)):
-            yield r"\midrule"
+            lines.append(r"\midrule")
             if group:
-                yield f"\\multicolumn{{{len(self.header)}}}{{l}}{{\\textit{{{escape_latex(group)}}}}} \\\\"
-            yield from ((r"\quad " if group else "") + line for _, line in members)
+                heading = rf"\textit{{{escape_latex(group)}}}"
+                lines.append(rf"\multicolumn{{{len(self.header)}}}{{l}}{{{heading}}} \\")
+            lines += [(r"\quad " if group else "") + " & ".join(row) + r" \\" for _, row in members]
+        lines += [r"\bottomrule", r"\end{tabular}"]
+        lines += [f"\\par\\footnotesize {escape_latex(note)}" for note in self.all_notes]
+        return "\n".join([*lines, r"\end{table}"]) + "\n"
 
     def _cells(self, escape: Callable[[str], str], bold: str, underline: str) -> list[list[str]]:
         def formatted(place: tuple[int, int], text: str) -> str:
@@ -154,24 +156,13 @@ def pivot(
     order: Mapping[str, str],
     cell: Callable[[pd.DataFrame], str] = mean_of_runs,
     complete: bool = True,
-    notes: Sequence[str] = (),
-    names: int = 1,
+    notes: Iterable[str] = (),
 ) -> Table:
     """Turn a long frame with one score per row into a table.
 
-    Args:
-        frame: The scores, in the order of the table's rows.
-        title: Title of the table.
-        rows: Columns of the frame whose values identify a row, each with its heading.
-        column: Column of the frame whose values become columns.
-        order: The values that become columns, each with its heading.
-        cell: Formats the part of the frame that belongs to a cell.
-        complete: Print a dash if a cell has fewer scores than another cell of its row.
-        notes: Notes of the table.
-        names: Number of leading columns that hold names.
-
-    Returns:
-        The table.
+    `rows` are the columns whose values identify a row, and `order` the values of `column` that become
+    columns, each with its heading. `cell` formats the part of the frame that belongs to a cell. With
+    `complete`, a cell with fewer scores than another cell of its row is a dash.
     """
     made = []
     for key, runs in frame.groupby([*rows], sort=False, dropna=False):
@@ -179,7 +170,100 @@ def pivot(
         enough = max(map(len, parts.values())) if complete else 1
         cells = [cell(parts[one]) if len(parts.get(one, ())) >= enough else ABSENT for one in order]
         made.append((*map(str, key), *cells))
-    return Table(title, (*rows.values(), *order.values()), tuple(made), notes=tuple(notes), names=names)
+    return Table(title, (*rows.values(), *order.values()), tuple(made), notes=tuple(notes))
+
+
+@dataclass(frozen=True)
+class Label:
+    """Name of a model in tables.
+
+    Attributes:
+        base: Base model. Rows of one base form a group.
+        method: Training method.
+        pooling: Pooling of the sentence vector.
+
+    Example:
+        >>> Label("bert-mini", "SimCSE", "cls").method
+        'SimCSE'
+    """
+
+    base: str
+    method: str
+    pooling: str
+
+    def __str__(self) -> str:
+        return f"{self.method} of {self.base} ({self.pooling})"
+
+
+def read_labels(folder: Path) -> dict[str, Label]:
+    """Read `labels.toml`: a table for each model, in the order of the rows. The file is optional.
+
+    Example:
+        >>> read_labels(Path("records"))
+        {}
+    """
+    path = folder / "labels.toml"
+    if not path.is_file():
+        return {}
+    labels = {}
+    for name, entry in read_toml(path).items():
+        fields = entry if isinstance(entry, dict) else {}
+        for field in [*_FIELDS, *fields]:
+            if field in _FIELDS and isinstance(fields.get(field), str) and fields[field]:
+                continue
+            raise InputError(
+                f"{path}, [{name}]: {field} is {fields.get(field, 'missing')!r}",
+                f"set {', '.join(_FIELDS)} for each model, and nothing else",
+            )
+        labels[name] = Label(**fields)
+    return labels
+
+
+def label_table(table: Table, labels: Mapping[str, Label]) -> Table:
+    """Replace model names by labels, and group the rows by base."""
+    if not any(row[0] in labels for row in table.rows):
+        return table
+    order, bases = [*labels], [*dict.fromkeys(label.base for label in labels.values())]
+
+    def place(row: tuple[str, ...]) -> tuple[int, int]:
+        label = labels.get(row[0])
+        return (len(bases), 0) if label is None else (bases.index(label.base), order.index(row[0]))
+
+    rows = sorted(table.rows, key=place)
+    found = [labels.get(row[0]) or Label("", row[0], ABSENT) for row in rows]
+    return replace(
+        table,
+        header=("method", "pooling", *table.header[1:]),
+        rows=tuple((one.method, one.pooling, *row[1:]) for one, row in zip(found, rows, strict=True)),
+        names=2,
+        groups=tuple(one.base for one in found),
+    )
+
+
+def mark_best(table: Table) -> Table:
+    """Mark the best scores, as SG-BERT's table 1 does.
+
+    The best score of a base with several rows is bold. With several bases, the best score of a column is
+    underlined. In a table without bases, the best score of a column is bold.
+    """
+    groups = table.groups or ("",) * len(table.rows)
+    members = [[row for row, of in enumerate(groups) if of == group] for group in dict.fromkeys(groups)]
+    compared = [rows for rows in members if len(rows) > 1]
+    every_row = range(len(groups) if len(members) > 1 else 0)
+    columns = range(table.names + 1, len(table.header))
+    note = f"bold: the best of its {GROUP}" if table.groups else "bold: the best"
+    return replace(
+        table,
+        notes=(*table.notes, *([note] if compared else [])),
+        best=frozenset(one for rows in compared for x in columns for one in best_cells(table.rows, rows, x)),
+        top=frozenset(one for x in columns for one in best_cells(table.rows, every_row, x)),
+    )
+
+
+def best_cells(cells: Sequence[Sequence[str]], rows: Iterable[int], column: int) -> Iterator[tuple[int, int]]:
+    """Yield the places of the highest printed mean of a column among some rows."""
+    values = {row: float(found.group()) for row in rows if (found := _MEAN.match(cells[row][column]))}
+    yield from ((row, column) for row, value in values.items() if value == max(values.values()))
 
 
 def escape_latex(text: str) -> str:

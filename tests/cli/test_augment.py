@@ -113,13 +113,13 @@ def test_noisy_copies(
 def test_only_the_rows_that_the_experiment_draws(
     models: list[str], shared_data: Path, tmp_path: Path, sentemb: Command
 ) -> None:
-    from sentemb.experiments import LabelledSets, Setting
-    from sentemb.experiments.labelled_sets import draw, noise_rows
+    from sentemb.experiments.experiment import Setting
+    from sentemb.experiments.labelled_sets import LabelledSets, noise_rows
 
     data = LabelledSets(shared_data, rule="scl")
     pool = data.pool("rte")
     rows = noise_rows(pool, (0, 1))
-    drawn = [draw(pool, Setting("noise", 0), seed).train for seed in (0, 1)]
+    drawn = [data.splits("rte", Setting("noise", 0), seed).train for seed in (0, 1)]
     texts = {pool.train.texts[row] for row in rows.tolist()}
     assert 100 < len(rows) <= 200 and texts == {text for part in drawn for text in part.texts}
     output = tmp_path / "rte.jsonl"

@@ -16,8 +16,8 @@ from sentemb.data.sources import read_rows
 from sentemb.data.sts import load_scored_pairs
 from sentemb.encoding.resolve import WordVectorEncoder
 from sentemb.errors import InputError
-from sentemb.report.into import read_marked
-from sentemb.report.labels import read_labels
+from sentemb.report.build import read_marked
+from sentemb.report.table import read_labels
 from sentemb.training.values import read_toml
 
 KEY = "0123456789abcdef"

@@ -8,7 +8,7 @@ import pytest
 from sentemb.data.catalogue import entries
 from sentemb.data.labelled import LabelledTexts
 from sentemb.errors import InputError
-from sentemb.evaluation.classification import TASKS, Task, best_runs, headline_of, task_of
+from sentemb.evaluation.classification import TASKS, Task, headline_of, task_of
 from sentemb.evaluation.measures import measure
 
 
@@ -75,17 +75,3 @@ def test_a_users_own_set_has_a_task() -> None:
     assert (task_of(scored).headline, task_of(scored).pair) == ("spearman", True)
     known = LabelledTexts("cola", "dev", ["a"], None, np.array([0]), ("x", "y"))
     assert task_of(known) is TASKS["cola"]
-
-
-def test_the_best_three_of_ten_by_validation() -> None:
-    validation = [0.5, 0.9, 0.7, 0.9, 0.1, 0.2, 0.3, 0.8, 0.0, 0.4]
-    test = [0.99, 0.6, 0.98, 0.8, 0.97, 0.96, 0.95, 0.7, 0.94, 0.93]
-    assert best_runs(validation, test) == [test[run] for run in (1, 3, 7)]
-    assert best_runs(validation, test, best=1) == [test[1]]
-    for few, best, fragment in (
-        ([0.1], 1, "1 validation scores, but 2 test scores"),
-        ([0.1, 0.2], 3, "best must be 1 to 2, the number of runs, not 3"),
-        ([0.1, float("nan")], 1, "a score is NaN or infinite"),
-    ):
-        with pytest.raises(InputError, match=fragment):
-            best_runs(few, [0.1, 0.2], best=best)

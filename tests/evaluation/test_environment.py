@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from sentemb.errors import InputError
-from sentemb.evaluation.environment import command_line
-from sentemb.evaluation.timing import time_in_turns
+from sentemb.evaluation.environment import command_line, time_in_turns
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 
 from sentemb.data.sts import ScoredPairs
 from sentemb.errors import InputError
-from sentemb.evaluation import STSEvaluator, UndefinedScoreError
-from sentemb.evaluation.retrieval import METRICS, RetrievalEvaluator, evaluate_retrieval
+from sentemb.evaluation import RetrievalEvaluator, STSEvaluator, UndefinedScoreError
+from sentemb.evaluation.retrieval import METRICS, evaluate_retrieval
 from tests.evaluation.conftest import make_pairs
 from tests.evaluation.retrieval.conftest import make_set
 

@@ -29,7 +29,7 @@ from sentemb.evaluation.geometry import (
 from sentemb.evaluation.sts import EncodedSets
 from tests.evaluation.conftest import make_pairs
 
-OF_ALL, BROKEN = (uniformity, anisotropy, spectrum), (math.nan, math.inf)
+OF_ALL = (uniformity, anisotropy, spectrum)
 
 
 def unit(vector: np.ndarray) -> np.ndarray:
@@ -67,11 +67,10 @@ def effective_rank_in_loops(vectors: np.ndarray) -> float:
     return math.exp(-sum(share * math.log(share) for share in shares))
 
 
-@pytest.mark.parametrize("alpha", [1.0, 2.0, 3.0])
-def test_alignment_equals_a_loop_in_float64(alpha: float) -> None:
+def test_alignment_equals_a_loop_in_float64() -> None:
     first, second = np.random.default_rng(0).normal(size=(2, 40, 6)).astype(np.float32)
-    expected = alignment_in_loops(first, second, alpha)
-    assert alignment(first, second, alpha=alpha) == pytest.approx(expected, rel=1e-12)
+    expected = alignment_in_loops(first, second, 2.0)
+    assert alignment(first, second) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("count", [2, 8, 9, 16, 21])
@@ -80,8 +79,7 @@ def test_figures_equal_a_loop_in_float64_whatever_the_blocks(
 ) -> None:
     monkeypatch.setattr("sentemb.evaluation.geometry.BLOCK", 8)
     vectors = (0.5 + np.random.default_rng(count).normal(size=(count, 12))).astype(np.float32)
-    for t in (0.5, 2.0, 9.0):
-        assert uniformity(vectors, t=t) == pytest.approx(uniformity_in_loops(vectors, t), rel=1e-12)
+    assert uniformity(vectors) == pytest.approx(uniformity_in_loops(vectors, 2.0), rel=1e-12)
     assert anisotropy(vectors) == pytest.approx(anisotropy_in_loops(vectors), rel=1e-12)
     assert effective_rank(spectrum(vectors)) == pytest.approx(effective_rank_in_loops(vectors), rel=1e-7)
 
@@ -103,7 +101,7 @@ def test_ends_of_the_scales() -> None:
     assert alignment(same, -same) == pytest.approx(4.0)
     assert anisotropy(3 * same) == pytest.approx(1.0) and effective_rank(spectrum(same)) == 0.0
     opposite = np.array([[1.0, 0.0], [-2.0, 0.0]])
-    assert uniformity(opposite, t=1000.0) == pytest.approx(-4000.0)  # exp(-4000) is not a float64
+    assert uniformity(opposite) == pytest.approx(-8.0)
     assert anisotropy(opposite) == -1.0 and effective_rank(spectrum(opposite)) == 1.0
     many = np.random.default_rng(0).normal(size=(1500, 256))
     assert uniformity(many) == pytest.approx(-4.0, abs=0.05)  # random directions are orthogonal
@@ -136,9 +134,6 @@ def test_spectrum_equals_the_covariance_of_numpy_in_descending_order() -> None:
         (lambda v: alignment(v[:0], v[:0]), "at least one positive pair"),
         *((lambda v, of=of: of(v[:1]), "at least two sentences, not 1") for of in OF_ALL),
         *((lambda v, of=of: of(v * np.nan), "NaN or infinity") for of in OF_ALL),
-        *((lambda v, one=one: effective_rank(np.array([1.0, one])), "eigenvalue") for one in (-1.0, *BROKEN)),
-        *((lambda v, one=one: uniformity(v, t=one), "t is") for one in (0.0, -1.0, *BROKEN)),
-        *((lambda v, one=one: alignment(v, v, alpha=one), "alpha is") for one in (0.0, -1.0, *BROKEN)),
     ],
 )
 def test_bad_input_is_named(call: Callable[[np.ndarray], object], problem: str) -> None:

@@ -13,11 +13,10 @@ from sentemb.cli.main import run
 from sentemb.encoding import load_encoder
 from sentemb.encoding.resolve import LayerEncoder
 from sentemb.errors import InputError
-from sentemb.evaluation.frame import to_frame
 from sentemb.evaluation.layers import evaluate_layers
-from sentemb.evaluation.record import load_records
+from sentemb.evaluation.record import load_records, to_frame
 from sentemb.evaluation.sts import evaluate_pairs, load_sets
-from sentemb.report.analysis import best_layer, layer_scores, layer_tables
+from sentemb.report.analysis import layer_scores, layer_tables
 from sentemb.report.table import ABSENT
 
 TEXTS = [
@@ -45,7 +44,7 @@ def data_dir(write_file: Callable[[str, str], Path], tmp_path: Path) -> Path:
 def test_the_last_layer_scores_what_the_poolings_score(tiny_bert: Path, data_dir: Path) -> None:
     found = evaluate_layers(tiny_bert, data_dir=data_dir, check_rows=False, device="cpu")
     pairs = load_sets(["stsb"], data_dir=data_dir, check_rows=False)
-    scores = layer_scores(found, "stsb")
+    scores, layer, best_pooling = layer_scores(found, found.dataset("stsb"))
     assert (found.details["unique"], found.dataset("stsb").items) == (6, 9)
     assert list(scores) == ["cls", "mean", "max"]
     assert [len(curve) for curve in scores.values()] == [4] * 3
@@ -53,9 +52,8 @@ def test_the_last_layer_scores_what_the_poolings_score(tiny_bert: Path, data_dir
         record = evaluate_pairs(load_encoder(tiny_bert, pooling=pooling, device="cpu"), pairs)
         assert scores[pooling][-1] == pytest.approx(record.score("stsb"), abs=1e-9)
     assert scores["cls"][0] is None  # all embedding outputs of [CLS] are equal
-    layer, pooling = best_layer(scores)
     best = max(one.value for one in found.scores)
-    assert scores[pooling][layer] == best
+    assert scores[best_pooling][layer] == best
     (table,) = layer_tables(found)
     assert table.rows[0][:2] == ("0", ABSENT)
     assert f"**{best:.2f}**" in table.markdown()

@@ -12,10 +12,9 @@ from scipy import stats
 
 from sentemb.data.sts import Subset
 from sentemb.errors import InputError
-from sentemb.evaluation.frame import COLUMNS, to_frame
 from sentemb.evaluation.measures import PROTOCOLS, measure
-from sentemb.evaluation.naming import slug
 from sentemb.evaluation.record import (
+    COLUMNS,
     PEARSON_WITHIN,
     check_free,
     load_predictions,
@@ -23,11 +22,12 @@ from sentemb.evaluation.record import (
     pack,
     pack_gold,
     read_record,
+    to_frame,
     unpack,
     unpack_gold,
     write_record,
 )
-from sentemb.evaluation.schema import DataSet, Record, Score, Trial
+from sentemb.evaluation.schema import DataSet, Record, Score, Trial, slug
 from tests.records import data_set, make_record
 
 HALVES = (Subset("one", 0, 20), Subset("two", 20, 50))

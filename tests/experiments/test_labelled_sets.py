@@ -9,8 +9,8 @@ import pytest
 
 from sentemb.data.sampling import Copy
 from sentemb.errors import InputError
-from sentemb.experiments import LabelledSets, Setting
-from sentemb.experiments.labelled_sets import ImpossibleDraw, Splits
+from sentemb.experiments.experiment import Setting
+from sentemb.experiments.labelled_sets import ImpossibleDraw, LabelledSets, Splits
 from tests.experiments.toy import labelled_sets, texts
 
 

@@ -20,7 +20,7 @@ from sentemb.experiments.classification import Predicted, outcome_of
 from sentemb.experiments.experiment import Trial
 from sentemb.experiments.labelled_sets import Splits
 from sentemb.experiments.runner import Outcome, run_trials
-from sentemb.experiments.summary import score_of, summarize
+from sentemb.experiments.tables import score_of, summarize
 from tests.experiments.toy import ToyTrials, run_toy, toy_experiment
 from tests.waiting import wait_for
 
@@ -138,8 +138,6 @@ def test_a_wrong_method_is_refused_before_the_first_trial_runs(tmp_path: Path) -
     assert not list(tmp_path.iterdir())
     with pytest.raises(InputError, match="--jobs is 0"):
         run_trials(ToyTrials(toy_experiment()), tmp_path, jobs=0)
-    with pytest.raises(InputError, match="options cannot be saved in the record"):
-        run(tmp_path, options={"D": object()})
     # A trial that fails is named, and the others are kept.
     with pytest.raises(InputError, match=r"hard toy shots-60 seed 0: the data is too hard; take easier data"):
         run(tmp_path, "ce", "hard")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sentemb.errors import InputError
-from sentemb.experiments import Method, Setting
+from sentemb.experiments.experiment import Method, Setting
 from sentemb.experiments.tuning import tune
 from tests.experiments.toy import fit, labelled_sets
 
@@ -45,9 +45,8 @@ def test_the_best_mean_on_validation_rows_is_taken(tmp_path: Path) -> None:
         value: sum(fit(Method("ce", "characters", {"C": value}), SPLITS, seed)[2] for seed in (1, 2)) / 2
         for value in GRID["C"]
     }
-    assert {trial.settings["C"]: trial.score for trial in found.tried} == pytest.approx(means)
-    assert found.tried[0].score == max(means.values())
-    assert found.method == Method("ce", "characters", {"C": found.tried[0].settings["C"]})
+    assert {point["C"]: score for point, score in found} == pytest.approx(means)
+    assert found[0][1] == max(means.values())
 
 
 def test_an_interrupted_search_resumes_and_another_one_does_not(tmp_path: Path) -> None:
@@ -68,8 +67,7 @@ def test_an_interrupted_search_resumes_and_another_one_does_not(tmp_path: Path) 
 def test_fewer_trials_than_points(tmp_path: Path, trials: int) -> None:
     run = Recording()
     found = search(run, tmp_path, {**GRID, "unused.option": [1, 2]}, trials=trials)
-    assert len(found.tried) == trials == len(run.calls)
-    assert found.method.options["unused"]["option"] in (1, 2)
+    assert len(found) == trials == len(run.calls)
 
 
 def test_wrong_points_and_empty_grids_are_refused_before_a_training(tmp_path: Path) -> None:

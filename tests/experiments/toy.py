@@ -14,10 +14,10 @@ from sklearn.linear_model import LogisticRegression
 from sentemb.data.labelled import LabelledTexts
 from sentemb.errors import InputError
 from sentemb.evaluation.classification import task_of
-from sentemb.experiments import Experiment, LabelledSets
+from sentemb.experiments import Experiment
 from sentemb.experiments.classification import ClassificationData, ClassificationTrials, Predicted, outcome_of
 from sentemb.experiments.experiment import Method, Trial
-from sentemb.experiments.labelled_sets import Splits
+from sentemb.experiments.labelled_sets import LabelledSets, Splits
 from sentemb.experiments.runner import Inputs, Outcome, Place
 from tests.waiting import stay, wait_for
 

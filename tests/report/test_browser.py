@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sentemb.report.figures import learning_curve_figure, svg_of
-from sentemb.report.page import Chart, Estimate, ForestPlot, Section, html_report
+from sentemb.report.page import Estimate, ForestPlot, Section, html_report
 from sentemb.report.table import Table
 from tests.browsers import chromium, open_page
 
@@ -54,7 +54,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
             tables=(TABLE,),
             forests=(plot,),
         ),
-        Section("training", ODD, charts=(Chart(chart, ODD),)),
+        Section("training", ODD, charts={ODD: chart}),
     ]
     path = tmp_path_factory.mktemp("report") / "page.html"
     path.write_text(html_report(ODD, sections, verdicts=["Use SG-OPT"]), encoding="utf-8")

@@ -7,17 +7,17 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from sentemb.report import (
+from sentemb.report.figures import (
     alignment_figure,
     band_figure,
     curve_figure,
+    interval_figure,
     layer_figure,
     learning_curve_figure,
     png_of,
     spectrum_figure,
     svg_of,
 )
-from sentemb.report.figures import interval_figure
 
 BANDS = {
     "ce": ([20, 100, 1000], [60.0, 75.0, 85.0], [6.0, 3.0, 1.0]),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sentemb.errors import InputError
-from sentemb.report.into import put_into
+from sentemb.report.build import put_into
 
 BEFORE = "# Mine\n\n<!-- report:sts -->\nold\n<!-- /report:sts -->\n\ntext \\1 between\n\n"
 UNKNOWN = "<!-- report:layers -->\n<!-- /report:layers -->\n"

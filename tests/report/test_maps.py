@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from sentemb.errors import InputError
-from sentemb.report import heat_map_figure, label_map_figure, map_figure, pair_map_figure, project_to_plane
+from sentemb.report.figures import (
+    heat_map_figure,
+    label_map_figure,
+    map_figure,
+    pair_map_figure,
+    project_to_plane,
+)
 
 
 def test_heat_map_writes_every_value_but_the_diagonal_legibly() -> None:

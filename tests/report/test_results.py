@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sentemb.evaluation.schema import Record, Score
 from sentemb.evaluation.suites import STS, TRANSFER
-from sentemb.report import geometry_table, relatedness_table, sts_table, transfer_table
+from sentemb.report.results import geometry_table, sts_table, transfer_table
 from tests.records import data_set, make_record
 
 
@@ -60,7 +60,6 @@ def test_transfer_tables_count_encoders_and_classifiers() -> None:
     assert table.rows[0][:3] == ("raw", "– x 2", "71.00 ± 1.41")
     assert table.rows[1][:3] == ("tuned", "2 x 1", "82.00 ± 2.83") and table.rows[1][-1] == "82.00 ± 2.83"
     assert transfer_table([accuracy("raw", 1, 70.0)], "sg-bert").rows == ()
-    assert relatedness_table([accuracy("raw", 1, 70.0)]) is None
 
 
 def test_geometry_has_intervals_of_single_runs_and_deviations_over_seeds() -> None:

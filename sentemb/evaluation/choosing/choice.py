@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 from itertools import chain, combinations
 from math import comb
 from statistics import median
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from sentemb.data.bm25 import bm25_weights, count_terms
-from sentemb.encoding import TextEncoder, for_role
+from sentemb.encoding import for_role
 from sentemb.encoding.sentence import SentenceEncoder
 from sentemb.evaluation.choosing.calibration import Double, Estimate, Prediction, Reliability
 from sentemb.evaluation.choosing.leaks import LeakReport
 from sentemb.evaluation.choosing.questions import Basis, encoder_of
 from sentemb.evaluation.comparison import DRAWS, Comparison, compare_all, generator_of
+from sentemb.evaluation.environment import time_in_turns
 from sentemb.evaluation.measures import measure
 from sentemb.evaluation.resampling import bootstrap
-from sentemb.evaluation.retrieval.hybrid import HybridSearcher
-from sentemb.evaluation.retrieval.searchers import KeywordSearcher, Searcher
+from sentemb.evaluation.retrieval.searchers import HybridSearcher, KeywordSearcher, Searcher
 from sentemb.evaluation.schema import DataSet, Environment
 from sentemb.evaluation.significance import LEVEL, holm
 from sentemb.evaluation.systems import System
-from sentemb.evaluation.timing import time_in_turns
 
 _MEASURES = {"ndcg@10": "NDCG@10", "spearman": "Spearman x 100"}
 _FASTER = 1.05  # times; smaller differences in speed vary from one measurement to the next
@@ -46,35 +47,29 @@ class Cost:
 def costs_of(searchers: Mapping[str, Searcher], texts: Sequence[str], language: str) -> dict[str, Cost]:
     """Measure systems in turns, so that other work of the machine falls on all of them."""
     some = list(dict.fromkeys(texts))[:TEXTS]
-    readers = {name: _reader(searcher, some, language) for name, searcher in searchers.items()}
-    actions = {name: read for name, read in readers.items() if read is not None}
-    seconds = time_in_turns(actions, rounds=3, warm_up=1)
-    speeds = {name: len(some) / max(median(taken), 1e-9) for name, taken in seconds.items()}
-    return {
-        name: Cost(speeds.get(name), _megabytes(encoder_of(searcher)), searcher.dimension)
-        for name, searcher in searchers.items()
+
+    def read(searcher: Searcher) -> None:
+        """Read texts as a system does before it can be searched."""
+        if (encoder := encoder_of(searcher)) is not None:
+            for_role(encoder, "document").encode(some)
+        if isinstance(searcher, (KeywordSearcher, HybridSearcher)):
+            bm25_weights(count_terms(some, language)[0])
+
+    actions = {
+        name: partial(read, one)
+        for name, one in searchers.items()
+        if encoder_of(one) is not None or isinstance(one, KeywordSearcher)
     }
-
-
-def _reader(searcher: Searcher, texts: Sequence[str], language: str) -> Callable[[], None] | None:
-    """Return how a system reads texts before it can be searched; None if that is not known."""
-    encoder, words = encoder_of(searcher), isinstance(searcher, (KeywordSearcher, HybridSearcher))
-
-    def read() -> None:
-        if encoder is not None:
-            for_role(encoder, "document").encode(texts)
-        if words:
-            bm25_weights(count_terms(texts, language)[0])
-
-    return read if encoder is not None or words else None
-
-
-def _megabytes(encoder: TextEncoder | None) -> float | None:
-    if not isinstance(encoder, SentenceEncoder):
-        return None
-    tensors = {id(one): one for one in chain(encoder.model.parameters(), encoder.model.buffers())}
-    size: int = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
-    return size / 1e6
+    seconds = time_in_turns(actions, rounds=3, warm_up=1)
+    costs = {}
+    for name, searcher in searchers.items():
+        speed = len(some) / max(median(seconds[name]), 1e-9) if name in seconds else None
+        encoder, megabytes = encoder_of(searcher), None
+        if isinstance(encoder, SentenceEncoder):
+            tensors = {id(one): one for one in chain(encoder.model.parameters(), encoder.model.buffers())}
+            megabytes = sum(one.numel() * one.element_size() for one in tensors.values()) / 1e6
+        costs[name] = Cost(speed, megabytes, searcher.dimension)
+    return costs
 
 
 @dataclass(frozen=True)
@@ -116,27 +111,16 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A system with its quality and its cost.
+    """A system with its quality and its cost."""
 
-    Attributes:
-        name: Name in tables.
-        given: The name or path that the user gave.
-        place: From 1; systems that do not differ from the first of a place share it.
-        score: The mean over the sets, x 100. On generated queries it is not the score on real ones.
-        interval: Of the score; None for generated queries.
-        behind: How far it is behind the best, and the interval; None for the best.
-        sets: The score on each set.
-        cost: Speed and size.
-    """
-
-    name: str
-    given: str
-    place: int
-    score: float
-    interval: tuple[float, float] | None
-    behind: tuple[float, float, float] | None
-    sets: dict[str, float]
-    cost: Cost
+    name: str  # in tables
+    given: str  # the name or path that the user gave
+    place: int  # from 1; systems that do not differ from the first of a place share it
+    score: float  # the mean over the sets, x 100; on generated queries it is not the score on real ones
+    interval: tuple[float, float] | None  # of the score; None for generated queries
+    behind: tuple[float, float, float] | None  # how far from the best, and the interval; None for the best
+    sets: dict[str, float]  # the score on each set
+    cost: Cost  # speed and size
 
 
 @dataclass(frozen=True)
@@ -158,40 +142,24 @@ class Advice:
 
 @dataclass(frozen=True)
 class Choice:
-    """Systems ranked for your own documents.
+    """Systems ranked for your own documents."""
 
-    Attributes:
-        basis: What ranks them: predictions from queries generated from the `documents`, scores on `judged`
-            queries (with qrels), or on graded `pairs`.
-        measure: The metric.
-        confidence: Level of the intervals.
-        candidates: The best first.
-        pairs: Each two of them, the better first.
-        datasets: The sets of queries or pairs, with checksums.
-        documents: Number of the caller's documents; 0 where pairs were given.
-        judged: Number of queries with qrels that updated a prediction.
-        logged: Number of queries of a log that generated queries were weighted by.
-        skipped: Why kinds of queries were not generated, a phrase for each.
-        reliability: How such predictions held on other collections; None for qrels and pairs.
-        advice: What more evidence would show; None for qrels and pairs, and for one system.
-        leaks: The user's texts in known test sets; None if they were not searched for.
-        environment: Versions, machine and time.
-    """
-
+    # What ranks them: predictions from queries generated from the `documents`, scores on `judged` queries
+    # (with qrels), or on graded `pairs`.
     basis: Basis
-    measure: str
-    confidence: float
-    candidates: tuple[Candidate, ...]
-    pairs: tuple[Pair, ...]
-    datasets: tuple[DataSet, ...]
-    documents: int
-    judged: int
-    logged: int
-    skipped: tuple[str, ...]
-    reliability: Reliability | None
-    advice: Advice | None
-    leaks: LeakReport | None
-    environment: Environment
+    measure: str  # the metric
+    confidence: float  # level of the intervals
+    candidates: tuple[Candidate, ...]  # the best first
+    pairs: tuple[Pair, ...]  # each two of them, the better first
+    datasets: tuple[DataSet, ...]  # the sets of queries or pairs, with checksums
+    documents: int  # number of the caller's documents; 0 where pairs were given
+    judged: int  # number of queries with qrels that updated a prediction
+    logged: int  # number of queries of a log that generated queries were weighted by
+    skipped: tuple[str, ...]  # why kinds of queries were not generated, a phrase for each
+    reliability: Reliability | None  # of such predictions on other collections; None for qrels and pairs
+    advice: Advice | None  # what more evidence would show; None for qrels and pairs, and for one system
+    leaks: LeakReport | None  # the user's texts in known test sets; None if they were not searched for
+    environment: Environment  # versions, machine and time
 
     @property
     def best(self) -> Candidate:
@@ -221,14 +189,8 @@ class Choice:
 
     def to_json(self) -> dict[str, Any]:
         """Return all numbers as JSON values."""
-        values: dict[str, Any] = {"basis": self.basis, "measure": self.measure, "confidence": self.confidence}
-        values |= {"verdict": self.verdict()}
-        values |= {key: [asdict(one) for one in getattr(self, key)] for key in ("candidates", "pairs")}
-        values |= {key: getattr(self, key) for key in ("documents", "judged", "logged", "skipped")}
-        values |= {"datasets": [one.model_dump(mode="json") for one in self.datasets]}
-        parts = {key: getattr(self, key) for key in ("reliability", "advice", "leaks")}
-        values |= {key: None if one is None else asdict(one) for key, one in parts.items()}
-        return {**values, "environment": self.environment.model_dump(mode="json")}
+        values: dict[str, Any] = TypeAdapter(Choice).dump_python(self, mode="json")
+        return {"verdict": self.verdict(), **values}
 
     def _scored(self, one: Candidate) -> str:
         if one.interval is None:

@@ -28,21 +28,27 @@ from sentemb.evaluation.choosing.choice import (
     set_scores,
 )
 from sentemb.evaluation.choosing.leaks import SETS, find_leaks, known_sets
-from sentemb.evaluation.choosing.query_log import log_weights, read_query_log
 from sentemb.evaluation.choosing.questions import (
     Questions,
     family_of,
     generated_from,
     graded_pairs,
     judged_queries,
+    log_weights,
+    read_query_log,
     scores_by_query,
     skipped_kinds,
 )
 from sentemb.evaluation.comparison import DRAWS, check_draws
 from sentemb.evaluation.environment import environment
-from sentemb.evaluation.retrieval.hybrid import PREFIXES, HybridSearcher
-from sentemb.evaluation.retrieval.named import is_run, searcher_of
-from sentemb.evaluation.retrieval.searchers import DenseSearcher, Searcher
+from sentemb.evaluation.retrieval.searchers import (
+    PREFIXES,
+    DenseSearcher,
+    HybridSearcher,
+    Searcher,
+    is_run,
+    searcher_of,
+)
 from sentemb.evaluation.runner import shared_vectors
 from sentemb.evaluation.schema import Record
 

@@ -23,17 +23,12 @@ _EXAMPLES = 3
 
 @dataclass(frozen=True)
 class Leak:
-    """The user's texts that are in a known set.
+    """The user's texts that are in a known set."""
 
-    Attributes:
-        name: The set.
-        texts: How many of the user's sentences, lines and queries it has: the same, nearly, or inside longer
-            ones.
-        examples: Some of them.
-    """
-
-    name: str
-    texts: int
+    name: str  # the set
+    texts: (
+        int  # how many of the user's sentences, lines and queries it has, also nearly or inside longer ones
+    )
     examples: tuple[str, ...]
 
 

@@ -1,12 +1,11 @@
 from .evaluate import evaluate_retrieval as evaluate_retrieval
-from .evaluator import RetrievalEvaluator as RetrievalEvaluator
-from .hybrid import HybridSearcher as HybridSearcher
 from .metrics import METRICS as METRICS
 from .metrics import query_scores as query_scores
 from .ranking import Hits as Hits
 from .ranking import read_run as read_run
 from .ranking import write_run as write_run
 from .searchers import DenseSearcher as DenseSearcher
+from .searchers import HybridSearcher as HybridSearcher
 from .searchers import KeywordSearcher as KeywordSearcher
 from .searchers import SavedRuns as SavedRuns
 from .searchers import Searcher as Searcher

@@ -15,25 +15,20 @@ from sentemb._files import shareable
 from sentemb.data.catalogue import expand
 from sentemb.data.retrieval import RetrievalSet, load_retrieval
 from sentemb.data.stored_texts import places_of
-from sentemb.encoding import Role, TextEncoder, for_role, load_encoder
+from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.encoding.nearest import Hits
 from sentemb.encoding.shards import ShardFolder
-from sentemb.encoding.tokens import tokens_of
 from sentemb.errors import InputError
 from sentemb.evaluation.environment import new_record
-from sentemb.evaluation.naming import seed_of, slug
 from sentemb.evaluation.record import join_records
-from sentemb.evaluation.retrieval.hybrid import HybridSearcher
 from sentemb.evaluation.retrieval.metrics import METRICS, query_scores
-from sentemb.evaluation.retrieval.named import searcher_of
 from sentemb.evaluation.retrieval.ranking import judged_ranks, run_file, without_themselves, write_run
-from sentemb.evaluation.retrieval.searchers import DenseSearcher, Searcher
-from sentemb.evaluation.schema import DataSet, Record, Score, checksum_of_parts
+from sentemb.evaluation.retrieval.searchers import DenseSearcher, HybridSearcher, Searcher, searcher_of
+from sentemb.evaluation.schema import DataSet, Record, Score, checksum_of_parts, seed_of, slug
 from sentemb.evaluation.suites import RETRIEVAL, Loaded, LoadedSuite, Options, Suite, read_available
 
 logger = logging.getLogger(__name__)
 
-_TEXTS = 8192  # whose tokens are counted at a time
 DEPTH = 1000
 """Documents that are retrieved for a query: what MAP looks at, as in BEIR."""
 ALL_DOCUMENTS, NOT_ITSELF = "all-documents", "not-itself"
@@ -144,8 +139,6 @@ def _evaluate_set(
     # The encoder's weight in a hybrid, of each half of the queries where it is fitted on the other.
     if isinstance(searcher, HybridSearcher) and (fits := searcher.fits.get(data.name)):
         details["weights"] = {data.name: [fit.weight for fit in fits]}
-    if truncated := _count_truncated(searcher, data):
-        details["cut"] = {data.name: truncated}
     return new_record(
         RETRIEVAL.name,
         searcher,
@@ -164,22 +157,6 @@ def _evaluate_set(
         scores=tuple(Score(dataset=data.name, metric=name, value=value) for name, value in scores.items()),
         details=details,
     ).with_predictions({data.name: ranks}, {data.name: data.gold})
-
-
-def _count_truncated(searcher: Searcher, data: RetrievalSet) -> dict[str, int]:
-    """Count the texts of a set that the encoder truncates, by role."""
-    dense = searcher.dense if isinstance(searcher, HybridSearcher) else searcher
-    counts: dict[str, int] = {}
-    if not isinstance(dense, DenseSearcher):
-        return counts
-    texts: dict[Role, Sequence[str]] = {"document": data.documents, "query": data.queries}
-    for role, some in texts.items():
-        tokens = tokens_of(for_role(dense.encoder, role))
-        if tokens is not None:
-            parts = (some[start : start + _TEXTS] for start in range(0, len(some), _TEXTS))
-            if long := sum(int((tokens.lengths(part) > tokens.room).sum()) for part in parts):
-                counts[role] = long
-    return counts
 
 
 def checksum_of(data: RetrievalSet) -> str:

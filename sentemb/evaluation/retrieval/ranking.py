@@ -23,7 +23,7 @@ from sentemb.data.stored_texts import Places, descending, places_of
 from sentemb.encoding.nearest import NOTHING, Numbers, Single, merged, ranked, rows_of_block
 from sentemb.encoding.nearest import Hits as Hits
 from sentemb.errors import InputError
-from sentemb.evaluation.naming import slug
+from sentemb.evaluation.schema import slug
 
 SUFFIX = ".trec"
 _FIELDS = 6

@@ -1,30 +1,54 @@
-"""Searchers: an encoder, BM25, or a run that another system left."""
+"""Searchers: an encoder, BM25, both fused, or a run that another system left."""
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from sentemb._files import sha256_of
+from sentemb._fusion import (
+    EVEN,
+    FUSED,
+    Fit,
+    Judged,
+    Ranking,
+    fit_weight,
+    fused_ranks,
+    fused_scores,
+    lean,
+)
 from sentemb.data.bm25 import stored_bm25_scores
+from sentemb.data.generated_queries import FEWEST, cut_queries, rank_both
 from sentemb.data.keywords import RULES
-from sentemb.data.retrieval import RetrievalSet
+from sentemb.data.retrieval import RELEVANT, RetrievalSet
 from sentemb.data.stored_texts import Places, first_places
 from sentemb.encoding import Role, TextEncoder, for_role, similarity_of
 from sentemb.encoding.encoder import Vectors, normalised
-from sentemb.encoding.nearest import Hits
+from sentemb.encoding.nearest import Hits, ranked
 from sentemb.encoding.shards import ShardFolder
 from sentemb.errors import InputError
 from sentemb.evaluation.retrieval.ranking import SUFFIX, best, id_places, nearest, read_run, run_file
 
+logger = logging.getLogger(__name__)
+
 BM25 = "bm25"
 _DOCUMENTS = 16_384  # that are compared with the queries at a time
+Weights = Literal["cut", "judged", "ranks"]
+PREFIXES: dict[str, Weights] = {"hybrid:": "cut", "hybrid-fitted:": "judged", "hybrid-rrf:": "ranks"}
+"""Prefixes of names, and the source of the weights of both parts; see `HybridSearcher`."""
+
+_FUSION = {
+    "cut": "standardized scores, weighted by generated queries",
+    "judged": "standardized scores, weighted by the other half of the queries with qrels",
+    "ranks": "reciprocal ranks, k = 60",
+}
 
 
 class Searcher(Protocol):
@@ -156,6 +180,111 @@ class KeywordSearcher:
         return {"encoder": "BM25", "backend": "SQLite FTS5", "versions": {"sqlite": sqlite3.sqlite_version}}
 
 
+class HybridSearcher:
+    """An encoder and BM25, fused: the first 1,000 of each.
+
+    `weights` is the source of the weights of both parts: `cut` fits them on queries generated from the
+    documents, `judged` on one half of the set's queries with qrels for the other, and the reverse; `ranks` is
+    plain reciprocal rank fusion. `fits` holds the fits of the weights of each set, by its name, of every
+    search so far.
+    """
+
+    def __init__(
+        self, encoder: TextEncoder, weights: Weights = "cut", stored: ShardFolder | None = None
+    ) -> None:
+        self.dense, self.keyword = DenseSearcher(encoder, stored), KeywordSearcher()
+        self.weights = weights
+        self.name = f"{next(prefix for prefix, kind in PREFIXES.items() if kind == weights)}{encoder.name}"
+        self.fits: dict[str, list[Fit]] = {}
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of both parts' fingerprints and of the fusion."""
+        whole = (self.dense.fingerprint, self.keyword.fingerprint, _FUSION[self.weights])
+        return hashlib.sha256(" ".join(whole).encode()).hexdigest()
+
+    @property
+    def dimension(self) -> int | None:
+        """Length of the encoder's vectors."""
+        return self.dense.dimension
+
+    def search(self, data: RetrievalSet, depth: int, *, progress: bool = False) -> list[Hits]:
+        """See `Searcher.search`."""
+        found = self.dense.search(data, FUSED, progress=progress), self.keyword.search(data, FUSED)
+        parts = [(Ranking(*own), Ranking(*other)) for own, other in zip(*found, strict=True)]
+        total, places = len(data.documents), id_places(data)
+        if self.weights == "ranks":
+            return [ranked(*fused_ranks(*part), places, depth) for part in parts]
+        if self.weights == "judged":
+            weights = self._fit_on_halves(data, parts)
+        else:
+            weights = [self._fit_on_documents(data)] * len(parts)
+        return [
+            ranked(*fused_scores(*part, total, weight), places, depth)
+            for part, weight in zip(parts, weights, strict=True)
+        ]
+
+    def describe(self) -> dict[str, Any]:
+        """See `Searcher.describe`."""
+        dense, keyword = self.dense.describe(), self.keyword.describe()
+        return {
+            **dense,
+            "fused_with": keyword,
+            "fusion": f"{_FUSION[self.weights]}, the first 1000 results of each",
+        }
+
+    def _fit_on_documents(self, data: RetrievalSet) -> float:
+        """Return the encoder's weight, fitted on queries generated from the documents."""
+        cut = cut_queries(_Unique(data.documents))
+        if len(cut.queries) < FEWEST:
+            return EVEN
+        documents = self.dense.vectors(cut.documents, "document")
+        queries = self.dense.vectors(cut.queries, "query")
+        fit = lean(rank_both(cut, queries, documents, data.language))
+        # Sets of queries on nearly the same documents have the same weight, which is logged once.
+        chosen = {other.weight for fits in self.fits.values() for other in fits}
+        self.fits[data.name] = [fit]
+        if fit.weight != EVEN and fit.weight not in chosen:
+            logger.warning("%s: %s %s", data.name, self.name, fit.reason("generated queries"))
+        return fit.weight
+
+    def _fit_on_halves(self, data: RetrievalSet, parts: Sequence[tuple[Ranking, Ranking]]) -> list[float]:
+        """Return the encoder's weight for each query, fitted on the half of the queries that it is not in."""
+        half = np.random.default_rng(0).permutation(len(parts)) % 2
+        fits = [fit_weight(_judged(data, parts, np.flatnonzero(half != side))) for side in (0, 1)]
+        self.fits[data.name] = fits
+        return [fits[side].weight for side in half]
+
+
+class _Unique(Sequence[str]):
+    """The unique texts of documents."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        firsts = first_places(texts)
+        self._texts, self._rows = texts, np.flatnonzero(firsts == np.arange(len(firsts)))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._texts[self._rows[place]]
+
+
+def _judged(data: RetrievalSet, parts: Sequence[tuple[Ranking, Ranking]], queries: Any) -> Iterator[Judged]:
+    """Yield some queries with their rankings and grades."""
+    ends = np.searchsorted(data.judged[:, 0], np.arange(len(data) + 1))
+    for query in queries:
+        rows = data.judged[ends[query] : ends[query + 1]]
+        # A document that the set does not hold is never found.
+        grades = {
+            int(number) if number >= 0 else -place: float(grade)
+            for place, (_, number, grade) in enumerate(rows, 1)
+            if grade >= RELEVANT
+        }
+        dense, keyword = parts[query]
+        yield Judged(dense, keyword, len(data.documents), grades)
+
+
 class SavedRuns:
     """Runs in TREC's format: one file, or a folder with `SET.trec` of each set."""
 
@@ -178,3 +307,36 @@ class SavedRuns:
     def describe(self) -> dict[str, Any]:
         """See `Searcher.describe`."""
         return {"encoder": "saved run", "backend": self.path.name}
+
+
+def searcher_of(name: str, load: Callable[[str], TextEncoder], stored: ShardFolder | None = None) -> Searcher:
+    """Return the searcher that a name means.
+
+    Names are `bm25`; `hybrid:MODEL`, `hybrid-fitted:MODEL` or `hybrid-rrf:MODEL`; a run in TREC's format
+    (`.trec`, `.run`), a folder of runs; or a model. `stored` has the documents' vectors of the model.
+    """
+    if name == BM25:
+        return KeywordSearcher()
+    prefix = _prefix(name)
+    if prefix:
+        return HybridSearcher(load(name.removeprefix(prefix)), PREFIXES[prefix], stored)
+    if not is_run(name):
+        return DenseSearcher(load(name), stored)
+    if not Path(name).exists():
+        raise InputError(f"no such file: {name}", "use a run file in TREC format")
+    return SavedRuns(Path(name))
+
+
+def model_of(name: str) -> str | None:
+    """Return the model that a system needs; None of BM25 and of saved runs."""
+    return None if name == BM25 or is_run(name) else name.removeprefix(_prefix(name))
+
+
+def is_run(name: str) -> bool:
+    """Return whether a name is that of saved runs."""
+    path = Path(name)
+    return path.suffix in (SUFFIX, ".run") or (path.is_dir() and any(path.glob(f"*{SUFFIX}")))
+
+
+def _prefix(name: str) -> str:
+    return next((prefix for prefix in PREFIXES if name.startswith(prefix)), "")

@@ -18,19 +18,9 @@ from sentemb.evaluation.environment import new_record
 from sentemb.evaluation.record import join_records
 from sentemb.evaluation.schema import DataSet, Record, Score, checksum_of_parts
 from sentemb.evaluation.suites import Loaded, LoadedSuite, Options, Suite, read_available
-from sentemb.evaluation.transfer.neural import (
-    Classes,
-    Fold,
-    Grades,
-    Trained,
-    expected_grades,
-    train_folds,
-    train_logistic,
-)
+from sentemb.evaluation.transfer.neural import Fold, Trained, train_folds, train_logistic
 from sentemb.evaluation.transfer.tasks import (
     OUTER_SEED,
-    REGRESSION,
-    ROUNDING,
     TASKS,
     TRANSFER_TASKS,
     LogisticPreset,
@@ -59,7 +49,6 @@ def evaluate_transfer(
     data_dir: str | Path | None = None,
     check_rows: bool = True,
     progress: bool = False,
-    announce: Callable[[str], None] | None = None,
 ) -> list[Record]:
     """Evaluate an encoder by classifiers that are trained on its frozen vectors (Conneau and Kiela, 2018).
 
@@ -71,7 +60,6 @@ def evaluate_transfer(
         data_dir: The folder of data; `SENTEMB_DATA` by default.
         check_rows: Refuse a split whose number of rows is not the published one.
         progress: Show a progress bar of the encoding.
-        announce: Called with a line on each finished task.
 
     Returns:
         A record for each seed, with accuracies x 100.
@@ -88,7 +76,7 @@ def evaluate_transfer(
     loaded = load_encoder(encoder)
     sets = load_tasks(tasks, data_dir=data_dir, check_rows=check_rows)
     check_folds(sets, get_preset(preset))
-    return evaluate_tasks(loaded, sets, preset=preset, seeds=seeds, progress=progress, announce=announce)
+    return evaluate_tasks(loaded, sets, preset=preset, seeds=seeds, progress=progress)
 
 
 def evaluate_tasks(
@@ -98,7 +86,6 @@ def evaluate_tasks(
     preset: str,
     seeds: Sequence[int],
     progress: bool = False,
-    announce: Callable[[str], None] | None = None,
 ) -> list[Record]:
     """Evaluate an encoder on tasks that are already read."""
     began = time.perf_counter()
@@ -110,15 +97,14 @@ def evaluate_tasks(
     for seed in seeds:
         whole: Record | None = None
         for name, parts in tasks.items():
-            task = task_of(name)
+            task, chosen = task_of(name), get_preset(preset)
+            data = parts[task.tested]
             examples = [examples_of(parts[split], vectors, rows) for split in task.splits]
             began = time.perf_counter()
-            outcome = train_task(task, examples, get_preset(preset), seed)
-            seconds = {name: time.perf_counter() - began}
-            if whole is None:
-                seconds = {"encode": encoded, **seconds}
-            data = parts[task.tested]
-            scores = task_scores(task, data.labels, outcome.predictions, folds=get_preset(preset).folds)
+            outcome = train_task(task, examples, chosen, seed)
+            seconds = {} if whole else {"encode": encoded}
+            seconds[name] = time.perf_counter() - began
+            scores = task_scores(task, data.labels, outcome.predictions, folds=chosen.folds)
             items = DataSet(
                 name=name,
                 split=data.split,
@@ -135,17 +121,11 @@ def evaluate_tasks(
                 datasets=(items,),
                 scores=(
                     *(Score(dataset=name, metric=metric, value=value) for metric, value in scores.items()),
-                    Score(dataset=name, metric=next(iter(scores)), protocol="dev", value=outcome.dev_score),
+                    Score(dataset=name, metric="accuracy", protocol="dev", value=outcome.dev_score),
                 ),
-                details={
-                    "unique": len(texts),
-                    "penalties": {name: list(outcome.penalties)} if outcome.penalties else {},
-                },
+                details={"unique": len(texts), "penalties": {name: list(outcome.penalties)}},
             ).with_predictions({name: outcome.predictions}, {name: data.labels})
             whole = join_records(whole, record)
-            if announce is not None:
-                shown = ", ".join(f"{metric} {value:.2f}" for metric, value in scores.items())
-                announce(f"{encoder.name} {name} seed {seed}: {shown}, {seconds[name]:.1f} s")
         if whole is not None:
             records.append(whole)
     return records
@@ -181,14 +161,14 @@ def checksum_of_task(task: str, parts: Parts) -> str:
 
 def load(suite: Suite, options: Options) -> Loaded:
     """Read the available tasks; each seed of the classifiers has a record of its own."""
-    preset = get_preset(options.preset)
     names = suite.sets if options.tasks is None else options.tasks
+    get_preset(options.preset)  # before time is spent on reading
     check_tasks(names)
     found, missing = read_available(
         names, lambda name: load_tasks([name], data_dir=options.data_dir, check_rows=options.check_rows)
     )
     tasks = {title: parts for loaded in found.values() for title, parts in loaded.items()}
-    check_folds(tasks, preset)
+    check_folds(tasks, get_preset(options.preset))
     several = len(options.seeds) > 1
     suites = [transfer_suite(tasks, options.preset, seed, several=several) for seed in options.seeds]
     return Loaded(tuple(suites) if tasks else (), missing)
@@ -216,32 +196,29 @@ def transfer_suite(
     )
 
 
-def train_task(task: TransferTask, examples: Sequence[Examples], preset: Preset, seed: int) -> Outcome:
-    """Train and validate a task's classifiers on its splits."""
-    if task.validation == "regression":
-        return regression(*examples, seed=seed)
-    if task.linear and isinstance(preset, NeuralPreset):
-        preset = replace(preset, hidden=0)
-    if task.validation == "nested":
-        return nested_folds(*examples, preset=preset, seed=seed)
-    return (folds_then_test if task.validation == "folds" else splits)(*examples, preset=preset, seed=seed)
-
-
 class Examples(NamedTuple):
     """Rows of a task."""
 
     features: torch.Tensor  # `(n, d)` float32
-    labels: npt.NDArray[Any]  # `(n,)` class numbers from 0; of a regression scores up to 5
+    labels: npt.NDArray[Any]  # `(n,)` class numbers from 0
 
 
 class Outcome(NamedTuple):
     """Predictions of a task's classifiers."""
 
-    # `(n,)` a class or a score for each test row; without a test split for each row, by the classifier that
-    # did not see it
+    # `(n,)` a class for each test row; without a test split for each row, by the classifier without it
     predictions: npt.NDArray[Any]
-    dev_score: float  # of the chosen penalty in validation, x 100: accuracy, of a regression Pearson
-    penalties: tuple[float, ...] = ()  # the chosen penalty of each final classifier; a regression has none
+    dev_score: float  # of the chosen penalty in validation: accuracy x 100
+    penalties: tuple[float, ...]  # the chosen penalty of each final classifier
+
+
+def train_task(task: TransferTask, examples: Sequence[Examples], preset: Preset, seed: int) -> Outcome:
+    """Train and validate a task's classifiers on its splits."""
+    if task.linear and isinstance(preset, NeuralPreset):
+        preset = replace(preset, hidden=0)
+    if task.validation == "nested":
+        return nested_folds(*examples, preset=preset, seed=seed)
+    return (folds_then_test if task.validation == "folds" else splits)(*examples, preset=preset, seed=seed)
 
 
 def nested_folds(data: Examples, *, preset: Preset, seed: int) -> Outcome:
@@ -285,24 +262,11 @@ def splits(data: Examples, dev: Examples, test: Examples, *, preset: Preset, see
     return Outcome(trained.predict(test.features)[best], validated, (preset.penalties[best],))
 
 
-def regression(data: Examples, dev: Examples, test: Examples, *, seed: int) -> Outcome:
-    """Train a regression that the dev split stops: STS-B and SICK-R as SentEval has them."""
-    features = torch.cat([data.features, dev.features])
-    objective = Grades(np.concatenate([data.labels, dev.labels]), features.dtype)
-    rows = np.arange(len(features))
-    fold = Fold.seeded(rows[: len(data.labels)], rows[len(data.labels) :], (0.0,), seed)
-    (trained,) = train_folds(features, objective, [fold], REGRESSION, seed=seed)
-    predictions = expected_grades(trained.network.logits(test.features.unsqueeze(0))[0])[0]
-    if np.ptp(predictions) <= ROUNDING:
-        predictions = np.full_like(predictions, predictions[0])
-    return Outcome(predictions, percent(trained.scores[0]))
-
-
 def _trainer(data: Examples, preset: Preset, seed: int) -> Callable[[Sequence[Fold]], list[Trained]]:
     labels = torch.from_numpy(data.labels)
     if isinstance(preset, LogisticPreset):
         return lambda folds: train_logistic(data.features, labels, folds)
-    return lambda folds: train_folds(data.features, Classes(labels), folds, preset, seed=seed)
+    return lambda folds: train_folds(data.features, labels, folds, preset, seed=seed)
 
 
 def _seeded(folds: Sequence[tuple[Rows, Rows]], penalties: tuple[float, ...], seed: int) -> list[Fold]:

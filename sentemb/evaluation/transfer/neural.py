@@ -8,10 +8,8 @@ the order of rows, the first weights and the stopping rule that it would have al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from copy import deepcopy
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 from threading import Event
 
@@ -23,8 +21,7 @@ from torch import Tensor, nn
 
 from sentemb._compat import fused_adam
 from sentemb._threads import one_thread_each
-from sentemb.evaluation.correlation import pearson
-from sentemb.evaluation.transfer.tasks import ROUNDING, Rows, Schedule
+from sentemb.evaluation.transfer.tasks import NeuralPreset, Rows
 
 Floats = npt.NDArray[np.float64]
 
@@ -32,7 +29,6 @@ _FOLDS = 10  # most folds of a group: by then a step's overhead is small compare
 # About so many weights in a group. With more, the overhead is small with fewer folds too, and fewer folds
 # wait for the one that needs most.
 _WEIGHTS = 2**19
-_ALONE = 2**15  # with more weights, a single fold is worth two cores: half of its penalties on each
 _RMSPROP_SMOOTHING, _RMSPROP_EPSILON = 0.99, 1e-8  # torch's defaults
 
 
@@ -96,10 +92,12 @@ class Network:
         """Return scores of the classes, `(F, P, C, n)`."""
         return self._forward(features)[1]
 
-    def differentiate(self, features: Tensor, loss: Callable[[Tensor], Tensor], gradients: Network) -> None:
-        """Compute the gradient of every classifier."""
+    def differentiate(self, features: Tensor, targets: Tensor, shares: Tensor, gradients: Network) -> None:
+        """Compute the gradient of every classifier's cross-entropy; `shares` are the rows' in the mean."""
         hidden, logits = self._forward(features)
-        back = loss(logits)
+        back = logits.softmax(dim=2)
+        back -= targets.unsqueeze(1)
+        back *= shares[:, None, None, :]
         if hidden is not None:
             torch.sum(back, dim=3, out=gradients.biases[1])
             flat = back.flatten(0, 1)  # (F * P, C, n)
@@ -143,12 +141,6 @@ class Fold:
         held = int(share * len(rows))
         return cls(rows[order[held:]], rows[order[:held]], penalties, generator)
 
-    def halves(self) -> tuple[Fold, Fold]:
-        """Return the same rows in the same orders, for the first and for the other penalties."""
-        middle = len(self.penalties) // 2
-        other = replace(self, penalties=self.penalties[middle:], generator=deepcopy(self.generator))
-        return replace(self, penalties=self.penalties[:middle]), other
-
 
 @dataclass(frozen=True, eq=False)
 class Trained:
@@ -162,82 +154,19 @@ class Trained:
         return np.asarray(self.network.logits(features.unsqueeze(0))[0].argmax(dim=1).numpy())
 
 
-class Classes:
-    """Cross-entropy, validated by accuracy; `labels` are class numbers from 0, `(n,)`."""
-
-    def __init__(self, labels: Tensor) -> None:
-        self.labels = labels
-        self.outputs = int(labels.max()) + 1
-
-    def targets(self, rows: Tensor) -> Tensor:
-        """Return what the outputs should be."""
-        right = self.labels[rows].unsqueeze(1) == torch.arange(self.outputs).unsqueeze(1)
-        return right.float()
-
-    def back(self, logits: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
-        """Return the gradient of the loss with respect to the logits."""
-        gradient = logits.softmax(dim=2)
-        gradient -= targets.unsqueeze(1)
-        gradient *= shares[:, None, None, :]
-        return gradient
-
-    def score(self, logits: Tensor, rows: Tensor) -> Floats:
-        """Return the accuracy of each classifier."""
-        right = (logits.argmax(dim=1) == self.labels[rows]).sum(dim=1)
-        return np.asarray(right.numpy() / len(rows))
-
-
-class Grades:
-    """Squared error of the probabilities of the grades 1 to 5, validated by Pearson correlation.
-
-    A score between two grades is a distribution over both whose mean it is (Tai et al., 2015). Of scores
-    below 1, which STS-B has and SICK has not, SentEval drops the part that would fall to a grade 0.
-    """
-
-    outputs = 5
-
-    def __init__(self, gold: Floats, dtype: torch.dtype = torch.float32) -> None:
-        self.gold = gold
-        # 1 at the grade itself, falling to 0 at its neighbours.
-        targets = np.maximum(0, 1 - np.abs(gold[:, None] - np.arange(1, self.outputs + 1)))
-        self._targets = torch.from_numpy(targets).to(dtype)
-
-    def targets(self, rows: Tensor) -> Tensor:
-        """Return what the outputs should be."""
-        return self._targets[rows].transpose(1, 2)
-
-    def back(self, logits: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
-        """Return the gradient of the loss with respect to the logits."""
-        chances = logits.softmax(dim=2)
-        error = chances - targets.unsqueeze(1)
-        error *= shares[:, None, None, :] * (2 / self.outputs)
-        return chances * (error - (chances * error).sum(dim=2, keepdim=True))  # through the softmax
-
-    def score(self, logits: Tensor, rows: Tensor) -> Floats:
-        """Return the correlation of each classifier; 0 as in SentEval where all predictions are equal."""
-        gold = self.gold[rows.numpy()]
-        expected = expected_grades(logits)
-        return np.array([pearson(one, gold, noise=ROUNDING, default=0.0) for one in expected])
-
-
-def expected_grades(logits: Tensor) -> Floats:
-    """Return the scores that logits stand for."""
-    chances = logits.softmax(dim=1).double().numpy()
-    return np.asarray(np.einsum("pgn,g->pn", chances, np.arange(1.0, Grades.outputs + 1)))
-
-
 class _Group:
     """Classifiers of folds with equally many steps an epoch, which take their steps together."""
 
     def __init__(
         self,
         features: Tensor,
-        objective: Classes | Grades,
+        labels: Tensor,
         folds: Sequence[Fold],
-        schedule: Schedule,
+        schedule: NeuralPreset,
         start: Sequence[nn.Linear],
     ) -> None:
-        self.features, self.objective, self.folds, self.schedule = features, objective, folds, schedule
+        self.features, self.labels, self.folds, self.schedule = features, labels, folds, schedule
+        self.classes = torch.arange(start[-1].out_features).unsqueeze(1)
         penalties = torch.tensor([fold.penalties for fold in folds])  # (folds, penalties)
         self.network, self.best = (Network.of(start, *penalties.shape) for _ in range(2))
         # torch.optim has one weight decay for a tensor, keeps its state by tensor, and spends more time on a
@@ -277,11 +206,10 @@ class _Group:
             fold = self.folds[index]
             row[: len(fold.train)] = fold.train[fold.generator.permutation(len(fold.train))]
         order = torch.from_numpy(rows)
-        parts = (order, self.objective.targets(order), shares)
+        parts = (order, (self.labels[order].unsqueeze(1) == self.classes).float(), shares)
         for batch, wanted, counts in zip(*(torch.split(part, size, dim=-1) for part in parts), strict=True):
             features = nn.functional.embedding(batch, self.features)
-            loss = partial(self.objective.back, targets=wanted, shares=counts)
-            self.network.differentiate(features, loss, self.gradients)
+            self.network.differentiate(features, wanted, counts, self.gradients)
             self._step()
 
     def _step(self) -> None:
@@ -299,7 +227,9 @@ class _Group:
     def _validate(self, place: int, index: int) -> None:
         rows = torch.from_numpy(self.folds[index].dev)
         features = self.features.index_select(0, rows).unsqueeze(0)
-        scores = self.objective.score(self.network.of_fold(place).logits(features)[0], rows)
+        logits = self.network.of_fold(place).logits(features)[0]
+        right = (logits.argmax(dim=1) == self.labels[rows]).sum(dim=1)
+        scores = np.asarray(right.numpy() / len(rows))
         for member, penalty in enumerate(self.places[place].tolist()):
             if self.ended[index, penalty]:
                 continue
@@ -327,26 +257,19 @@ class _Group:
 
 
 def train_folds(
-    features: Tensor, objective: Classes | Grades, folds: Sequence[Fold], schedule: Schedule, *, seed: int
+    features: Tensor, labels: Tensor, folds: Sequence[Fold], schedule: NeuralPreset, *, seed: int
 ) -> list[Trained]:
     """Train the classifiers of all folds, which have equally many penalties, on features `(n, d)`."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        sizes = [features.shape[1], *([schedule.hidden] if schedule.hidden else []), objective.outputs]
+        sizes = [features.shape[1], *([schedule.hidden] if schedule.hidden else []), int(labels.max()) + 1]
         start = [nn.Linear(width, out) for width, out in pairwise(sizes)]
     members = len(folds[0].penalties)
     weights = members * sum(parameter.numel() for layer in start for parameter in layer.parameters())
-    if len(folds) == 1 and members > 1 and weights > _ALONE:
-        parts = train_folds(features, objective, folds[0].halves(), schedule, seed=seed)
-        networks = [part.network for part in parts]
-        joined = Network(networks[0].layers, 1, members, networks[0].flat.dtype)
-        for place, parameter in enumerate(joined.parameters):
-            torch.cat([network.parameters[place] for network in networks], dim=1, out=parameter)
-        return [Trained(np.concatenate([part.scores for part in parts]), joined)]
     stop = Event()
 
     def train(group: Sequence[int]) -> list[tuple[int, Trained]]:
-        chosen = _Group(features, objective, [folds[index] for index in group], schedule, start)
+        chosen = _Group(features, labels, [folds[index] for index in group], schedule, start)
         return list(zip(group, chosen.train(stop), strict=True))
 
     with one_thread_each() as pool:

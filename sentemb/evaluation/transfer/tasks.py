@@ -15,26 +15,22 @@ from sklearn.model_selection import StratifiedKFold
 from sentemb._uris import local_path
 from sentemb.data.files import name_and_split, names_a_file
 from sentemb.data.labelled import LabelledTexts, load_labelled, read_probe
-from sentemb.data.sts import load_scored_pairs
 from sentemb.errors import InputError
-from sentemb.evaluation.correlation import correlate
 from sentemb.evaluation.measures import measure
 from sentemb.evaluation.suites import TRANSFER
 
 Rows = npt.NDArray[np.int64]
 Parts = Mapping[str, LabelledTexts]
-Validation = Literal["nested", "folds", "split", "regression"]
-"""Nested folds, folds on the training split, a dev split, or a dev split that stops a regression."""
+Validation = Literal["nested", "folds", "split"]
+"""Nested folds, folds on the training split, or a dev split."""
 
 OUTER_SEED = 1111
 """Of the folds of tasks without a test split, whatever the classifier's seed."""
-ROUNDING = 1e-5
-"""Of grades in float32: smaller differences are noise."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Schedule:
-    """Training of SentEval's networks, with one layer or with a hidden one, by batches.
+class NeuralPreset:
+    """SentEval's own classifier: logistic regression, or one hidden layer, trained by batches.
 
     Every `epoch_size` passes the network is scored on rows that it is not trained on. Scores that are not a
     new best are counted, also when a best one comes between them; the one after `tenacity` of them ends the
@@ -46,19 +42,8 @@ class Schedule:
     batch_size: int
     tenacity: int
     epoch_size: int
-    max_epochs: int = 200  # a network that has seen more passes is not trained further
-
-    @property
-    def learning_rate(self) -> float:
-        """Torch's default of the optimizer, which SentEval leaves as it is."""
-        return 1e-3 if self.optimizer == "adam" else 1e-2
-
-
-@dataclass(frozen=True, kw_only=True)
-class NeuralPreset(Schedule):
-    """SentEval's own classifier: logistic regression, or one hidden layer."""
-
     folds: int  # k of the cross-validations
+    max_epochs: int = 200  # a network that has seen more passes is not trained further
     penalties: tuple[float, ...] = (
         1e-5,
         1e-4,
@@ -67,6 +52,11 @@ class NeuralPreset(Schedule):
     )  # weight decay, L2 in the gradient, to choose from
     # part of the training rows that stops the last fit, where a task has no dev split
     validation_share: float = 0.05
+
+    @property
+    def learning_rate(self) -> float:
+        """Torch's default of the optimizer, which SentEval leaves as it is."""
+        return 1e-3 if self.optimizer == "adam" else 1e-2
 
     @property
     def fold_penalties(self) -> tuple[float, ...]:
@@ -84,9 +74,6 @@ class LogisticPreset:
 
 
 Preset = NeuralPreset | LogisticPreset
-
-REGRESSION = Schedule(hidden=0, optimizer="adam", batch_size=64, tenacity=3, epoch_size=50, max_epochs=1000)
-"""Of the trained regression, which has no settings: a layer without weight decay, scored every 50 passes."""
 
 _SIMCSE: dict[str, Any] = {"hidden": 0, "optimizer": "adam", "batch_size": 64, "tenacity": 5, "epoch_size": 4}
 PRESETS: Mapping[str, Preset] = {
@@ -161,8 +148,6 @@ TASKS: Mapping[str, TransferTask] = {
         TransferTask("obj-number", "ObjNum", "obj_number.txt", "split"),
         TransferTask("odd-man-out", "SOMO", "odd_man_out.txt", "split"),
         TransferTask("coordination-inversion", "CoordInv", "coordination_inversion.txt", "split"),
-        TransferTask("stsb-trained", "STS-B (trained)", "stsb", "regression"),
-        TransferTask("sickr-trained", "SICK-R (trained)", "sickr", "regression"),
     )
 }
 """By name."""
@@ -172,10 +157,6 @@ TRANSFER_TASKS = TRANSFER.sets
 
 PROBING_TASKS = tuple(name for name, task in TASKS.items() if task.data.endswith(".txt"))
 """The ten of Conneau et al. (2018)."""
-
-RELATEDNESS_TASKS = tuple(name for name, task in TASKS.items() if task.validation == "regression")
-"""STS-B and SICK-R as SentEval's own code has them: a regression that is trained on the pairs, under every
-preset the same. Most papers report the cosine without training, `evaluate_sts`; the two do not compare."""
 
 
 def task_of(title: str) -> TransferTask:
@@ -224,20 +205,12 @@ def load_tasks(
         elif name in PROBING_TASKS:
             parts = read_probe(TASKS[name].data, data_dir=data_dir, check_rows=check_rows)
         else:
-            read = _load_graded if name in RELATEDNESS_TASKS else load_labelled
             parts = {
-                split: read(TASKS[name].data, split=split, data_dir=data_dir, check_rows=check_rows)
+                split: load_labelled(TASKS[name].data, split=split, data_dir=data_dir, check_rows=check_rows)
                 for split in TASKS[name].splits
             }
         found[title_of(name)] = {split: _sort_rows(part) for split, part in parts.items()}
     return found
-
-
-def _load_graded(
-    name: str, *, split: str, data_dir: str | os.PathLike[str] | None, check_rows: bool
-) -> LabelledTexts:
-    pairs = load_scored_pairs(name, split=split, data_dir=data_dir, check_rows=check_rows)
-    return LabelledTexts(name, split, [*pairs.first], [*pairs.second], pairs.gold, (), source=pairs.source)
 
 
 def _sort_rows(data: LabelledTexts) -> LabelledTexts:
@@ -281,13 +254,7 @@ def check_folds(tasks: Mapping[str, Parts], preset: Preset) -> None:
 def task_scores(
     task: TransferTask, gold: npt.NDArray[Any], predictions: npt.NDArray[Any], *, folds: int
 ) -> dict[str, float]:
-    """Return SentEval's scores, rounded as there: accuracy and F1, or Pearson and Spearman x 100 and MSE."""
-    if task.validation == "regression":
-        scores = {
-            metric: percent(correlate(metric, predictions, gold, noise=ROUNDING, default=0.0))
-            for metric in ("pearson", "spearman")
-        }
-        return {**scores, "mse": round(float(np.mean((predictions - gold) ** 2)), 4)}
+    """Return SentEval's scores, rounded as there: accuracy and F1."""
     nested = task.validation == "nested"
     accuracy = nested_accuracy(gold, predictions, folds) if nested else percent(np.mean(predictions == gold))
     return {"accuracy": accuracy} | ({"f1": percent(measure("f1", predictions, gold))} if task.f1 else {})

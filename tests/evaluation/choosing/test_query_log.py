@@ -9,7 +9,7 @@ import pytest
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.errors import InputError
 from sentemb.evaluation.choosing.calibration import Evidence
-from sentemb.evaluation.choosing.query_log import log_weights, read_query_log
+from sentemb.evaluation.choosing.questions import log_weights, read_query_log
 
 TEXTS = [f"common words and rare{number} of document {number}" for number in range(60)]
 

@@ -67,21 +67,6 @@ def test_a_record_is_read_again_and_one_with_another_score_is_refused(
         read_record(path)
 
 
-def test_a_record_says_how_many_texts_were_cut(
-    tiny_encoder: SentenceTransformer, judged_set: RetrievalSet
-) -> None:
-    longest = max(len(tiny_encoder.tokenizer(text)["input_ids"]) for text in judged_set.documents)
-    other = make_set("other", seed=5)
-    assert "cut" not in evaluate_retrieval(tiny_encoder, [judged_set]).details
-    tiny_encoder.max_seq_length = longest - 1
-    expected = {
-        one.name: sum(len(tiny_encoder.tokenizer(text)["input_ids"]) >= longest for text in one.documents)
-        for one in (judged_set, other)
-    }
-    cut = evaluate_retrieval(tiny_encoder, [judged_set, other]).details["cut"]
-    assert {name: cut[name]["document"] for name in cut} == {k: v for k, v in expected.items() if v}
-
-
 def test_systems_are_compared_over_queries(judged_set: RetrievalSet) -> None:
     sets = [make_set("mine", 200, 80), make_set("other", 200, 80, seed=5)]
     records = [evaluate_retrieval(one, sets) for one in (lambda texts: np.ones((len(texts), 2)), "bm25")]

@@ -13,8 +13,8 @@ from sentemb._fusion import Ranking, fused_ranks
 from sentemb.data.retrieval import RetrievalSet, load_retrieval
 from sentemb.encoding import load_encoder
 from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval
-from sentemb.evaluation.retrieval.hybrid import HybridSearcher, Weights
 from sentemb.evaluation.retrieval.ranking import id_places, ranked
+from sentemb.evaluation.retrieval.searchers import HybridSearcher, Weights
 
 
 def noise(texts: list[str]) -> np.ndarray:

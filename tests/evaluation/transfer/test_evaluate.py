@@ -42,7 +42,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rows_are_in_the_order_that_senteval_folds(shared_data: Path) -> None:
-    found = load_tasks(["cr", "trec", "mrpc", "sick-e", "sickr-trained"], data_dir=shared_data)
+    found = load_tasks(["cr", "trec", "mrpc", "sick-e"], data_dir=shared_data)
     for name, parts in found.items():
         for split in parts.values():
             lengths = [len(text.split()) for text in split.texts]
@@ -62,8 +62,7 @@ def test_rows_are_in_the_order_that_senteval_folds(shared_data: Path) -> None:
 def test_tasks_of_each_kind_have_records_that_come_back(
     shared_data: Path, quick: None, tmp_path: Path
 ) -> None:
-    told: list[str] = []
-    (record,) = evaluate_transfer(counting, ["cr", "trec"], data_dir=shared_data, announce=told.append)
+    (record,) = evaluate_transfer(counting, ["cr", "trec"], data_dir=shared_data)
     assert (record.suite, record.protocol, record.seed) == ("transfer", "simcse", 1111)
     sets = [(one.name, one.split, one.items) for one in record.datasets]
     assert sets == [("cr", "train", 3775), ("trec", "test", 500)]
@@ -74,27 +73,9 @@ def test_tasks_of_each_kind_have_records_that_come_back(
     assert record.score("cr") == pytest.approx(100 * np.mean(predicted["cr"] == gold["cr"]), abs=0.01)
     assert record.score("cr", protocol="dev") > 50
     assert record.average() is None
-    assert [line.split(":")[0] for line in told] == ["counting cr seed 1111", "counting trec seed 1111"]
     path = write_record(record, predicted, gold, tmp_path)
     assert path.name == "counting.transfer.simcse.seed-1111.json"
     assert read_record(path).scores == record.scores
-
-
-def test_a_regression_has_a_record_too(shared_data: Path, tmp_path: Path, quick: None) -> None:
-    (record,) = evaluate_transfer(
-        counting, ["mrpc", "sickr-trained"], preset="simcse-fast", data_dir=shared_data
-    )
-    assert [(one.dataset, one.metric) for one in record.scores if one.protocol == "all"] == [
-        ("mrpc", "accuracy"),
-        ("mrpc", "f1"),
-        *(("sickr-trained", metric) for metric in ("pearson", "spearman", "mse")),
-    ]
-    assert record.score("sickr-trained", "pearson") > 30
-    predicted, gold = load_predictions(record)
-    back = read_record(write_record(record, predicted, gold, tmp_path))
-    again = load_predictions(back).values["sickr-trained"]
-    assert np.allclose(again, predicted["sickr-trained"], atol=1e-3)
-    assert np.array_equal(np.argsort(again), np.argsort(predicted["sickr-trained"]))
 
 
 def test_scores_are_those_of_senteval() -> None:

@@ -1,4 +1,4 @@
-"""Classifiers that are trained together end as each would end alone, and regressions as SentEval's."""
+"""Classifiers that are trained together end as each would end alone."""
 
 from __future__ import annotations
 
@@ -7,24 +7,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from scipy import stats
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 
-from sentemb.evaluation.transfer import PRESETS, TASKS, evaluate
+from sentemb.evaluation.transfer import PRESETS, TASKS
 from sentemb.evaluation.transfer.evaluate import (
     Examples,
     Outcome,
     folds_then_test,
     nested_folds,
-    regression,
     splits,
 )
-from sentemb.evaluation.transfer.neural import Classes, Fold, Grades, Rows, Trained, train_folds
-from sentemb.evaluation.transfer.tasks import REGRESSION, NeuralPreset, Preset, task_scores
-from tests.evaluation.transfer import senteval_loops
-from tests.evaluation.transfer.senteval_loops import OneClassifier, grade_targets, inner_means, nested
+from sentemb.evaluation.transfer.neural import Fold, Rows, Trained, train_folds
+from sentemb.evaluation.transfer.tasks import NeuralPreset, Preset, task_scores
+from tests.evaluation.transfer.senteval_loops import OneClassifier, inner_means, nested
 
 pytestmark = pytest.mark.usefixtures("float64")
 SMALL = {
@@ -58,7 +55,7 @@ def test_together_as_alone(name: str, classes: int) -> None:
     held = [rows[50:], rows[:27], rows[60:], rows[::2]]
     trained = train_folds(
         x,
-        Classes(y),
+        y,
         [Fold.seeded(a, b, preset.penalties, 7) for a, b in zip(folds, held, strict=True)],
         preset,
         seed=7,
@@ -82,15 +79,11 @@ def check_alone(
             assert torch.allclose(kept.biases[layer][0, place], bias, atol=1e-9)
 
 
-def test_a_single_wide_fold_is_divided_by_its_penalties() -> None:
+def test_a_single_wide_fold() -> None:
     preset = replace(SMALL["sg-bert"], penalties=(1e-5, 1e-3, 1e-1))
     x, y = examples(60, width=300)
     train, dev = np.arange(40), np.arange(40, 60)
-    fold = Fold.seeded(train, dev, preset.penalties, 7)
-    first, other = fold.halves()
-    assert (first.penalties, other.penalties) == ((1e-5,), (1e-3, 1e-1))
-    assert np.array_equal(first.generator.permutation(40), other.generator.permutation(40))
-    (trained,) = train_folds(x, Classes(y), [Fold.seeded(train, dev, preset.penalties, 7)], preset, seed=7)
+    (trained,) = train_folds(x, y, [Fold.seeded(train, dev, preset.penalties, 7)], preset, seed=7)
     check_alone(trained, preset, x, y, train, dev)
 
 
@@ -160,46 +153,3 @@ def test_logistic_regression_has_the_grids_of_senteval(way: str) -> None:
 
 def fitted(inverse_penalty: float, x: Tensor, y: Tensor) -> LogisticRegression:
     return LogisticRegression(C=inverse_penalty, max_iter=1000).fit(x, y)
-
-
-def related(rows: int, seed: int) -> Examples:
-    generator = np.random.default_rng(seed)
-    features = generator.normal(size=(rows, 6))
-    noisy = features @ np.arange(6) / 4 + generator.normal(size=rows) + 2.5
-    return Examples(torch.from_numpy(features), np.clip(noisy, 0, 5).round(1))
-
-
-def test_the_regression_is_that_of_one_pair_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluate, "REGRESSION", replace(REGRESSION, max_epochs=150))
-    train, dev, test = related(100, 0), related(40, 1), related(50, 2)
-    outcome = regression(train, dev, test, seed=4)
-    best, predictions = senteval_loops.regression(
-        train.features, train.labels, (dev.features, dev.labels), test.features, seed=4, longest=150
-    )
-    assert np.allclose(outcome.predictions, predictions, atol=1e-8)
-    assert outcome.dev_score == round(100 * best, 2)
-    assert task_scores(TASKS["stsb-trained"], test.labels, outcome.predictions, folds=0) == {
-        "pearson": round(100 * stats.pearsonr(predictions, test.labels).statistic, 2),
-        "spearman": round(100 * stats.spearmanr(predictions, test.labels).statistic, 2),
-        "mse": round(float(np.mean((predictions - test.labels) ** 2)), 4),
-    }
-
-
-def test_the_gradient_of_grades_is_that_of_the_mean_squared_error() -> None:
-    generator = np.random.default_rng(0)
-    scores = np.array([0.0, 0.4, 1.0, 2.6, 3.0, 4.9, 5.0, *generator.uniform(0, 5, size=3)])
-    objective = Grades(scores, torch.float64)
-    targets = objective.targets(torch.arange(10).unsqueeze(0))
-    assert torch.allclose(targets[0].T, grade_targets(scores))  # distributions whose mean is the score
-    logits = torch.from_numpy(generator.normal(size=(1, 2, 5, 10))).requires_grad_()
-    shares = torch.full((1, 10), 1 / 10, dtype=torch.float64)
-    for member in logits[0]:
-        torch.nn.functional.mse_loss(member.softmax(dim=0), targets[0]).backward(retain_graph=True)
-    assert torch.allclose(objective.back(logits.detach(), targets, shares), logits.grad)
-
-
-def test_constant_predictions_correlate_with_nothing() -> None:
-    data = Examples(torch.zeros(20, 3), np.linspace(1, 5, 20))
-    outcome = regression(data, data, data, seed=1)
-    scores = task_scores(TASKS["stsb-trained"], data.labels, outcome.predictions, folds=0)
-    assert (scores["pearson"], scores["spearman"], outcome.dev_score) == (0, 0, 0)
