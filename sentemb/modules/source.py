@@ -101,7 +101,7 @@ class ModelSource:
 
     @property
     def is_decoder(self) -> bool:
-        """Whether each token of a transformer without modules sees the tokens before it alone."""
+        """Return whether each token of a transformer without modules sees the tokens before it alone."""
         is_causal = bool(self.config.get("is_causal", True))
         return self.architecture.endswith(("ForCausalLM", "LMHeadModel")) and is_causal
 

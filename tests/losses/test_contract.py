@@ -1,4 +1,4 @@
-"""What is common to all losses: poolings, precision, padding, trainers, options, labels, citations."""
+"""Check what all losses share: poolings, precision, padding, trainers, options, labels, citations."""
 
 from __future__ import annotations
 
