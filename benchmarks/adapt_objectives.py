@@ -34,7 +34,7 @@ from sentemb.evaluation.retrieval import DenseSearcher
 from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval
 from sentemb.evaluation.systems import System, system_of
 from sentemb.modules import load
-from sentemb.pretraining.throughput import faster_precision
+from sentemb.pretraining.run import faster_precision
 from sentemb.training import resolve, train
 from sentemb.transforms import add_flow, add_whitening
 

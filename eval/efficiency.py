@@ -38,7 +38,7 @@ from sentemb.evaluation.environment import hardware, library_versions, time_in_t
 from sentemb.report.table import ABSENT, Table
 from sentemb.training import resolve, train
 from sentemb.training.outcome import run_with_options
-from sentemb.transforms import add_flow, add_whitening, flow_config
+from sentemb.transforms import FlowConfig, add_flow, add_whitening
 
 PUBLISHED = {  # table 6, BERT-base: training, inference
     "mean": ("–", "13.94"),
@@ -73,7 +73,7 @@ def fit_transform(method: str, options: argparse.Namespace, texts: list[str], fo
     shutil.rmtree(folder, ignore_errors=True)
     model = sentemb.load(options.base, pooling=TRANSFORMS[method])
     if method == "flow":
-        fitted = add_flow(model, texts, config=flow_config(batch_size=BATCH))
+        fitted = add_flow(model, texts, config=FlowConfig(batch_size=BATCH))
     else:
         fitted = add_whitening(model, texts)
     fitted.save(str(folder), create_model_card=False)

@@ -16,7 +16,7 @@ from sentemb.evaluation.measures import correlate
 from sentemb.evaluation.resampling import bootstrap, exchange
 from sentemb.evaluation.retrieval.ranking import nearest
 from sentemb.search.manifest import calibrate
-from sentemb.transforms.whitening import fit_soft_whitening, fit_whitening
+from sentemb.transforms.fit import fit_whitening
 
 RANDOM = np.random.default_rng(0)
 VECTORS = RANDOM.standard_normal((1200, 300)).astype(np.float32)
@@ -48,7 +48,6 @@ NUMBERS: dict[str, Callable[[], Any]] = {
     "uniformity": lambda: uniformity(VECTORS),
     "anisotropy": lambda: anisotropy(VECTORS),
     "whitening": lambda: fit_whitening(VECTORS, 64).linear.weight.detach().numpy(),
-    "soft whitening": lambda: fit_soft_whitening(VECTORS, 3.0).linear.weight.detach().numpy(),
     "intervals of means": lambda: interval("ndcg@10"),
     "intervals of Pearson": lambda: interval("pearson"),
     "Pearson": lambda: correlate("pearson", GOLD, PREDICTIONS[0]),

@@ -10,10 +10,9 @@ row of its tables 1 to 10 (`sentemb train table1-fusion` is the same):
     python training/multitask.py --row table7-gradient-surgery --preset released --data-dir data \
         --output surgery-released
 
-The ensemble uses, for each task, the best checkpoint of finished runs:
+The ensemble of table 2 uses, for each task, the best checkpoint of finished runs:
 
-    python training/multitask.py --row table2-ensemble --runs multitask,single-paraphrase,fusion \
-        --data-dir data --output ensemble
+    TaskEnsemble.of_runs(["multitask", "single-paraphrase", "fusion"])
 
 The data folder contains cs224n/. If quora-train.csv is missing there, `--held-out` splits quora-dev.csv
 instead. Any setting can be changed, and a few rows of each set are enough for a trial:
@@ -22,20 +21,13 @@ instead. Any setting can be changed, and a few rows of each set are enough for a
     python training/multitask.py --data-dir data --held-out 0.2 --rows 50 --base bert-mini \
         --set epochs=1 --set contrast_epochs=1 --output toy
 
-Load the result with MultiTaskModel.load("multitask"), its encoder with SentenceTransformer("multitask"), an
-ensemble with TaskEnsemble.load("ensemble").
+Load the result with MultiTaskModel.load("multitask"), its encoder with SentenceTransformer("multitask").
 """
 
 from __future__ import annotations
 
-import sys
-
 from sentemb.cli.main import program
-from sentemb.multitask.run import ENSEMBLE, ensemble_program
 from sentemb.training.recipes import recipes_of
 
 if __name__ == "__main__":
-    if ENSEMBLE in sys.argv:
-        ensemble_program(__doc__)
-    else:
-        program({row: row for row in recipes_of("multitask")}, default="table2-given", option="row")
+    program({row: row for row in recipes_of("multitask")}, default="table2-given", option="row")

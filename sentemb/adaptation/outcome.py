@@ -13,8 +13,8 @@ from torch import nn
 from sentemb.adaptation.config import AdaptConfig
 from sentemb.adaptation.gain import RECALL_LOSS, Gain, Reliability
 from sentemb.adaptation.held_out import NDCG, RECALL, Scores
-from sentemb.modules.cards import ENCODER_TAGS, public_name
-from sentemb.training.card import Card, encoder_code, run_name, training_rows
+from sentemb.modules.cards import public_name
+from sentemb.training.card import encoder_code, render_card, training_rows
 from sentemb.training.objective import citation_of
 from sentemb.training.settings import shown
 
@@ -163,7 +163,4 @@ def adapted_card(
         "Versions": ", ".join(f"{name} {version}" for name, version in record.get("versions", {}).items())
         or None,
     }
-    name = run_name(config.output)
-    return Card(
-        name, summary, encoder_code(name, model), rows, citation_of(loss), config.base, tags=ENCODER_TAGS
-    ).text()
+    return render_card(config, summary, encoder_code(model), rows, citation_of(loss))

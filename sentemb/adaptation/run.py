@@ -50,15 +50,13 @@ from sentemb.modules import is_finished_encoder, load
 from sentemb.modules.cards import public_name
 from sentemb.modules.loading import default_pooling
 from sentemb.modules.source import find_source
-from sentemb.pretraining.throughput import faster_precision
-from sentemb.training.card import write_card
-from sentemb.training.folder import RunFolder
-from sentemb.training.length_bucketing import bucketed_by_length
+from sentemb.pretraining.run import faster_precision
 from sentemb.training.objective import build_loss, negatives_per_anchor
 from sentemb.training.outcome import Run
-from sentemb.training.progress import ConsoleProgress, without_upstream_bars
+from sentemb.training.progress import ConsoleProgress
 from sentemb.training.ranks import refuse_several
-from sentemb.training.session import Session
+from sentemb.training.session import Session, run_session
+from sentemb.training.trainer import bucketed_by_length
 
 _READ = 1000  # documents from which the language is detected
 
@@ -274,25 +272,25 @@ class AdaptSession(Session):
         assert self.outcome is not None  # finish comes first
         return {"adaptation": self.outcome.values()}
 
-    def write_model(self, folder: Path, record: dict[str, Any]) -> None:
-        """Write the encoder and its card."""
+    def write_model(self, folder: Path) -> None:
+        """Write the encoder."""
         assert self.outcome is not None  # finish comes first
-        outcome = self.outcome
         for parameter in self.model.parameters():
             parameter.requires_grad_(True)
         folder.mkdir()
         # sentence-transformers does not look for the prompt of documents under any other name.
         self.model.prompts["document"] = prompt_of(self.model, "document")
-        if not outcome.helped and self.config.pooling is None:
+        if not self.outcome.helped and self.config.pooling is None:
             write_copy(self.source, self.model, folder)
-        elif outcome.helped and self.static is not None:
+        elif self.outcome.helped and self.static is not None:
             self.static.write(folder)
         else:
             self.model.save_pretrained(str(folder), create_model_card=False)
-        write_card(
-            folder / "README.md",
-            lambda: adapted_card(self.config, self.model, record, outcome, loss=self.loss),
-        )
+
+    def card(self, record: dict[str, Any]) -> str:
+        """Return the text of the model's card."""
+        assert self.outcome is not None  # finish comes first
+        return adapted_card(self.config, self.model, record, self.outcome, loss=self.loss)
 
     def take(self, trained: Weights, share: float) -> None:
         """Give the model the base's weights and a share of their change, as its folder will keep them."""
@@ -374,10 +372,11 @@ def adapt(
     )
     source = str(documents) if isinstance(documents, str | Path) else f"{len(documents)} documents"
     config, kind = configured(read, base, output, {"documents": source, **given})
-    RunFolder(Path(config.output)).check(config, resume=resume)
-    with without_upstream_bars():
-        session = AdaptSession(config, read, kind=kind, progress=progress)
-        session.run(resume=resume)
+
+    def make() -> AdaptSession:
+        return AdaptSession(config, read, kind=kind, progress=progress)
+
+    session, _ = run_session(config, make, resume=resume)
     shutil.rmtree(session.kept_vectors, ignore_errors=True)
     assert session.outcome is not None  # the run is over
     return session.outcome
@@ -403,5 +402,5 @@ def configured(
     values |= TAUGHT if teacher else {}
     values |= {"documents": f"{len(documents)} documents", **given, "teacher": teacher}
     config = AdaptConfig(base=base, output=str(output), **values)
-    config.check_single_seed("adapt")
+    config.check_single_seed()
     return config, kind

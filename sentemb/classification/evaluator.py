@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -135,11 +136,7 @@ def grade_classes(data: LabelledTexts, *, decimals: int | None = 1) -> LabelledT
 
 
 def score_grades(classifier: Classifier, data: LabelledTexts) -> dict[str, float]:
-    """Correlate predicted grades with those of a set.
-
-    The predicted grade is the mean of all grades under the predicted probabilities; the paper does not say
-    how it makes one of classes.
-    """
+    """Correlate the mean of all grades under the predicted probabilities with the grades of a set."""
     grades = np.array([float(name) for name in classifier.labels])
     predicted = classifier.predict_proba(inputs_of(data)) @ grades  # (n,)
     task = Task(data.name, "spearman", data.pairs is not None, 0)  # SupCL-Seq, table 2
@@ -147,7 +144,7 @@ def score_grades(classifier: Classifier, data: LabelledTexts) -> dict[str, float
 
 
 def map_classes(folders: Sequence[Path], texts: LabelledTexts) -> dict[str, tuple[Vectors, Vectors | None]]:
-    """Return vectors of texts, and of labels if it has any, of each classifier by its folder's name."""
+    """Return unit vectors of texts, and of labels if it has any, of each classifier by its folder's name."""
     found = {}
     for folder in folders:
         classifier = Classifier.load(folder)
@@ -157,27 +154,18 @@ def map_classes(folders: Sequence[Path], texts: LabelledTexts) -> dict[str, tupl
                 f"{', '.join(texts.label_names[:5])}",
                 "use a set with the classifier's classes",
             )
-        found[folder.name] = map_vectors(classifier, inputs_of(texts))
+        head, labels = classifier.head, None
+        embed: Callable[[dict[str, Any]], Tensor] = itemgetter("sentence_embedding")
+        if isinstance(head, LabelHead):
+            embed = head.embed
+            labels = normalised(head.label_vectors.detach().float().cpu().numpy())
+        with training_flags_kept(head), torch.inference_mode():
+            head.eval()
+            inputs = check_inputs(inputs_of(texts), pairs=classifier.pairs)
+            vectors = compute(classifier.encoder, inputs, embed, max_length=classifier.max_length)
+        found[folder.name] = normalised(vectors), labels
     if len(found) < len(folders):
         raise InputError(
             "two folders have the same name, which is the title of their panels", "rename one of them"
         )
     return found
-
-
-def map_vectors(classifier: Classifier, texts: Sequence[Input]) -> tuple[Vectors, Vectors | None]:
-    """Return the vectors by which a classifier separates texts, of length one."""
-    head = classifier.head
-    labels = None
-
-    def of_batch(features: dict[str, Any]) -> Tensor:
-        found: Tensor = features["sentence_embedding"]
-        return head.embed(features) if isinstance(head, LabelHead) else found
-
-    with training_flags_kept(head), torch.inference_mode():
-        head.eval()
-        inputs = check_inputs(texts, pairs=classifier.pairs)
-        vectors = compute(classifier.encoder, inputs, of_batch, max_length=classifier.max_length)
-        if isinstance(head, LabelHead):
-            labels = normalised(head.label_vectors.float().cpu().numpy())
-    return normalised(vectors), labels

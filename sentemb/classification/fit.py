@@ -25,16 +25,13 @@ from sentemb.data.columns import LABEL
 from sentemb.data.labelled import LabelledTexts
 from sentemb.errors import InputError
 from sentemb.modules.heads import build_head
-from sentemb.training.card import classifier_card, write_card
+from sentemb.training.card import ENCODER_ONLY, render_card, training_rows, with_options
 from sentemb.training.config import ClassifierConfig, ProbeOptions
-from sentemb.training.folder import RunFolder
-from sentemb.training.length_bucketing import bucketed_by_length
-from sentemb.training.objective import build_loss, check_loss_options, takes_head
+from sentemb.training.objective import build_loss, check_loss_options, citation_of, takes_head
 from sentemb.training.outcome import Run
-from sentemb.training.progress import ConsoleProgress, without_upstream_bars
-from sentemb.training.ranks import on_all, on_main
-from sentemb.training.session import Session
-from sentemb.training.trainer import decay_groups
+from sentemb.training.progress import ConsoleProgress
+from sentemb.training.session import Session, run_session
+from sentemb.training.trainer import bucketed_by_length, decay_groups
 
 logger = logging.getLogger(__name__)
 
@@ -88,17 +85,18 @@ def fit_classifier(
         >>> cola = load_labelled("cola", split="train")  # doctest: +SKIP
         >>> fit_classifier(config, cola).classifier.predict(["Cat the sat."])  # doctest: +SKIP
     """
-    config.check_single_seed("fit_classifier")
     check_options(config)
     _check_sets(train, validation)
     with ExitStack() as stack:
         if in_memory:
             config = config.replace(output=stack.enter_context(TemporaryDirectory()))
-        on_main(lambda: RunFolder(Path(config.output)).check(config, resume=resume))
-        stack.enter_context(without_upstream_bars())
-        session = on_all(lambda: ClassifierSession(config, train, validation, progress=progress))
-        session.is_resumable = not in_memory
-        run = session.run(resume=resume)
+
+        def make() -> ClassifierSession:
+            made = ClassifierSession(config, train, validation, progress=progress)
+            made.is_resumable = not in_memory
+            return made
+
+        session, run = run_session(config, make, resume=resume)
         return ClassifierRun(session.classifier, run)
 
 
@@ -161,11 +159,7 @@ def _check_sets(train: LabelledTexts, validation: LabelledTexts | None) -> None:
 
 
 class ClassifierSession(Session):
-    """A run that trains an encoder and a head, and chooses their weights by a validation set.
-
-    Raises:
-        InputError: Something in the configuration cannot be used.
-    """
+    """A run that trains an encoder with a head, or before the head is fitted (SupCL-Seq)."""
 
     config: ClassifierConfig
     uses_prompts: ClassVar[bool] = False
@@ -245,16 +239,36 @@ class ClassifierSession(Session):
         }
         return described | {"probe": self.probe_scores} if self.two_stages else described
 
-    def write_model(self, folder: Path, record: dict[str, Any]) -> None:
-        """Write the classifier and its card."""
-        classifier = self.classifier
-        classifier.save(folder)
+    def write_model(self, folder: Path) -> None:
+        """Write the classifier."""
+        self.classifier.save(folder)
 
-        def card() -> str:
-            classes, pairs = classifier.labels, classifier.pairs
-            return classifier_card(self.config, record, classes=classes, pairs=pairs, loss=self.loss)
-
-        write_card(folder / "README.md", card)
+    def card(self, record: dict[str, Any]) -> str:
+        """Return the text of the model's card."""
+        config, names, data = self.config, self.train.label_names, record["data"]["train"]
+        dev, pairs = record["dev"], self.train.pairs is not None
+        score = "none (the weights of the last step)"
+        if dev["score"] is not None:
+            score = f"{config.metric} {100 * dev['score']:.2f} of {dev['set']}"
+        rows = {
+            "Training data": f"{data['set']} {data['split']}, {data['rows']} {'pairs' if pairs else 'texts'}",
+            "Classes": ", ".join(names[:20]) + (", ..." if len(names) > 20 else ""),
+            "Head": with_options(config.head, config.head_options),
+            **training_rows(config),
+            "Validation score": score,
+        }
+        example = '("first text", "second text")' if pairs else '"a text"'
+        code = "from sentemb.classification import Classifier\n\n"
+        return render_card(
+            config,
+            f"A classifier trained with sentemb's `{config.recipe}` recipe.",
+            f'{code}Classifier.load("{{name}}").predict([{example}])',
+            rows,
+            citation_of(self.loss),
+            after_code=ENCODER_ONLY,
+            pipeline="text-classification",
+            tags=("text-classification",),
+        )
 
     def _vectors(self, data: LabelledTexts, *, dropout: bool = False) -> Tensor:
         """Return vectors of the frozen encoder, `(n, d)`."""

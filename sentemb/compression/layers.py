@@ -31,16 +31,16 @@ from sentemb.encoding import NonFiniteError, load_encoder
 from sentemb.encoding.encoder import Vectors, normalised
 from sentemb.encoding.view import linear, with_modules, with_truncation_as_module
 from sentemb.errors import InputError
-from sentemb.modules.cards import ENCODER_TAGS, public_name
-from sentemb.pretraining.throughput import faster_precision
-from sentemb.training.card import Card, encoder_code, run_name, training_rows, write_card
+from sentemb.modules.cards import public_name
+from sentemb.pretraining.run import faster_precision
+from sentemb.training.card import encoder_code, render_card, training_rows
 from sentemb.training.folder import RunFolder
-from sentemb.training.length_bucketing import bucketed_by_length
 from sentemb.training.objective import build_loss, citation_of
 from sentemb.training.outcome import Run
 from sentemb.training.progress import ConsoleProgress, without_upstream_bars
 from sentemb.training.ranks import refuse_several
-from sentemb.training.session import Session
+from sentemb.training.session import Session, run_session
+from sentemb.training.trainer import bucketed_by_length
 
 # Share of the mean square of a dimension. It keeps the map from fitting noise if there is little text.
 _RIDGE = 1e-2
@@ -259,12 +259,8 @@ class LayeredSession(Session):
         """Return the agreement with the teacher."""
         return {"agreement": self.agreement._asdict()}
 
-    def write_model(self, folder: Path, record: dict[str, Any]) -> None:
-        """Write the student and its card."""
-        self.model.save_pretrained(str(folder), create_model_card=False)
-        write_card(folder / "README.md", lambda: self._card(record))
-
-    def _card(self, record: dict[str, Any]) -> str:
+    def card(self, record: dict[str, Any]) -> str:
+        """Return the text of the student's card."""
         data = record["data"]
         rows: dict[str, object] = {
             "Texts": f"{data['texts']:,} of {data['documents']:,} documents: {data['source']}",
@@ -274,17 +270,14 @@ class LayeredSession(Session):
             "Cosine with the teacher": f"{self.agreement.cosine:.3f}",
             "Agreement on similarities": f"{self.agreement.similarities:.3f}",
         }
-        name = run_name(self.config.output)
-        return Card(
-            name,
+        return render_card(
+            self.config,
             f"`{public_name(self.config.base)}` with {self.config.layers} of its layers and a linear layer "
             "after them, trained with `sentemb distill` to reproduce the vectors of the full model.",
-            encoder_code(name, self.model),
+            encoder_code(self.model),
             rows,
             citation_of(self.loss),
-            self.config.base,
-            tags=ENCODER_TAGS,
-        ).text()
+        )
 
 
 def distill_layers(
@@ -325,7 +318,6 @@ def distill_layers(
     given = {name: value for name, value in settings.items() if value is not None}
     values = {"precision": faster_precision(), **given}
     config = LayeredConfig(base=teacher, texts=str(texts), output=str(output), layers=layers, **values)
-    config.check_single_seed("distill")
     RunFolder(Path(config.output)).check(config, resume=resume)
     documents = read_unique_documents(
         texts,
@@ -334,9 +326,10 @@ def distill_layers(
         title_column=given.get("title_column"),
         data_dir=config.data_dir,
     )
+    session, _ = run_session(
+        config, lambda: LayeredSession(config, documents, progress=progress), resume=resume
+    )
     with without_upstream_bars():
-        session = LayeredSession(config, documents, progress=progress)
-        session.run(resume=resume)
         shutil.rmtree(session.kept_vectors, ignore_errors=True)
         folder, held_out = session.folder.path, session.texts.held_out
         whole = load_encoder(teacher, pooling=config.pooling)  # type: ignore[arg-type]

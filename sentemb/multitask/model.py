@@ -1,27 +1,31 @@
-"""Models that name the sentiment of a text, recognize paraphrases and grade similarity, and their scores."""
+"""Models of sentiment, paraphrase and similarity: their heads, losses, answers and scores."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 from sentence_transformers import SentenceTransformer
+from torch import Tensor, nn
+from torch.nn import functional
 
 from sentemb._files import new_folder, read_json
+from sentemb._vectors import full_precision, unit_vectors
 from sentemb.encoding import load_encoder
 from sentemb.encoding.sentence import training_flags_kept
-from sentemb.errors import InputError
+from sentemb.errors import InputError, unknown
 from sentemb.evaluation.measures import CorrelationError, correlate
 from sentemb.modules import load
 from sentemb.modules.files import HeadFolder
-from sentemb.multitask.heads import TaskHeads, scores_of
-from sentemb.multitask.tasks import TASKS, Task, TaskSets
+from sentemb.modules.heads import check_count, check_probability, check_width
+from sentemb.multitask.tasks import HIGHEST_SCORE, TASKS, Task, TaskSets
+from sentemb.training.config import Sharing
 
 logger = logging.getLogger(__name__)
 
@@ -37,13 +41,103 @@ OVERALL = "overall"
 _HINT = "use the folder that save or fit_multitask wrote, and copy it completely"
 
 
+class TaskHeads(nn.Module):
+    """Sentiment as classification, paraphrase as a bilinear form, similarity as a cosine.
+
+    Each task has a network of two linear layers with dropout before each and ReLU between them (Chen,
+    sections 4.2 and 5.3; the activation is not named there). With t1 and t2 the transformed vectors of a
+    pair, the logit of paraphrase is t1^T W t2 + b, and similarity is cos(t1, t2).
+
+    `first-layer` (the paper's choice) shares the first linear layer of paraphrase and similarity, `full`
+    both layers, `separate` none. With `none` there is nothing but sentiment's linear layer, and both pair
+    tasks take the cosine of the sentence vectors: the baseline of Table 1, for which nearly every pair is a
+    paraphrase, since few cosines are negative.
+    """
+
+    def __init__(
+        self, width: int, classes: int = 5, *, sharing: Sharing = "first-layer", dropout: float = 0.3
+    ) -> None:
+        super().__init__()
+        check_count("width", width)
+        check_count("classes", classes, least=2)
+        check_probability("dropout", dropout)
+        if sharing not in get_args(Sharing):
+            raise unknown("sharing of the task heads", sharing, get_args(Sharing))
+        self.width, self.classes, self.dropout = width, classes, dropout
+        self.sharing: Sharing = sharing
+
+        def layer(outputs: int) -> list[nn.Module]:
+            return [nn.Dropout(dropout), nn.Linear(width, outputs)]
+
+        last = layer(classes)
+        self.sentiment = nn.Sequential(*(last if sharing == "none" else [*layer(width), nn.ReLU(), *last]))
+        self.first, self.second = nn.ModuleDict(), nn.ModuleDict()
+        self.bilinear: nn.Bilinear | None = None
+        if sharing == "none":
+            return
+        for task in TASKS[1:]:
+            first, second = self._names(task)
+            if first not in self.first:
+                self.first[first] = nn.Sequential(*layer(width), nn.ReLU())
+            if second not in self.second:
+                self.second[second] = nn.Sequential(*layer(width))
+        self.bilinear = nn.Bilinear(width, width, 1)
+
+    def forward(self, task: Task, *vectors: Tensor) -> Tensor:
+        """Return what a task predicts for sentence vectors `(n, d)`, for pairs those of both sides.
+
+        Logits `(n, classes)` of sentiment, logits `(n,)` of paraphrase, cosines `(n,)` of similarity.
+        """
+        for one in vectors:
+            check_width(one, self.width)
+        if task == "sentiment":
+            logits: Tensor = self.sentiment(*vectors)  # (n, classes)
+            return logits
+        if self.sharing != "none":
+            first_layer, second_layer = self._names(task)
+            vectors = tuple(self.second[second_layer](self.first[first_layer](one)) for one in vectors)
+        first, second = vectors  # each (n, d)
+        if task == "paraphrase" and self.bilinear is not None:
+            # Autocast has no bilinear form: the vectors take the type of its weight here.
+            kind = self.bilinear.weight.dtype
+            logit: Tensor = self.bilinear(first.to(kind), second.to(kind)).squeeze(1)  # (n,)
+            return logit
+        with torch.autocast(first.device.type, enabled=False):
+            return (unit_vectors(first) * unit_vectors(full_precision(second))).sum(dim=1)  # (n,)
+
+    def config(self) -> dict[str, Any]:
+        """Return the constructor's arguments, as JSON values."""
+        return {name: getattr(self, name) for name in ("width", "classes", "sharing", "dropout")}
+
+    def _names(self, task: Task) -> tuple[str, str]:
+        """Return the layers of a pair task. A shared one has one name, so it is saved once."""
+        first = task if self.sharing == "separate" else "pair"
+        return first, "pair" if self.sharing == "full" else task
+
+
+def task_loss(task: Task, predicted: Tensor, labels: Tensor, *, nominal_rows: int | None = None) -> Tensor:
+    """Return cross-entropy, binary cross-entropy, or squared error to y / 5, which the paper does not name.
+
+    With `nominal_rows` the sum of sentiment's losses is divided by that number.
+    """
+    with torch.autocast(predicted.device.type, enabled=False):
+        predicted = full_precision(predicted)
+        if task == "sentiment":
+            rows = len(labels) if nominal_rows is None else nominal_rows
+            return functional.cross_entropy(predicted, labels.long(), reduction="sum") / rows
+        labels = labels.to(predicted.dtype)
+        if task == "paraphrase":
+            return functional.binary_cross_entropy_with_logits(predicted, labels)
+        return functional.mse_loss(predicted, labels / HIGHEST_SCORE)
+
+
 class _HeadsConfig(BaseModel):
-    """The arguments of `TaskHeads`."""
+    """The arguments of `TaskHeads`, which checks `sharing`."""
 
     model_config = ConfigDict(extra="forbid")
     width: int
     classes: int
-    sharing: Any  # `TaskHeads` checks it
+    sharing: Any
     dropout: float
 
 
@@ -51,7 +145,7 @@ class _Config(BaseModel):
     """`multitask/config.json`."""
 
     sentiments: list[str]
-    shifted: bool
+    shifted: Literal[False] = False  # earlier versions could train similarity on 5 (cos + 1) / 2
     heads: _HeadsConfig
 
 
@@ -59,26 +153,12 @@ _HEADS = HeadFolder("multi-task model", "multitask", "heads.safetensors", _Confi
 
 
 class TaskModels:
-    """Models for the three tasks: one for all, or one for each.
-
-    Attributes:
-        models: The model that answers each task.
-    """
+    """Models for the three tasks: one for all, or one for each."""
 
     models: Mapping[Task, MultiTaskModel]
 
     def predict_sentiment(self, texts: Sequence[str]) -> list[str]:
-        """Return the most likely sentiment of each text.
-
-        Args:
-            texts: Texts; empty ones are legal.
-
-        Returns:
-            Names of classes; of equal logits the first class wins.
-
-        Raises:
-            InputError: A text is not a string.
-        """
+        """Return the name of the most likely sentiment of each text."""
         member = self.models["sentiment"]
         answers = member.answer("sentiment", member.encode(texts))
         return [member.sentiments[int(number)] for number in answers]
@@ -88,24 +168,22 @@ class TaskModels:
         return [bool(one) for one in self._answer_pairs("paraphrase", pairs)]
 
     def predict_similarity(self, pairs: Sequence[Pair]) -> Floats:
-        """Return how similar the two texts of each pair are.
+        """Return how similar the two texts of each pair are, `(len(pairs),)`, on the scale of STS.
 
-        Args:
-            pairs: Pairs of texts.
-
-        Returns:
-            `(len(pairs),)`, on the scale of STS: 5 for texts that say the same. Without `shifted` a negative
-            cosine gives a negative score.
-
-        Raises:
-            InputError: An entry is not a pair of texts.
+        5 is for texts that say the same; a negative cosine gives a negative score.
         """
         return self._answer_pairs("similarity", pairs)
 
     def _answer_pairs(self, task: Task, pairs: Sequence[Pair]) -> Floats:
-        first, second = split_pairs(pairs)
+        if isinstance(pairs, str):
+            raise InputError("expected pairs of texts, got a single string", "pass [(first, second), ...]")
+        for index, pair in enumerate(pairs):
+            whole = isinstance(pair, tuple | list) and len(pair) == 2
+            if not whole or not all(isinstance(text, str) for text in pair):
+                raise InputError(f"pair {index} is {str(pair)[:40]!r}", "pass two texts (first, second)")
+        texts = [pair[side] for side in (0, 1) for pair in pairs]
         member = self.models[task]
-        return member.answer(task, *np.split(member.encode([*first, *second]), 2))
+        return member.answer(task, *np.split(member.encode(texts), 2))
 
 
 class MultiTaskModel(TaskModels):
@@ -118,7 +196,6 @@ class MultiTaskModel(TaskModels):
         encoder: The encoder; inputs are truncated at its `max_seq_length`.
         heads: The heads; they are moved to the encoder's device.
         sentiments: Names of the classes of sentiment, in the order of the logits.
-        shifted: Whether a cosine of -1 stands for the score 0, instead of a cosine of 0.
 
     Raises:
         InputError: Encoder, heads and names do not fit each other.
@@ -131,14 +208,7 @@ class MultiTaskModel(TaskModels):
         array([4.7], dtype=float32)
     """
 
-    def __init__(
-        self,
-        encoder: SentenceTransformer,
-        heads: TaskHeads,
-        sentiments: Sequence[str],
-        *,
-        shifted: bool = False,
-    ) -> None:
+    def __init__(self, encoder: SentenceTransformer, heads: TaskHeads, sentiments: Sequence[str]) -> None:
         if not len(set(sentiments)) == len(sentiments) == heads.classes:
             raise InputError(
                 f"got {len(sentiments)} names for {heads.classes} sentiment classes",
@@ -150,7 +220,7 @@ class MultiTaskModel(TaskModels):
                 "build the heads with width=encoder.get_embedding_dimension()",
             )
         self.encoder, self.heads = encoder, heads.to(encoder.device)
-        self.sentiments, self.shifted = tuple(sentiments), shifted
+        self.sentiments = tuple(sentiments)
         self.models = dict.fromkeys(TASKS, self)
 
     def encode(self, texts: Sequence[str]) -> Floats:
@@ -178,7 +248,7 @@ class MultiTaskModel(TaskModels):
             # The paper rounds the sigmoid, which is above one half where the logit is above 0.
             predicted = predicted > 0
         else:
-            predicted = scores_of(predicted, shifted=self.shifted)
+            predicted = HIGHEST_SCORE * predicted
         return np.asarray(predicted.float().cpu().numpy())
 
     def save(self, folder: str | Path) -> None:
@@ -195,8 +265,8 @@ class MultiTaskModel(TaskModels):
             self.write_heads(partial)
 
     def write_heads(self, folder: Path) -> None:
-        """Write the heads next to a saved encoder."""
-        config = {"sentiments": list(self.sentiments), "shifted": self.shifted, "heads": self.heads.config()}
+        """Write the heads next to an encoder, so that the folder loads as a whole model."""
+        config = {"sentiments": list(self.sentiments), "heads": self.heads.config()}
         _HEADS.write(folder, self.heads, config)
 
     @classmethod
@@ -220,7 +290,7 @@ class MultiTaskModel(TaskModels):
             _HEADS.load_weights(path, heads)
         encoder = load(str(path), device=device)
         with _HEADS.reading(path):
-            return cls(encoder, heads, config.sentiments, shifted=config.shifted)
+            return cls(encoder, heads, config.sentiments)
 
 
 class TaskEnsemble(TaskModels):
@@ -243,20 +313,6 @@ class TaskEnsemble(TaskModels):
         if missing := [task for task in TASKS if task not in models]:
             raise InputError(f"the model for {', '.join(missing)} is missing", "provide one for each task")
         self.models = {task: models[task] for task in TASKS}
-
-    def save(self, folder: str | Path) -> None:
-        """Write the model of each task into a folder of the task's name; see `MultiTaskModel.save`."""
-        with new_folder(Path(folder)) as partial:
-            for task, model in self.models.items():
-                model.save(partial / task)
-
-    @classmethod
-    def load(cls, folder: str | Path, *, device: str | None = None) -> TaskEnsemble:
-        """Read an ensemble that `save` wrote; see `MultiTaskModel.load`."""
-        place = Path(folder).expanduser()
-        if not all((place / task).is_dir() for task in TASKS):
-            raise InputError(f"{folder} is not an ensemble: it lacks a model of each task", _HINT)
-        return cls({task: MultiTaskModel.load(place / task, device=device) for task in TASKS})
 
     @classmethod
     def of_runs(cls, runs: Sequence[str | Path], *, device: str | None = None) -> TaskEnsemble:
@@ -282,9 +338,7 @@ class TaskEnsemble(TaskModels):
 def best_checkpoints(runs: Sequence[Path]) -> dict[Task, Path]:
     """Return the folder of the best model of each task among finished runs."""
     if not runs:
-        raise InputError(
-            "an ensemble needs at least one run", "list the folders of one or more finished runs"
-        )
+        raise InputError("an ensemble needs at least one run", "list the folders of finished runs")
     records = [read_json(run / "run" / "record.json") for run in runs]
     for run, record in zip(runs, records, strict=True):
         if not isinstance(record, dict) or record.get("status") != "finished" or "best" not in record:
@@ -339,14 +393,3 @@ def score_tasks(predicted: Mapping[Task, Floats], sets: TaskSets) -> dict[str, f
         correlation = 0.0
     scores[METRICS["similarity"]] = correlation
     return scores | {OVERALL: float(np.mean(list(scores.values())))}
-
-
-def split_pairs(pairs: Sequence[Pair]) -> tuple[list[str], list[str]]:
-    """Divide pairs into their first and second texts."""
-    if isinstance(pairs, str):
-        raise InputError("expected pairs of texts, got a single string", "pass [(first, second), ...]")
-    for index, pair in enumerate(pairs):
-        whole = isinstance(pair, tuple | list) and len(pair) == 2
-        if not whole or not all(isinstance(text, str) for text in pair):
-            raise InputError(f"pair {index} is {str(pair)[:40]!r}", "pass two texts (first, second)")
-    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]

@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
-from sentemb.data.sampling import stratified_sample
 from sentemb.multitask.tasks import TASKS, TaskSets
 from sentemb.training.config import MultiTaskConfig
-from sentemb.training.config.multitask import Task
 
 Rows = NDArray[np.int64]
 ContrastSet = Literal["nli", "sentiment", "paraphrase", "similarity"]
@@ -101,69 +99,50 @@ class StepPlan(Dataset[Step]):
     def layout(self, stage: str, generator: np.random.Generator) -> list[Step]:
         """Return the steps of an epoch of a stage."""
         if stage == "tasks":
-            return self._of_tasks(generator)
-        rows = self._given_rows()
+            return self._tasks(generator)
+        # The paper's two orders (sections 4.1 and 5.3).
+        supervised, paraphrase = self.config.contrast_supervised, self.sets.paraphrase
+        order = (TASKS[1], TASKS[0], TASKS[2]) if supervised else TASKS
+        rows: dict[ContrastSet, Rows] = {task: np.arange(len(self.sets[task])) for task in order}
+        if supervised and self.config.loss_options.get("negatives") == "ignored":
+            # Whole batches of paraphrases: the loss would skip the other pairs.
+            rows["paraphrase"] = np.flatnonzero(paraphrase.labels == 1)
+        steps: list[Step] = []
         if stage == "fused":
+            # Each batch is trained on its task, then on contrast (section 4.2); a single row contrasts with
+            # nothing.
             (task,) = self.config.tasks
-            del rows[task]  # it has its contrast in the fused steps
-            return [*self._fused(task, generator), *self._of_contrast(rows, generator)]
-        if stage == "contrast on nli":
+            del rows[task]
+            for batch in self._batches(generator.permutation(len(self.sets[task]))):
+                parts = [Part("task", task, batch), Part("contrast", task, batch)][: len(batch)]
+                steps += [(part,) for part in parts]
+        elif stage == "contrast on nli":
             rows = {"nli": np.arange(self.nli_rows)}
         elif stage == "contrast on quora":
             rows = {"paraphrase": rows["paraphrase"]}
-        return self._of_contrast(rows, generator)
-
-    def _of_tasks(self, generator: np.random.Generator) -> list[Step]:
-        """Lay out supervised training.
-
-        With `average` and `batch-round-robin` all sets are brought down to the size of the smallest among the
-        trained tasks, without replacement (Chen, section 4.2). `epoch-round-robin` takes each set whole.
-        """
-        config = self.config
-        smallest = min(len(self.sets[task]) for task in config.tasks)
-        batches = []
-        for task in config.tasks:
-            data = self.sets[task]
-            if config.task_schedule == "epoch-round-robin":
-                rows = generator.permutation(len(data))
-            elif config.resampling == "stratified" and data.label_names:
-                seed = int(generator.integers(2**32))
-                rows = generator.permutation(stratified_sample(data.labels, smallest, seed=seed))
-            else:
-                rows = generator.permutation(len(data))[:smallest]
-            batches.append([Part("task", task, batch) for batch in self._batches(rows)])
-        if config.task_schedule == "average":
-            return list(zip(*batches, strict=True))
-        in_turn = batches if config.task_schedule == "epoch-round-robin" else zip(*batches, strict=True)
-        return [(part,) for parts in in_turn for part in parts]
-
-    def _of_contrast(self, rows: dict[ContrastSet, Rows], generator: np.random.Generator) -> list[Step]:
-        """Lay out contrastive training, one set after the other."""
-        steps: list[Step] = []
         for name, usable in rows.items():
             share = self.config.paraphrase_share if name == "paraphrase" else 1.0
             chosen = generator.permutation(usable)[: max(1, round(share * len(usable)))]
             steps += [(Part("contrast", name, one),) for one in self._batches(chosen) if len(one) > 1]
         return steps
 
-    def _fused(self, task: Task, generator: np.random.Generator) -> list[Step]:
-        """Lay out batches each of which is trained on its task and on contrast (Chen, section 4.2)."""
-        steps: list[Step] = []
-        for batch in self._batches(generator.permutation(len(self.sets[task]))):
-            # A single row would contrast with nothing.
-            parts = [Part("task", task, batch), Part("contrast", task, batch)][: len(batch)]
-            steps += [tuple(parts)] if self.config.fusion == "summed" else [(part,) for part in parts]
-        return steps
+    def _tasks(self, generator: np.random.Generator) -> list[Step]:
+        """Lay out supervised training.
 
-    def _given_rows(self) -> dict[ContrastSet, Rows]:
-        """Return the usable rows of the three sets in the paper's two orders (sections 4.1 and 5.3)."""
-        rows: dict[ContrastSet, Rows] = {task: np.arange(len(self.sets[task])) for task in TASKS}
-        if not self.config.contrast_supervised:
-            return rows
-        if self.config.loss_options.get("negatives") == "ignored":
-            # Whole batches of paraphrases: the loss would skip the other pairs.
-            rows["paraphrase"] = np.flatnonzero(self.sets.paraphrase.labels == 1)
-        return {"paraphrase": rows.pop("paraphrase"), **rows}
+        With `average` and `batch-round-robin` each set is brought down to the size of the smallest (section
+        4.2).
+        """
+        tasks, schedule = self.config.tasks, self.config.task_schedule
+        whole = schedule == "epoch-round-robin"
+        smallest = min(len(self.sets[task]) for task in tasks)
+        batches = []
+        for task in tasks:
+            rows = generator.permutation(len(self.sets[task]))[: None if whole else smallest]
+            batches.append([Part("task", task, batch) for batch in self._batches(rows)])
+        if schedule == "average":
+            return list(zip(*batches, strict=True))
+        in_turn = batches if whole else zip(*batches, strict=True)
+        return [(part,) for parts in in_turn for part in parts]
 
     def _batches(self, rows: Rows) -> list[Rows]:
         size = self.config.batch_size

@@ -12,7 +12,7 @@ from sentemb.data import load_columns, load_labelled
 from sentemb.data.labelled import LabelledTexts
 from sentemb.data.paraphrases import split_pairs
 from sentemb.errors import InputError
-from sentemb.training.config.multitask import Task as Task
+from sentemb.training.config import Task as Task
 
 TASKS: tuple[Task, ...] = ("sentiment", "paraphrase", "similarity")
 """In the order in which round robin visits them: SST, Quora, STS (Chen, section 5.3)."""
@@ -88,7 +88,6 @@ def load_task_sets(
     *,
     data_dir: str | os.PathLike[str] | None = None,
     held_out: float | None = None,
-    seed: int = 0,
     check_rows: bool = True,
 ) -> tuple[TaskSets, TaskSets]:
     """Load the training and dev sets of Stanford's CS 224N default project.
@@ -101,7 +100,6 @@ def load_task_sets(
         data_dir: Folder that holds `cs224n/`; None means `SENTEMB_DATA`.
         held_out: Divide Quora's dev split instead of reading its training split, which is not always at hand:
             the share of the pairs to evaluate on. No text is in both parts.
-        seed: Draws that division.
         check_rows: Refuse a set whose row count is not the published one.
 
     Returns:
@@ -123,7 +121,7 @@ def load_task_sets(
         raise InputError(f"held_out is {held_out:g}", "use a fraction between 0 and 1")
     else:
         whole = load("quora", "dev")
-        parts = split_pairs(whole, seed=seed, dev=held_out / 2, test=held_out / 2)
+        parts = split_pairs(whole, seed=0, dev=held_out / 2, test=held_out / 2)
         rest = np.sort(np.concatenate([parts.dev, parts.test]))
         pairs = whole.select(parts.train, split="dev, remainder"), whole.select(rest, split="dev, held out")
     train, dev = (

@@ -1,58 +1,245 @@
-"""From plain text to a masked language model in a folder."""
+"""From plain text to a masked language model in a folder, in a run that ends by steps or by wall time."""
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import shutil
+import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
-from transformers import PreTrainedModel, PreTrainedTokenizerFast, TrainerCallback
+from torch.optim.lr_scheduler import LambdaLR
+from torch.utils.benchmark import Timer
+from transformers import (
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 
-from sentemb._files import new_folder, read_json, sha256_of
-from sentemb._uris import is_remote, local_path, without_secrets
+from sentemb._files import new_folder, read_json, sha256_of, write_json
 from sentemb.errors import InputError
+from sentemb.losses.base import bibtex
 from sentemb.modules.check import check_vocabulary
-from sentemb.pretraining.corpus import Corpus
-from sentemb.pretraining.masking import WholeWordMasking
 from sentemb.pretraining.model import (
     first_position,
     load_base,
     longest_input,
+    masked_loss,
     new_bert,
-    save_model,
-    start_from_cooccurrence,
 )
-from sentemb.pretraining.throughput import choose_dtype
-from sentemb.pretraining.tokenizer import load_tokenizer, train_wordpiece
-from sentemb.pretraining.tokens import TokenStore, Visits, build_store
-from sentemb.pretraining.trainer import CLOCK_FILE, Budget, MaskedTrainer
-from sentemb.training.card import Card, recipe_of, run_name, write_card
-from sentemb.training.checkpoints import checkpoints
+from sentemb.pretraining.tokens import (
+    Corpus,
+    Visits,
+    WholeWordMasking,
+    load_tokenizer,
+    open_rows,
+    train_wordpiece,
+    write_rows,
+)
+from sentemb.training.card import recipe_of, render_card
+from sentemb.training.checkpoints import check_checkpoint, checkpoints, save_checkpoint
 from sentemb.training.config import PretrainConfig as PretrainConfig
-from sentemb.training.folder import RunFolder
 from sentemb.training.outcome import Run
-from sentemb.training.progress import ENDLESS, ConsoleProgress, without_upstream_bars
+from sentemb.training.progress import ENDLESS, ConsoleProgress
 from sentemb.training.ranks import refuse_several
-from sentemb.training.session import Session
+from sentemb.training.session import Session, run_session
 from sentemb.training.settings import shown
+from sentemb.training.trainer import check_finite
 
 logger = logging.getLogger(__name__)
 
+CLOCK_FILE = "clock.json"
 _LISTED_FILES = 5
-_CITATION = """
-@inproceedings{devlin-etal-2019-bert,
-  title = {{BERT}: Pre-training of Deep Bidirectional Transformers for Language Understanding},
-  author = {Devlin, Jacob and Chang, Ming-Wei and Lee, Kenton and Toutanova, Kristina},
-  booktitle = {NAACL-HLT 2019},
-  pages = {4171--4186},
-  year = {2019},
-}"""
+_CODE = """from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("{name}")
+model = AutoModelForMaskedLM.from_pretrained("{name}")"""
+
+
+@cache
+def faster_precision() -> Literal["float32", "bfloat16"]:
+    """Return the precision in which this machine multiplies faster, measured once in a process."""
+    device = torch.accelerator.current_accelerator() or torch.device("cpu")
+    side, threads = 4096 if device.type == "cuda" else 512, torch.get_num_threads()
+
+    def seconds(dtype: torch.dtype) -> float:
+        matrix = torch.randn(side, side, device=device).to(dtype)
+        timer = Timer("matrix @ matrix", globals={"matrix": matrix}, num_threads=threads)
+        return float(timer.blocked_autorange(min_run_time=0.5).median)
+
+    return "float32" if seconds(torch.float32) <= seconds(torch.bfloat16) else "bfloat16"
+
+
+class Budget(TrainerCallback):
+    """Ends a run by steps or wall time, whichever is first, over all its parts; saves by wall time."""
+
+    def __init__(self, config: PretrainConfig) -> None:
+        self.config = config
+        self.elapsed = 0.0  # seconds that earlier parts of the run took
+        self._started: float | None = None
+        self._saved = 0.0
+
+    def seconds(self) -> float:
+        """Return the seconds of training so far, over all parts of the run."""
+        return self.elapsed + (0.0 if self._started is None else time.monotonic() - self._started)
+
+    def progress(self, step: int) -> float:
+        """Return the share of the run that is over."""
+        by_step = step / self.config.max_steps if self.config.max_steps else 0.0
+        by_clock = self.seconds() / (60 * self.config.max_minutes) if self.config.max_minutes else 0.0
+        return min(1.0, max(by_step, by_clock))
+
+    def learning_rate(self, step: int) -> float:
+        """Return the factor of a linear warm-up from zero, then a linear decay to zero at the end."""
+        progress, warmup = self.progress(step), self.config.warmup
+        return progress / warmup if progress < warmup else (1.0 - progress) / (1.0 - warmup)
+
+    def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
+        """Start to count the time."""
+        self._started = time.monotonic()
+        self._saved = self.seconds()
+
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Request a checkpoint when one is due, and the end when the budget is spent."""
+        over = self.progress(state.global_step) >= 1.0
+        if over or self.seconds() - self._saved >= 60 * self.config.save_minutes:
+            self._saved = self.seconds()
+            control.should_evaluate = control.should_save = True
+        control.should_training_stop = control.should_training_stop or over
+
+
+class MaskedTrainer(Trainer):
+    """Follows a budget, and decodes at hidden positions only; weights stay float32 in any precision."""
+
+    optimizer: torch.optim.Optimizer
+    lr_scheduler: torch.optim.lr_scheduler.LRScheduler
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        config: PretrainConfig,
+        folder: Path,
+        *,
+        budget: Budget,
+        precision: Literal["float32", "bfloat16"],
+        **kwargs: Any,
+    ) -> None:
+        self.config, self.budget, self.precision = config, budget, precision
+        self.tokens_per_step = config.length * config.batch_size
+        arguments = TrainingArguments(
+            output_dir=str(folder),
+            per_device_train_batch_size=config.batch_size,
+            per_device_eval_batch_size=config.batch_size,
+            learning_rate=config.learning_rate,
+            max_steps=config.max_steps or ENDLESS,
+            max_grad_norm=config.clip,
+            train_sampling_strategy="sequential",
+            logging_steps=config.log_steps,
+            logging_nan_inf_filter=False,
+            save_strategy="no",
+            eval_strategy="no",
+            save_total_limit=2,
+            prediction_loss_only=True,
+            label_names=["masked_labels"],
+            remove_unused_columns=False,
+            dataloader_pin_memory=torch.cuda.is_available(),
+            disable_tqdm=True,
+            report_to=[],
+            seed=config.seeds[0],
+        )
+        super().__init__(model, arguments, **kwargs)
+        # masked_loss is a mean already; upstream would take it for a sum.
+        self.model_accepts_loss_kwargs = False
+
+    def compute_loss(
+        self,
+        model: PreTrainedModel,
+        inputs: dict[str, torch.Tensor],
+        return_outputs: bool = False,
+        num_items_in_batch: torch.Tensor | int | None = None,
+    ) -> Any:
+        """Compute the masked loss under autocast; see `transformers.Trainer.compute_loss`."""
+        mixed = self.precision == "bfloat16"
+        with torch.autocast(self.args.device.type, dtype=torch.bfloat16, enabled=mixed):
+            loss = masked_loss(model, inputs)
+        return (loss, {"loss": loss}) if return_outputs else loss
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        """Validate without touching the random state that dropout draws from: a loader draws a number."""
+        with torch.random.fork_rng():
+            metrics: dict[str, float] = super().evaluate(*args, **kwargs)
+        return metrics
+
+    def create_optimizer(self, model: PreTrainedModel | None = None) -> torch.optim.Optimizer:
+        """Create fused AdamW without decay of biases and norms, and with a rate for the token embeddings.
+
+        Adam moves the rows of rare tokens as fast as all others; a lower rate protects what they have
+        learned.
+        """
+        trained, config = self.model if model is None else model, self.config
+        decayed = set(self.get_decay_parameter_names(trained))
+        embeddings = trained.get_input_embeddings().weight
+        groups: dict[str, list[torch.nn.Parameter]] = {"decayed": [], "plain": [], "embeddings": []}
+        for name, parameter in trained.named_parameters():
+            kind = "decayed" if name in decayed else "plain"
+            groups["embeddings" if parameter is embeddings else kind].append(parameter)
+        rates = {"embeddings": config.learning_rate * config.embedding_rate}
+        self.optimizer = torch.optim.AdamW(
+            [
+                # Upstream logs the rate of the first group.
+                {
+                    "params": parameters,
+                    "lr": rates.get(kind, config.learning_rate),
+                    "weight_decay": config.weight_decay if kind == "decayed" else 0.0,
+                }
+                for kind, parameters in groups.items()
+            ],
+            betas=config.betas,
+            eps=config.epsilon,
+            fused=True,
+        )
+        return self.optimizer
+
+    def create_scheduler(
+        self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
+    ) -> torch.optim.lr_scheduler.LRScheduler:
+        """Create warm-up and linear decay over the budget, which knows the end better than the steps do."""
+        self.lr_scheduler = LambdaLR(optimizer or self.optimizer, self.budget.learning_rate)
+        return self.lr_scheduler
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log losses with the seconds and tokens so far; one that is not finite ends the run."""
+        if not math.isfinite(logs.get("eval_loss", 0.0)):
+            raise InputError(
+                f"the validation loss is not finite at step {self.state.global_step}",
+                "lower the learning rate",
+            )
+        if "loss" in logs or "eval_loss" in logs:
+            tokens = self.state.global_step * self.tokens_per_step
+            logs = logs | {"seconds": round(self.budget.seconds(), 1), "tokens": tokens}
+        super().log(logs, start_time)
+        check_finite(logs, step=self.state.global_step)
+
+    def restore(self, checkpoint: Path) -> None:
+        """Load the weights of a checkpoint."""
+        check_checkpoint(checkpoint)
+        self._load_from_checkpoint(str(checkpoint))
+
+    def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:
+        save_checkpoint(self)
+
+    def save_weights(self, folder: Path) -> None:
+        """Write the model, its tokenizer and the time used."""
+        self.model.save_pretrained(str(folder))
+        self.processing_class.save_pretrained(str(folder))
+        write_json(folder / CLOCK_FILE, {"seconds": self.budget.seconds()})
 
 
 def pretrain(config: PretrainConfig, *, resume: bool = False, progress: ConsoleProgress | None = None) -> Run:
@@ -79,81 +266,84 @@ def pretrain(config: PretrainConfig, *, resume: bool = False, progress: ConsoleP
         >>> config = resolve("mlm", overrides={"corpus": ["my.txt"], "output": "base"})
         >>> run = pretrain(config)  # doctest: +SKIP
     """
-    config.check_single_seed("pretrain")
+    if config.max_steps is None and config.max_minutes is None:
+        raise InputError("the length of the run is not limited", "set max_steps, max_minutes or both")
     if torch.cuda.device_count() > 1:
         raise InputError("more than one GPU is visible", "set CUDA_VISIBLE_DEVICES to one of them")
     refuse_several("masked language modeling")
-    folder = Path(config.output)
-    RunFolder(folder).check(config, resume=resume)
-    with _cleanup_on_error(folder), without_upstream_bars():
-        return PretrainSession(config, progress=progress).run(resume=resume)
-
-
-@contextlib.contextmanager
-def _cleanup_on_error(folder: Path) -> Iterator[None]:
-    """Leave a folder absent or empty, as it was, after an error before the first checkpoint."""
-    present = folder.exists()
-    new = not present or not any(folder.iterdir())
-    try:
-        yield
-    except InputError:
-        if new and not any(folder.glob("run/checkpoints/checkpoint-*")):
-            shutil.rmtree(folder, ignore_errors=True)
-            if present:
-                folder.mkdir(exist_ok=True)
-        raise
+    return run_session(config, lambda: PretrainSession(config, progress=progress), resume=resume)[1]
 
 
 class PretrainSession(Session):
     """A run that trains a masked language model; its tokenizer and tokenized text lie in the run folder."""
 
     config: PretrainConfig
-    model: PreTrainedModel
-    tokenizer: PreTrainedTokenizerFast
-    stores: list[TokenStore]
-    """Tokens of the training and of the validation split."""
+    model: PreTrainedModel | None = None
+    tokenizer: PreTrainedTokenizerFast | None = None
 
     def __init__(self, config: PretrainConfig, *, progress: ConsoleProgress | None) -> None:
         super().__init__(config, progress=progress)
-        self.budget = Budget(config.max_steps, config.max_minutes, save_minutes=config.save_minutes)
-        corpus, exclude = local_paths(config.corpus), local_paths(config.exclude)
-        self.corpus = Corpus.scan(corpus, exclude, validation_share=config.validation_share)
+        self.budget = Budget(config)
+        self.corpus = Corpus(config.corpus, validation_share=config.validation_share)
+        if config.base is not None:
+            self.tokenizer = load_tokenizer(config.base)
+            self.model = load_base(config.base, seed=self.seed)
+            check_vocabulary(self.tokenizer, self.model, config.base)
+            if config.length > (longest := longest_input(self.model)):
+                raise InputError(
+                    f"length {config.length} is above the limit of the model, {longest} positions",
+                    f"set --length to at most {longest}",
+                )
 
     def prepare(self) -> None:
-        """Tokenize the text and make the model."""
-        saved = checkpoints(self.folder.checkpoints)
+        """Make a new tokenizer, tokenize the text, and make a new model; what is there is used again."""
+        config, saved = self.config, checkpoints(self.folder.checkpoints)
         if saved:
             self.budget.elapsed = float(read_json(saved[-1][1] / CLOCK_FILE)["seconds"])
-        self.tokenizer = self._make_tokenizer()
-        self.stores = self._make_stores()
-        self.model = self._make_model(resumed=bool(saved))
+        if self.tokenizer is None:
+            folder = self.folder.run / "tokenizer"
+            if not folder.exists():
+                made = train_wordpiece(self.corpus.texts(), config.vocabulary)
+                made.model_max_length = config.length  # positions beyond it stay untrained
+                with new_folder(folder) as partial:
+                    made.save_pretrained(partial)
+            self.tokenizer = load_tokenizer(folder)
+        parts = []
+        for part in ("train", "validation"):
+            path = self.folder.run / "data" / f"{part}.arrow"
+            if not path.exists():
+                path.parent.mkdir(exist_ok=True)
+                write_rows(path, self.corpus.texts(part), self.tokenizer, config.length)
+            parts.append(open_rows(path))
+            logger.info("%s: %d documents, %d rows", part, self.corpus.documents[part], len(parts[-1]))
+        training, validation = parts
+        if self.model is None:
+            self.model = new_bert(self.tokenizer, config)
+        for module in self.model.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = config.dropout
+        self.visits = Visits(training, seed=self.seed, count=ENDLESS * config.batch_size)
+        self.validation = Visits(validation, seed=None)
 
     def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool) -> Any:
         """Make the trainer."""
-        config, start = self.config, first_position(self.model)
-        training, validation = self.stores
-        count = ENDLESS * config.batch_size
-        visits = Visits(training, config.length, seed=self.seed, count=count)
-        device = torch.accelerator.current_accelerator() or torch.device("cpu")
-        dtype = choose_dtype(config.precision, device)
-        size = f"{self.model.num_parameters() / 1e6:.1f} M parameters"
-        self.announce(f"{size}, {visits.rows} rows of {config.length} tokens, {dtype} on {device}")
+        config, model, tokenizer = self.config, self.model, self.tokenizer
+        assert model is not None and tokenizer is not None  # prepare made them
+        precision = faster_precision() if config.precision == "auto" else config.precision
+        size = f"{model.num_parameters() / 1e6:.1f} M parameters"
+        self.announce(f"{size}, {self.visits.rows} rows of {config.length} tokens, {precision}")
         return MaskedTrainer(
-            self.model,
+            model,
             config,
             self.folder.checkpoints,
             budget=self.budget,
-            dtype=dtype,
-            train_dataset=visits,
-            eval_dataset=Visits(validation, config.length, seed=None),
+            precision=precision,
+            train_dataset=self.visits,
+            eval_dataset=self.validation,
             data_collator=WholeWordMasking(
-                self.tokenizer,
-                rate=config.masking_rate,
-                seed=self.seed,
-                isolate=start is not None,
-                first_position=start or 0,
+                tokenizer, rate=config.masking_rate, seed=self.seed, first_position=first_position(model)
             ),
-            processing_class=self.tokenizer,
+            processing_class=tokenizer,
             callbacks=[self.budget, *callbacks],
         )
 
@@ -163,9 +353,7 @@ class PretrainSession(Session):
         data = {
             "source": "the corpus",
             "files": {path.name: sha256_of(path) for path in corpus.files},
-            "documents": corpus.documents,
-            "lines_left_out": len(corpus.leaks),
-            "sentences_looked_for": corpus.excluded_sentences,
+            "documents": corpus.documents.total(),
         }
         return {"data": data}
 
@@ -180,125 +368,49 @@ class PretrainSession(Session):
         throughput = {
             "tokens": tokens,
             "tokens_per_second": round(tokens / seconds, 1),
-            "precision": str(trainer.dtype).removeprefix("torch."),
+            "precision": trainer.precision,
         }
         validation_loss = losses[-1] if losses else None
         return {"validation_loss": validation_loss, "seconds": round(seconds, 1), "throughput": throughput}
 
-    def write_model(self, folder: Path, record: dict[str, Any]) -> None:
-        """Write a transformers folder that SentenceTransformer loads, and its card."""
-        save_model(folder, self.model, self.tokenizer)
-        write_card(folder / "README.md", lambda: pretraining_card(self.config, record))
+    def write_model(self, folder: Path) -> None:
+        """Write a transformers folder that SentenceTransformer loads."""
+        assert self.model is not None and self.tokenizer is not None  # prepare made them
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
 
-    def _make_tokenizer(self) -> PreTrainedTokenizerFast:
-        """Return the base's tokenizer, or one trained on the corpus and kept in a folder of the run."""
-        if self.config.base is not None:
-            return load_tokenizer(self.config.base)
-        folder = self.folder.run / "tokenizer"
-        if not folder.exists():
-            started = time.monotonic()
-            tokenizer = train_wordpiece(self.corpus.texts(), self.config.vocabulary)
-            tokenizer.model_max_length = self.config.length  # positions beyond it stay untrained
-            with new_folder(folder) as partial:
-                tokenizer.save_pretrained(partial)
-            seconds = time.monotonic() - started
-            logger.info("vocabulary of %d tokens built in %.0f s", len(tokenizer), seconds)
-        return load_tokenizer(folder)
-
-    def _make_stores(self) -> list[TokenStore]:
-        """Return the tokenized parts of the corpus, those of an interrupted run if they are there."""
-        stores = []
-        for part in ("train", "validation"):
-            place = self.folder.run / "data" / part
-            if not place.exists():
-                if next(self.corpus.texts(part), None) is None:
-                    raise InputError(
-                        f"the corpus has too few documents: none is left for {part}",
-                        "add text or change validation_share",
-                    )
-                build_store(place, self.corpus.texts(part), self.tokenizer)
-            store = TokenStore.open(place)
-            logger.info("%s: %d documents, %d tokens", part, len(store.documents) - 1, len(store.tokens))
-            stores.append(store)
-        return stores
-
-    def _make_model(self, *, resumed: bool) -> PreTrainedModel:
-        """Return the base, or a new BERT with its starting vectors."""
-        config, tokenizer = self.config, self.tokenizer
-        if config.base is not None:
-            model = load_base(config.base, seed=self.seed)
-            check_vocabulary(tokenizer, model, config.base)
-        else:
-            sizes = ("layers", "width", "heads", "inner_width", "positions")
-            model = new_bert(tokenizer, **{name: getattr(config, name) for name in sizes}, seed=self.seed)
-            # A resumed run takes its weights from the checkpoint.
-            if config.initialise == "cooccurrence" and not resumed:
-                start_from_cooccurrence(model, self.stores[0], seed=self.seed)
-        if config.length > longest_input(model):
-            raise InputError(
-                f"length {config.length} is above the limit of the model, {longest_input(model)} positions",
-                f"set --length to at most {longest_input(model)}",
-            )
-        for module in model.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = config.dropout
-        return model
+    def card(self, record: dict[str, Any]) -> str:
+        """Return the text of the model's card."""
+        config, data, speed = self.config, record["data"], record["throughput"]
+        files = [f"{file} (SHA-256 {checksum[:16]}...)" for file, checksum in data["files"].items()]
+        more = f" and {len(files) - _LISTED_FILES} more files" if len(files) > _LISTED_FILES else ""
+        vocabulary = f"vocabulary of at most {config.vocabulary:,} tokens"
+        loss = record["validation_loss"]
+        rows = {
+            "Size": None if config.base else f"{config.layers} layers of width {config.width}, {vocabulary}",
+            "Training text": f"{', '.join(files[:_LISTED_FILES])}{more}: {data['documents']:,} documents",
+            "Recipe": recipe_of(config),
+            "Masking rate": f"{config.masking_rate:g}, whole words",
+            "Rows": f"{config.length} tokens, packed",
+            "Batch size": config.batch_size,
+            "Steps": f"{record['steps']:,}, {speed['tokens']:,} tokens",
+            "Learning rate": f"{config.learning_rate:g}",
+            "Precision": speed["precision"],
+            "Seed": shown(config.seeds),
+            "Validation loss": None if loss is None else f"{loss:.4f}, {record['dev']['metric']}",
+        }
+        return render_card(
+            config,
+            "A pretrained base for sentence encoders: a masked language model trained with sentemb's "
+            f"`{config.recipe}` recipe.",
+            _CODE,
+            rows,
+            bibtex("devlin-etal-2019-bert"),
+            after_code="`sentemb train simcse --base {name}` trains a sentence encoder from it.",
+            library="transformers",
+            pipeline="fill-mask",
+            tags=("fill-mask",),
+        )
 
     def _is_over(self, checkpoint: Path) -> bool:
         return self.budget.progress(0) >= 1.0 or super()._is_over(checkpoint)
-
-
-def local_paths(names: Sequence[str]) -> list[Path]:
-    """Return the paths that a user wrote."""
-    for name in filter(is_remote, names):
-        raise InputError(
-            f"{without_secrets(name)} is remote, but pretraining reads the corpus several times",
-            "copy it to a local disk",
-        )
-    return [local_path(name).expanduser() for name in names]
-
-
-def pretraining_card(config: PretrainConfig, record: Mapping[str, Any]) -> str:
-    """Return the text of the card of a masked language model."""
-    name, data, loss, speed = (
-        run_name(config.output),
-        record["data"],
-        record["validation_loss"],
-        record["throughput"],
-    )
-    files = [f"{file} (SHA-256 {checksum[:16]}...)" for file, checksum in data["files"].items()]
-    more = f" and {len(files) - _LISTED_FILES} more files" if len(files) > _LISTED_FILES else ""
-    vocabulary = f"vocabulary of at most {config.vocabulary:,} tokens"
-    rows = {
-        "Size": None if config.base else f"{config.layers} layers of width {config.width}, {vocabulary}",
-        "Training text": f"{', '.join(files[:_LISTED_FILES])}{more}: {data['documents']:,} documents",
-        "Lines excluded": f"{data['lines_left_out']:,}" if config.exclude else None,
-        "Recipe": recipe_of(config),
-        "Masking rate": f"{config.masking_rate:g}, whole words",
-        "Rows": f"{config.length} tokens, packed",
-        "Batch size": config.batch_size,
-        "Steps": f"{record['steps']:,}, {speed['tokens']:,} tokens",
-        "Learning rate": f"{config.learning_rate:g}",
-        "Precision": speed["precision"],
-        "Seed": shown(config.seeds),
-        "Validation loss": None if loss is None else f"{loss:.4f}, {record['dev']['metric']}",
-    }
-    code = [
-        "from transformers import AutoModelForMaskedLM, AutoTokenizer",
-        "",
-        f'tokenizer = AutoTokenizer.from_pretrained("{name}")',
-        f'model = AutoModelForMaskedLM.from_pretrained("{name}")',
-    ]
-    return Card(
-        name,
-        "A pretrained base for sentence encoders: a masked language model trained with sentemb's "
-        f"`{config.recipe}` recipe.",
-        code,
-        rows,
-        _CITATION,
-        config.base,
-        library="transformers",
-        pipeline="fill-mask",
-        tags=("fill-mask",),
-        after_code=f"`sentemb train simcse --base {name}` trains a sentence encoder from it.",
-    ).text()

@@ -1,111 +1,177 @@
-"""Tokenized documents on disk, and the rows of a run in their order."""
+"""The text of a run, its tokenized rows on disk, their order, and the words that are hidden in them."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict, cast
 
+import datasets
 import numpy as np
+import pyarrow as pa
+import torch
 from torch.utils.data import Dataset
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from sentemb._files import new_folder
+from sentemb._files import new_file
+from sentemb._uris import is_remote, local_path, without_secrets
+from sentemb.data.lines import read_lines
 from sentemb.errors import InputError
+from sentemb.modules.source import find_source
 
-SHORTEST_ROW = 8
+SUFFIXES = (".txt", ".txt.gz", ".txt.xz")
+_PATTERN = "bert-mini"
 _TEXTS = 2000  # that are tokenized at once
+_SCHEMA = pa.schema({"tokens": pa.list_(pa.int32()), "word_starts": pa.list_(pa.bool_())})
+_MASKED, _RANDOM = 0.8, 0.1  # of the chosen words; the rest stay as they are (BERT, section 3.1)
 
 
-@dataclass(frozen=True)
-class TokenStore:
-    """Documents as one stream of token ids, each with [CLS] before and [SEP] after it, in memory maps."""
+class Corpus:
+    """The lines of text files that are not blank, in two parts; making it reads the files once."""
 
-    tokens: np.ndarray  # ids, int32 (tokens,)
-    word_starts: np.ndarray  # whether a token begins a word, bool (tokens,); special tokens do
-    documents: np.ndarray  # offsets into the stream, int64 (documents + 1,)
-    folder: Path
+    def __init__(self, sources: Sequence[str], *, validation_share: float) -> None:
+        self.files: list[Path] = []
+        self.validation_share = validation_share
+        for name in sources:
+            if is_remote(name):
+                raise InputError(
+                    f"{without_secrets(name)} is remote, but pretraining reads the corpus several times",
+                    "copy it to a local disk",
+                )
+            source = local_path(name).expanduser()
+            found = sorted(source.iterdir()) if source.is_dir() else [source]
+            texts = [path for path in found if path.name.endswith(SUFFIXES)]
+            if not texts:
+                what = "does not contain" if source.is_dir() else "is not"
+                hint = f"use files that end in {', '.join(SUFFIXES)}"
+                raise InputError(f"{source} {what} a text file", hint)
+            self.files += texts
+        self.documents = Counter[str]()  # of each part
+        for path in self.files:
+            before = self.documents.total()
+            self.documents.update(part for part, _ in self._read(path))
+            if self.documents.total() == before:
+                raise InputError(f"{path} does not contain text", "add text, or remove it from --corpus")
+        for part in ("train", "validation"):
+            if not self.documents[part]:
+                raise InputError(
+                    f"the corpus has too few documents: none is left for {part}",
+                    "add text or change validation_share",
+                )
 
-    @classmethod
-    def open(cls, folder: Path) -> TokenStore:
-        """Map a store into memory."""
-        try:
-            tokens = np.memmap(folder / "tokens.raw", np.int32, mode="r")
-            starts = np.memmap(folder / "word_starts.raw", np.bool_, mode="r")
-            documents = np.memmap(folder / "documents.raw", np.int64, mode="r")
-            if not len(tokens) == len(starts) == documents[-1]:
-                raise ValueError("lengths differ")
-        except (OSError, ValueError) as error:
+    def texts(self, wanted: str | None = None) -> Iterator[str]:
+        """Stream the lines, stripped, or those for `train` or `validation`."""
+        for path in self.files:
+            yield from (text for part, text in self._read(path) if wanted in (None, part))
+
+    def _read(self, path: Path) -> Iterator[tuple[str, str]]:
+        for _, line in read_lines(path):
+            if text := line.strip():
+                # By the text, so that repeated lines are in one part.
+                held_out = zlib.crc32(text.encode("utf-8")) < self.validation_share * 2**32
+                yield "validation" if held_out else "train", text
+
+
+def train_wordpiece(texts: Iterable[str], vocabulary_size: int) -> PreTrainedTokenizerFast:
+    """Train BERT's uncased tokenizer: lower case, accents stripped, split at punctuation, WordPiece."""
+    # Rare scripts would spend pieces on single letters; 200 letters cover Latin text and its signs.
+    trained = load_tokenizer(_PATTERN).train_new_from_iterator(
+        iter(texts), vocabulary_size, limit_alphabet=200, show_progress=False
+    )
+    return cast(PreTrainedTokenizerFast, trained)
+
+
+def load_tokenizer(base: str | Path) -> PreTrainedTokenizerFast:
+    """Return the tokenizer of an existing base model, or of a run."""
+    # The tokenizer of a run does not have a model next to it.
+    address = str(base) if Path(base).is_dir() else find_source(str(base)).address
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(address)
+    except Exception as error:  # a damaged file can end in any
+        raise InputError(
+            f"{base} does not contain a tokenizer", "use a folder or hub id of a masked language model"
+        ) from error
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        raise InputError(
+            f"{base} does not have a fast tokenizer",
+            "choose another base: whole-word masking needs a fast tokenizer",
+        )
+    for name in ("mask_token", "cls_token", "sep_token", "pad_token"):
+        if getattr(tokenizer, name) is None:
             raise InputError(
-                f"{folder} is damaged: {error}", "delete it to tokenize the corpus again"
-            ) from error
-        return cls(tokens, starts, documents, folder)
+                f"the tokenizer of {base} does not have a {name}", "use a masked language model as base"
+            )
+    return tokenizer
 
 
-def build_store(folder: Path, texts: Iterable[str], tokenizer: PreTrainedTokenizerFast) -> TokenStore:
-    """Tokenize documents into a new store."""
-    with new_folder(folder) as partial:
-        offsets = [0]
-        with (
-            (partial / "tokens.raw").open("wb") as tokens,
-            (partial / "word_starts.raw").open("wb") as starts,
-        ):
-            for ids, word_starts in _tokenize(texts, tokenizer):
-                tokens.write(ids.tobytes())
-                starts.write(word_starts.tobytes())
-                offsets.append(offsets[-1] + len(ids))
-        if len(offsets) == 1:
-            raise InputError("the corpus does not contain a document", "use a corpus that contains text")
-        (partial / "documents.raw").write_bytes(np.array(offsets, np.int64).tobytes())
-    return TokenStore.open(folder)
+def write_rows(path: Path, texts: Iterable[str], tokenizer: PreTrainedTokenizerFast, length: int) -> None:
+    """Tokenize documents as one stream, and write rows of `length` tokens and which of them begin a word."""
+    with new_file(path) as file, pa.ipc.new_stream(file, _SCHEMA) as writer:
+        ids, starts = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.bool_)
+        stream = iter(texts)
+        while batch := list(itertools.islice(stream, _TEXTS)):
+            found = list(_tokenize(batch, tokenizer))
+            ids = np.concatenate([ids, *(one for one, _ in found)])
+            starts = np.concatenate([starts, *(one for _, one in found)])
+            whole = len(ids) // length * length
+            writer.write_batch(_record_batch(ids[:whole], starts[:whole], length))
+            ids, starts = ids[whole:], starts[whole:]
+        if len(ids):
+            writer.write_batch(_record_batch(ids, starts, len(ids)))
 
 
 def _tokenize(
-    texts: Iterable[str], tokenizer: PreTrainedTokenizerFast
+    texts: list[str], tokenizer: PreTrainedTokenizerFast
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    stream = iter(texts)
-    while batch := list(itertools.islice(stream, _TEXTS)):
-        encoded = tokenizer(batch, add_special_tokens=False, return_attention_mask=False, verbose=False)
-        for encoding in encoded.encodings:
-            if not encoding.ids:
-                continue
-            # word_ids numbers the pre-tokenizer's words, whatever sign a vocabulary marks continuations with.
-            words = np.asarray(encoding.word_ids, dtype=np.int64)
-            starts = np.ones(len(words) + 2, dtype=np.bool_)
-            starts[2:-1] = words[1:] != words[:-1]
-            yield np.array([tokenizer.cls_token_id, *encoding.ids, tokenizer.sep_token_id], np.int32), starts
+    encoded = tokenizer(texts, add_special_tokens=False, return_attention_mask=False, verbose=False)
+    for encoding in encoded.encodings:
+        if not encoding.ids:
+            continue
+        # word_ids numbers the pre-tokenizer's words, whatever sign a vocabulary marks continuations with.
+        words = np.asarray(encoding.word_ids, dtype=np.int64)
+        starts = np.ones(len(words) + 2, dtype=np.bool_)
+        starts[2:-1] = words[1:] != words[:-1]
+        yield np.array([tokenizer.cls_token_id, *encoding.ids, tokenizer.sep_token_id], np.int32), starts
+
+
+def _record_batch(ids: np.ndarray, starts: np.ndarray, length: int) -> pa.RecordBatch:
+    offsets = np.arange(0, len(ids) + 1, length, dtype=np.int32)
+    columns = [pa.ListArray.from_arrays(offsets, pa.array(values)) for values in (ids, starts)]
+    return pa.record_batch(columns, schema=_SCHEMA)
+
+
+def open_rows(path: Path) -> datasets.Dataset:
+    """Map the rows that `write_rows` wrote into memory."""
+    try:
+        rows = datasets.Dataset.from_file(str(path)).with_format("numpy")
+    except (OSError, pa.ArrowInvalid) as error:
+        raise InputError(f"{path} is damaged: {error}", "delete it to tokenize the corpus again") from error
+    if not len(rows):
+        raise InputError("the tokenizer makes no tokens of the corpus", "use a base of the corpus's language")
+    return rows
 
 
 class Row(TypedDict):
     """One row before masking."""
 
-    tokens: np.ndarray  # ids, int32 (length,)
+    tokens: np.ndarray  # ids, (length,)
     word_starts: np.ndarray  # whether a token begins a word, bool (length,)
     visit: int  # position in the whole run; it seeds the row's mask
 
 
 class Visits(Dataset[Row]):
-    """Blocks of `length` tokens in the order of a whole run: epoch after epoch, each in a new order.
+    """Rows in the order of a whole run: epoch after epoch, each in a new order; without a seed in their own.
 
-    The stream of documents is split into full blocks; only the last one may be shorter. A visit's row depends
-    on the seed and the visit's number alone. A resumed run that starts at visit n therefore sees what the
-    uninterrupted run would have seen, and needs no state of a random generator.
-
-    Args:
-        store: The documents.
-        length: Tokens of a block.
-        seed: Of the order; None keeps the blocks' own order, for validation.
-        count: Visits in the run, the length of this data set; by default one of each block.
+    A visit's row depends on the seed and its number alone, so a resumed run needs no state of a generator.
     """
 
-    def __init__(self, store: TokenStore, length: int, *, seed: int | None, count: int | None = None) -> None:
-        if length < SHORTEST_ROW:
-            raise InputError(f"length {length} is too short for a row", f"use {SHORTEST_ROW} or more")
-        self._store, self._length, self._seed = store, length, seed
-        # The last token is [SEP]: alone in a block it leaves nothing to hide.
-        self.rows = -(-(len(store.tokens) - 1) // length)
+    def __init__(self, rows: datasets.Dataset, *, seed: int | None, count: int | None = None) -> None:
+        self._rows, self._seed = rows, seed
+        # The last token is [SEP]: alone in a row it leaves nothing to hide.
+        self.rows = len(rows) - (len(rows) > 1 and len(rows[-1]["tokens"]) == 1)
         self._count = self.rows if count is None else count
         self._epoch, self._order = -1, np.arange(self.rows)
 
@@ -117,12 +183,82 @@ class Visits(Dataset[Row]):
             raise IndexError(visit)
         epoch, place = divmod(visit, self.rows)
         if epoch != self._epoch and self._seed is not None:
-            self._epoch, self._order = (
-                epoch,
-                np.random.default_rng((self._seed, epoch)).permutation(self.rows),
-            )
-        start = int(self._order[place]) * self._length
-        tokens, word_starts = (
-            stream[start : start + self._length] for stream in (self._store.tokens, self._store.word_starts)
+            self._epoch = epoch
+            self._order = np.random.default_rng((self._seed, epoch)).permutation(self.rows)
+        row: Any = self._rows[int(self._order[place])]
+        return Row(tokens=row["tokens"], word_starts=row["word_starts"], visit=visit)
+
+
+class WholeWordMasking:
+    """Collator that hides whole words: [MASK] (80 %), random pieces (10 %) or as they are (10 %).
+
+    Words are drawn until `rate` of a row's pieces are reached, never more, but at least one word. The draw
+    depends on `seed` and the row's visit number alone, so that a resumed run hides the same words; the
+    collator of transformers draws from the global generators. With `first_position`, the position id of a
+    first token, attention stays inside each document of a row and positions count from its start, so that a
+    document is seen as it will be when it is encoded alone.
+    """
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerFast,
+        *,
+        rate: float = 0.15,
+        seed: int = 0,
+        first_position: int | None = 0,
+    ) -> None:
+        self.tokenizer, self.rate, self.seed = tokenizer, rate, seed
+        self.first_position = first_position
+        self._special = np.asarray(tokenizer.all_special_ids)
+        self._ordinary = np.setdiff1d(np.arange(len(tokenizer)), self._special)
+
+    def __call__(self, rows: Sequence[Row]) -> dict[str, torch.Tensor]:
+        """Mask and stack."""
+        lengths = np.array([len(row["tokens"]) for row in rows])
+        present: np.ndarray = np.arange(lengths.max()) < lengths[:, None]  # (batch, length)
+        input_ids: np.ndarray = np.full(present.shape, self.tokenizer.pad_token_id, dtype=np.int64)
+        chosen = np.zeros_like(present)
+        labels = []
+        for number, row in enumerate(rows):
+            hidden, places = self.mask(row)
+            input_ids[number, : len(hidden)] = hidden
+            chosen[number, places] = True
+            labels.append(row["tokens"][places])
+        batch = {
+            "input_ids": input_ids,
+            "masked_index": np.flatnonzero(chosen),
+            "masked_labels": np.concatenate(labels).astype(np.int64),
+            "attention_mask": present.astype(np.int64),
+        }
+        if self.first_position is not None:
+            opens = input_ids == self.tokenizer.cls_token_id
+            # Padding gets a document of its own, so that no row of the attention matrix is empty.
+            document = np.where(present, np.cumsum(opens, axis=1), -1)
+            place = np.arange(input_ids.shape[1])
+            start = np.maximum.accumulate(np.where(opens, place, 0), axis=1)
+            batch["position_ids"] = np.where(present, place - start, 0) + self.first_position
+            # (batch, 1, length, length)
+            batch["attention_mask"] = document[:, None, :, None] == document[:, None, None, :]
+        return {name: torch.from_numpy(array) for name, array in batch.items()}
+
+    def mask(self, row: Row) -> tuple[np.ndarray, np.ndarray]:
+        """Choose and hide words of one row; return its tokens and the chosen places."""
+        generator = np.random.default_rng((self.seed, row["visit"]))
+        tokens = np.array(row["tokens"])
+        candidates = np.flatnonzero(~np.isin(tokens, self._special))
+        if not len(candidates):
+            return tokens, candidates
+        # A row may begin inside a word: what is left of it counts as a word.
+        names, numbers, sizes = np.unique(
+            np.cumsum(row["word_starts"])[candidates], return_inverse=True, return_counts=True
         )
-        return Row(tokens=tokens, word_starts=word_starts, visit=visit)
+        order = generator.permutation(len(names))
+        within = np.searchsorted(np.cumsum(sizes[order]), self.rate * len(candidates), side="right")
+        count = max(1, int(within))
+        fate = np.full(len(names), np.nan)
+        fate[order[:count]] = generator.random(count)
+        fates = fate[numbers]  # (candidates,), nan where the word is not chosen
+        tokens[candidates[fates < _MASKED]] = self.tokenizer.mask_token_id
+        replaced = candidates[(fates >= _MASKED) & (fates < _MASKED + _RANDOM)]
+        tokens[replaced] = generator.choice(self._ordinary, len(replaced))
+        return tokens, candidates[~np.isnan(fates)]

@@ -24,11 +24,11 @@ from sentemb.training.ranks import process_state
 logger = logging.getLogger(__name__)
 
 
-class SpeedCallback(TrainerCallback):
-    """Measures sentences per second over the steps alone, without evaluations and checkpoints."""
+class MetricsCallback(TrainerCallback):
+    """Writes every log entry to `metrics.jsonl` as it comes, with the speed of the steps alone."""
 
-    def __init__(self, sentences_per_step: int) -> None:
-        self.sentences_per_step = sentences_per_step
+    def __init__(self, folder: RunFolder, sentences_per_step: int) -> None:
+        self.folder, self.sentences_per_step = folder, sentences_per_step
         self.steps = 0
         self.seconds = 0.0
         self._mark = time.monotonic()
@@ -42,26 +42,15 @@ class SpeedCallback(TrainerCallback):
         """Start to measure the time."""
         self._mark = time.monotonic()
 
-    def on_step_end(self, *args: Any, **kwargs: Any) -> None:
-        """Count a step."""
+    # Evaluations and checkpoints do not count.
+    on_evaluate = on_save = on_train_begin
+
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Count a step, and log the last one, whatever the interval."""
         now = time.monotonic()
         self.steps += 1
         self.seconds += now - self._mark
         self._mark = now
-
-    # Evaluations and checkpoints do not count.
-    on_evaluate = on_save = on_train_begin
-
-
-class MetricsCallback(TrainerCallback):
-    """Writes every log entry to `metrics.jsonl` as it comes."""
-
-    def __init__(self, folder: RunFolder, *, speed: SpeedCallback) -> None:
-        self.folder = folder
-        self.speed = speed
-
-    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Log the last step, whatever the interval."""
         if state.global_step >= state.max_steps:
             control.should_log = True
 
@@ -70,15 +59,15 @@ class MetricsCallback(TrainerCallback):
         if state.is_world_process_zero:
             own = {name: one for name, one in logs.items() if not name.endswith(("_per_second", "_flos"))}
             if "loss" in logs:
-                own["sentences_per_second"] = round(self.speed.sentences_per_second, 2)
+                own["sentences_per_second"] = round(self.sentences_per_second, 2)
             self.folder.append_metrics({"step": state.global_step, "time": round(time.time(), 3)} | own)
 
 
 class InterruptCallback(TrainerCallback):
     """Turns the first Ctrl-C (or SIGTERM) into a checkpoint and a stop after the step; a second acts at once.
 
-    Use it as a context manager around the training. Outside the main thread, where Python takes no signals,
-    it does nothing. A signal that the process ignores, as one under nohup does, stays ignored.
+    As a context manager around the training. Outside the main thread it does nothing; an ignored signal
+    stays so.
     """
 
     def __init__(self) -> None:
@@ -160,13 +149,6 @@ class StoppingCallback(TrainerCallback):
 
     The stock trainer evaluates every so many steps only, and takes NaN for "no better": a short run would
     return its untrained state as the best one, a broken one would end without a word.
-
-    Args:
-        metric: The metric's key in the evaluation, with its `eval_` prefix.
-        rule: The rule.
-
-    Example:
-        >>> callback = StoppingCallback("eval_loss", rule=StoppingRule("drops", limit=3))
     """
 
     def __init__(self, metric: str, *, rule: StoppingRule) -> None:

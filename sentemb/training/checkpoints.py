@@ -6,20 +6,19 @@ import errno
 import os
 import re
 import shutil
-import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
+from zipfile import BadZipFile, ZipFile
 
+from safetensors import SafetensorError, safe_open
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import ExportableState
 
-from sentemb._files import read_json, write_json, writing
+from sentemb._files import read_json, writing
 from sentemb.errors import InputError
 
 _ONLY_FOR_RESUMING = ("optimizer.pt", "scheduler.pt", "scaler.pt", "rng_state*.pth")
-_FILES = "files.json"
 
 
 def checkpoint_name(step: int) -> str:
@@ -33,11 +32,10 @@ def checkpoints(folder: Path) -> list[tuple[int, Path]]:
     return sorted((int(match[1]), path) for match, path in named if match and path.is_dir())
 
 
-def save_checkpoint(trainer: Any, write_weights: Callable[[Path], None]) -> None:
+def save_checkpoint(trainer: Any) -> None:
     """Write a checkpoint below a hidden name and rename it when every rank has written its part.
 
-    Optimizer, schedule and random generators are written by transformers, which reads them with
-    `weights_only`, so that loading runs no code.
+    transformers reads what it writes here with `weights_only`, so that loading runs no code.
     """
     arguments, state, wait = trainer.args, trainer.state, trainer.accelerator.wait_for_everyone
     folder, best = Path(arguments.output_dir), state.best_global_step
@@ -56,7 +54,7 @@ def save_checkpoint(trainer: Any, write_weights: Callable[[Path], None]) -> None
                 trainer._save_scaler(str(partial))
                 trainer._save_rng_state(str(partial))
             if arguments.should_save:
-                write_weights(partial)
+                trainer.save_weights(partial)
                 for step in protected:
                     state.best_model_checkpoint = str(folder / checkpoint_name(step))
                 callbacks = [*trainer.callback_handler.callbacks, trainer.control]
@@ -64,8 +62,6 @@ def save_checkpoint(trainer: Any, write_weights: Callable[[Path], None]) -> None
                 state.stateful_callbacks = {type(one).__name__: one.state() for one in exportable}
                 state.save_to_json(str(partial / TRAINER_STATE_NAME))
             wait()
-            if arguments.should_save:
-                seal(partial)
     except (OSError, RuntimeError) as error:
         shutil.rmtree(partial, ignore_errors=True)
         if "inline_container" in str(error):  # torch does not say which error its writer met
@@ -78,57 +74,30 @@ def save_checkpoint(trainer: Any, write_weights: Callable[[Path], None]) -> None
     wait()
 
 
-def load_random_state(load: Callable[[str], None], checkpoint: Path, *, rank: int, ranks: int) -> None:
-    """Load the random generators of a rank; those of the first rank for one that the checkpoint lacks."""
-    name = "rng_state.pth" if ranks == 1 else f"rng_state_{rank}.pth"
-    stored = [one for one in (name, "rng_state_0.pth", "rng_state.pth") if (checkpoint / one).exists()]
-    with TemporaryDirectory() as folder:
-        for one in stored[:1]:
-            shutil.copy(checkpoint / one, Path(folder) / name)
-        load(folder)
-
-
-def seal(folder: Path) -> None:
-    """List the files of a checkpoint with their checksums; the list is written last."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    write_json(folder / _FILES, {path.relative_to(folder).as_posix(): _checksum(path) for path in files})
-
-
 def check_checkpoint(folder: Path) -> None:
-    """Raise InputError if a file of a checkpoint is missing or changed."""
+    """Raise InputError if a file of a checkpoint was truncated, or is missing."""
+    path = folder / TRAINER_STATE_NAME
     try:
-        listed = read_json(folder / _FILES)
-        if not isinstance(listed, dict):
-            raise InputError(f"{_FILES} does not list any files")
-        for name, checksum in listed.items():
-            if not (folder / name).is_file():
-                raise InputError(f"{name} is missing")
-            if _checksum(folder / name) != checksum:
-                raise InputError(f"{name} does not match its checksum")
-    except (InputError, OSError) as error:
+        read_json(path)
+        for path in sorted(folder.rglob("*")):
+            if path.suffix == ".safetensors":
+                with safe_open(path, "pt"):
+                    pass
+            elif path.suffix in (".pt", ".pth"):
+                ZipFile(path).close()
+            elif path.suffix == ".json":
+                read_json(path)
+    except (InputError, OSError, SafetensorError, BadZipFile) as error:
         raise InputError(
-            f"checkpoint {folder} is damaged: {error}",
+            f"checkpoint {folder} is damaged: {path.name}: {error}",
             "delete its folder, then resume from the previous checkpoint or start from scratch",
         ) from error
 
 
 def keep_weights(folder: Path) -> None:
-    """Remove from a checkpoint what only a resumed run reads: first from its list, then the files."""
-    doomed = [path for pattern in _ONLY_FOR_RESUMING for path in folder.glob(pattern)]
-    if (listing := folder / _FILES).exists():
-        gone = {path.name for path in doomed}
-        write_json(listing, {name: sum for name, sum in read_json(listing).items() if name not in gone})
-    for path in doomed:
+    """Remove from a checkpoint what only a resumed run reads."""
+    for path in (path for pattern in _ONLY_FOR_RESUMING for path in folder.glob(pattern)):
         path.unlink()
-
-
-def _checksum(path: Path) -> str:
-    """Return the CRC-32 of a file, which is fast enough for gigabytes at every save."""
-    checksum = 0
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            checksum = zlib.crc32(block, checksum)
-    return f"crc32 {checksum:08x}"
 
 
 def remove_folder(path: Path) -> None:

@@ -29,12 +29,12 @@ from sentemb.losses import ViewCache
 from sentemb.modules import is_finished_encoder, load
 from sentemb.modules.cards import public_name
 from sentemb.training.config import TrainConfig
-from sentemb.training.length_bucketing import bucketed_by_length
 from sentemb.training.objective import build_loss, negatives_per_anchor
 from sentemb.training.outcome import Run
 from sentemb.training.progress import ConsoleProgress
 from sentemb.training.recipes import RECIPES
 from sentemb.training.session import Session
+from sentemb.training.trainer import bucketed_by_length
 
 logger = logging.getLogger(__name__)
 
@@ -46,9 +46,6 @@ class ContrastiveSession(Session):
 
     The baseline is the base as shipped. It is the state before the first step, unless a pooling is named for
     an encoder that has one: then it is evaluated separately. If nothing beats it, it is the result.
-
-    Raises:
-        InputError: Something in the configuration or the data cannot be used.
     """
 
     config: TrainConfig
@@ -118,8 +115,14 @@ class ContrastiveSession(Session):
 
 def load_rows(config: TrainConfig) -> Dataset:
     """Load the training rows; raise InputError if there is nothing to contrast."""
-    if config.label is not None:
-        return _load_labelled(config)
+    if config.label is not None:  # labelled pairs, without those that contradict or repeat each other
+        pairs = load_pairs(config.data, columns=config.columns, label=config.label, data_dir=config.data_dir)
+        kept, counts = clean_pairs(pairs)
+        if counts.kept < counts.rows or counts.implied:
+            logger.warning("%s: %s", config.data, counts)
+        labels = np.column_stack([kept.labels, paraphrase_components(kept)])  # (n, 3)
+        first, second = PAIR_COLUMNS
+        return Dataset.from_dict({first: kept.texts, second: kept.pairs, LABEL: labels.tolist()})
     rows = load_columns(config.data, config.columns, data_dir=config.data_dir)
     recipe = RECIPES.get(config.recipe)
     if recipe is not None and len(rows.column_names) < recipe.least_columns:
@@ -128,37 +131,24 @@ def load_rows(config: TrainConfig) -> Dataset:
             f"selected: {rows.column_names[0]!r}",
             "list the columns in order: --columns ANCHOR,POSITIVE[,HARD_NEGATIVE]",
         )
-    first = first_occurrences(rows)
-    if len(first) == 1:
+    unique = first_occurrences(rows)
+    if len(unique) == 1:
         repeated = "" if len(rows) == 1 else f", {len(rows)} times"
         raise InputError(
             f"{config.data} contains a single unique row{repeated}",
             "provide two or more unique texts for contrastive training",
         )
     if config.deduplicate:
-        return rows.select(first)
-    if 2 * len(first) < len(rows):
+        return rows.select(unique)
+    if 2 * len(unique) < len(rows):
         logger.warning(
             "%s contains many duplicates: only %d of %d rows are unique, and duplicates serve as "
             "each other's negatives. Set deduplicate to remove them.",
             config.data,
-            len(first),
+            len(unique),
             len(rows),
         )
     return rows
-
-
-def _load_labelled(config: TrainConfig) -> Dataset:
-    """Load labelled pairs, without those that contradict or repeat each other."""
-    pairs = load_pairs(
-        config.data, columns=config.columns, label=config.label or LABEL, data_dir=config.data_dir
-    )
-    kept, counts = clean_pairs(pairs)
-    if counts.kept < counts.rows or counts.implied:
-        logger.warning("%s: %s", config.data, counts)
-    labels = np.column_stack([kept.labels, paraphrase_components(kept)])  # (n, 3)
-    first, second = PAIR_COLUMNS
-    return Dataset.from_dict({first: kept.texts, second: kept.pairs, LABEL: labels.tolist()})
 
 
 def first_occurrences(rows: Dataset) -> list[int]:
@@ -186,15 +176,6 @@ class DevEvaluator(BaseEvaluator):
         if self.sts.similarities:
             self.evaluated[steps] = self.sts.similarities[0]
         return metrics
-
-    @property
-    def description(self) -> str:
-        """Title in a model card."""
-        return self.sts.description
-
-    def get_config_dict(self) -> dict[str, Any]:
-        """Return the settings that a model card lists."""
-        return self.sts.get_config_dict()
 
     def save_state(self, folder: Path, *, best: int | None, last: int) -> None:
         """Write what the verdict of a resumed run needs: the first, the best and the last evaluation."""

@@ -14,7 +14,7 @@ import contextlib
 import hashlib
 import json
 import shutil
-import subprocess
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from sentemb._files import held, read_json, sha256_of, without_dots, write_json, write_text, writing
 from sentemb._uris import is_remote, local_path
 from sentemb.errors import InputError
-from sentemb.training.values import changed_settings, read_toml, to_toml
+from sentemb.training.values import read_toml, to_toml
 
 # Of the record, what a resumed run reads.
 _PARTS = {"sessions": list, "data": dict, "loss": dict, "inputs": dict}
@@ -94,7 +94,7 @@ class RunFolder:
         """Return the record so far."""
         record = read_json(self.record) if self.record.exists() else {}
         if not isinstance(record, dict) or any(
-            not isinstance(record[name], kind) for name, kind in _PARTS.items() if name in record
+            not isinstance(record.get(name, kind()), kind) for name, kind in _PARTS.items()
         ):
             raise InputError(f"{self.record} is not a valid run record", "choose another --output")
         return record
@@ -110,17 +110,19 @@ class RunFolder:
         with writing(self.metrics), self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
 
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """Return the entries of the metrics; a killed run, or one in progress, can leave half a line."""
+        entries = []
+        for line in self.metrics.read_text(encoding="utf-8", errors="replace").splitlines():
+            with contextlib.suppress(ValueError, RecursionError):
+                entries.append(json.loads(line))
+        return [entry for entry in entries if isinstance(entry, dict) and isinstance(entry.get("step"), int)]
+
     def rewind_metrics(self, step: int) -> None:
         """Drop the metrics after a step, which a resumed run is about to write again."""
-        if not self.metrics.exists():
-            return
-        kept = []
-        for line in self.metrics.read_text(encoding="utf-8", errors="replace").splitlines():
-            # A kill can leave half a line at the end.
-            with contextlib.suppress(json.JSONDecodeError, KeyError, TypeError, RecursionError):
-                if json.loads(line)["step"] <= step:
-                    kept.append(line + "\n")
-        write_text(self.metrics, "".join(kept))
+        if self.metrics.exists():
+            kept = [json.dumps(entry) + "\n" for entry in self.read_metrics() if entry["step"] <= step]
+            write_text(self.metrics, "".join(kept))
 
     def publish(self, model: Path) -> None:
         """Move a complete model to the top of the folder.
@@ -140,14 +142,13 @@ class RunFolder:
         model.rmdir()
 
     def differing(self, config: Any) -> list[str]:
-        """Return the fields in which a configuration departs from the one that began the run.
-
-        A file or folder may be named by another path, since relative ones depend on the working folder.
-        """
-        before, values = self.read_record().get("inputs", {}), config.values()
-        changed = changed_settings(read_toml(self.config), values, but=config.free_to_change)
+        """Return the fields in which a configuration departs from the one that began the run."""
+        inputs, values = self.read_record().get("inputs", {}), config.values()
+        before, now = read_toml(self.config), tomllib.loads(to_toml(values))  # so that both sides say "none"
+        names = (before.keys() | now.keys()) - set(config.free_to_change)
+        changed = sorted(name for name in names if before.get(name, "none") != now.get(name))
         return [
-            name for name in changed if name not in before or before[name] != _content_of(values.get(name))
+            name for name in changed if name not in inputs or inputs[name] != _content_of(values.get(name))
         ]
 
     @staticmethod
@@ -173,36 +174,23 @@ def _content_of(value: Any) -> str | None:
 
 def _holds_more_than_a_lock(path: Path) -> bool:
     """A run that died before it wrote its configuration leaves a lock and half a file at most."""
-    others = [entry for entry in path.iterdir() if entry.name != "run"]
     run = path / "run"
-    if run.is_dir():
-        others += [entry for entry in run.iterdir() if entry.name != "lock" and entry.suffix != ".partial"]
-    return bool(others)
+    files = (file for file in path.rglob("*") if file.is_file())
+    return any(file.parent != run or (file.name != "lock" and file.suffix != ".partial") for file in files)
 
 
 def describe_environment() -> dict[str, Any]:
-    """Return versions, commit, hardware and threads for a record."""
+    """Return versions, hardware and threads for a record."""
     import torch
 
     from sentemb.evaluation.environment import hardware, library_versions
 
     return {
         "versions": library_versions(),
-        "commit": _commit(Path(__file__).parent),
         "hardware": hardware(),
         "threads": torch.get_num_threads(),
         "reproducible": f"bit for bit on this processor with the same number of threads; {_OTHER_THREADS}",
     }
-
-
-def _commit(folder: Path) -> str | None:
-    """Return the commit of the checkout that this package runs from, marked if files differ from it."""
-    command = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
-    try:
-        found = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=10, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return found.stdout.strip() or None
 
 
 def read_learning_curves(folder: Path, measures: Sequence[str]) -> LearningCurves | None:
@@ -217,8 +205,7 @@ def read_learning_curves(folder: Path, measures: Sequence[str]) -> LearningCurve
         return None
     names = [_DEV + measure for measure in measures]
     # A step can be evaluated twice: at its turn, and at the end of the run.
-    present = (entry for entry in _entries(run.metrics) if all(name in entry for name in names))
-    entries = {int(entry["step"]): entry for entry in present}
+    entries = {one["step"]: one for one in run.read_metrics() if all(name in one for name in names)}
     if not entries:
         raise InputError(
             f"{run.metrics} does not contain a step with {' and '.join(measures)}",
@@ -228,16 +215,3 @@ def read_learning_curves(folder: Path, measures: Sequence[str]) -> LearningCurve
     values = {measure: tuple(float(entries[step][_DEV + measure]) for step in steps) for measure in measures}
     dev = config["dev"]
     return LearningCurves(name_and_split(local_path(dev))[0] if names_a_file(dev) else dev, steps, values)
-
-
-def _entries(path: Path) -> list[dict[str, Any]]:
-    lines = path.read_text(encoding="utf-8").splitlines()
-    entries = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            entries.append(json.loads(line))
-        except (ValueError, RecursionError):
-            # A killed run, or one that is still in progress, can leave half a line at the end.
-            if number < len(lines):
-                raise InputError(f"{path}:{number} is not valid JSON") from None
-    return entries

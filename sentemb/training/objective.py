@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
-import sys
+import runpy
 import traceback
+from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any, get_type_hints
 
 from torch import nn
@@ -21,7 +20,6 @@ from sentemb.training.config import EncoderConfig
 from sentemb.training.config.base import checked, plain
 
 _MINI_BATCH = "mini_batch_size"  # an option of every loss that a gradient cache can wrap
-_FORM = "specify a loss as FILE.py:CLASS"
 
 
 def loss_class(name: str) -> type[nn.Module]:
@@ -121,15 +119,14 @@ def negatives_per_anchor(loss: nn.Module, *, batch_size: int, columns: int) -> i
 
 
 def _own_loss(name: str) -> type[nn.Module]:
-    """Import a class from a file, which runs as any module that is imported."""
+    """Return a class of a file, which runs as any module that is imported."""
     path, wanted = _file_of(name), name.rpartition(":")[2]
-    module = _imported(path)
     losses = {
-        key: one for key, one in vars(module).items() if isinstance(one, type) and issubclass(one, nn.Module)
+        key: one for key, one in _run(path).items() if isinstance(one, type) and issubclass(one, nn.Module)
     }
     if wanted in losses:
         return losses[wanted]
-    own = [key for key, one in losses.items() if one.__module__ == module.__name__]
+    own = [key for key, one in losses.items() if one.__module__ == path.stem]
     if not own:
         raise InputError(
             f"{path} does not define {wanted or 'a loss'}", "define it as a subclass of torch.nn.Module"
@@ -140,25 +137,17 @@ def _own_loss(name: str) -> type[nn.Module]:
 def _file_of(name: str) -> Path:
     path = Path(name.rpartition(":")[0]).expanduser()
     if not path.is_file():
-        raise InputError(f"no such file: {path}", _FORM)
-    return path
+        raise InputError(f"no such file: {path}", "specify a loss as FILE.py:CLASS")
+    return path.resolve()
 
 
-def _imported(path: Path) -> ModuleType:
-    # Named by its place, so that two files of one name are two modules and one file is imported once.
-    name = f"sentemb_own_loss_{path.resolve()}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise InputError(f"{path} is not a Python file", _FORM)
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+@cache
+def _run(path: Path) -> dict[str, Any]:
+    """Run a file once, and return what it defines."""
     try:
-        spec.loader.exec_module(module)
+        return runpy.run_path(str(path), run_name=path.stem)
     except Exception as error:
-        del sys.modules[name]
         frames = traceback.extract_tb(error.__traceback__)
         lines = [1, *(frame.lineno or 1 for frame in frames if frame.filename == str(path))]
         line = getattr(error, "lineno", None) or lines[-1]
         raise InputError(f"{path}:{line}: {type(error).__name__}: {error}", "fix the file") from error
-    return module

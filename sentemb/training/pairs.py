@@ -27,11 +27,11 @@ from sentemb.evaluation.systems import System, system_of
 from sentemb.modules import is_finished_encoder, load
 from sentemb.modules.cards import public_name
 from sentemb.training.config import PairsConfig
-from sentemb.training.length_bucketing import bucketed_by_length
 from sentemb.training.objective import build_loss, negatives_per_anchor
 from sentemb.training.outcome import Run
 from sentemb.training.progress import ConsoleProgress
 from sentemb.training.session import Session
+from sentemb.training.trainer import bucketed_by_length
 
 _EVALUATIONS = 10  # of a run
 _FEWEST_QUESTIONS = 100  # with fewer, nothing could be said about the result
@@ -44,11 +44,8 @@ _ALL = "train on all questions with --held-out 0, which does not give a verdict"
 class PairsSession(Session):
     """Trains on pairs, with the encoder's prompts of queries and documents, and negatives within the batch.
 
-    The baseline is the base as shipped, the state before the first step. It is the result where nothing beats
-    it on the dev questions, and where the test questions find what does to be significantly worse.
-
-    Raises:
-        InputError: Something in the configuration or the data cannot be used.
+    The base as shipped is the result where nothing beats it on the dev questions, and where the test
+    questions find what does to be significantly worse.
     """
 
     config: PairsConfig
@@ -156,10 +153,7 @@ def hold_out_pairs(rows: Dataset, *, share: float, seed: int) -> HeldOutPairs:
     """Hold out two parts, each a share of the questions (30 to 500) with all that they share a text with.
 
     The passages that are searched are all of the rows, hard negatives among them, up to 1,000 for the dev
-    questions and up to 5,000 for the verdict. A question has as many relevant ones as rows pair it with.
-
-    Raises:
-        InputError: There are fewer than 100 questions, or too many hang together by texts that they share.
+    questions and up to 5,000 for the verdict.
     """
     anchors, positives, *negatives = (list(rows[name]) for name in rows.column_names)
     questions = len({*map(text_key, anchors)})

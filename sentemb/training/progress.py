@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from transformers import TrainerCallback, TrainerState
 from transformers.utils import logging as transformers_logging
 
-from sentemb.training.callbacks import SpeedCallback
+from sentemb.training.callbacks import MetricsCallback
 
 _HIDDEN = frozenset(
     "epoch step total_flos train_loss train_runtime train_samples_per_second train_steps_per_second "
@@ -26,15 +26,11 @@ ENDLESS = 10**8
 
 
 class ConsoleProgress(TrainerCallback):
-    """Shows steps, losses, dev score and speed, as a callback of a trainer or driven by calls.
-
-    Args:
-        console: Where to; standard error by default.
-    """
+    """Shows steps, losses, dev score and speed, as a callback of a trainer or driven by calls."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
-        self.speed: SpeedCallback | None = None
+        self.speed: MetricsCallback | None = None
         self._total: int | None = None
         self._live: Progress | None = None
 

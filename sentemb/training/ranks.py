@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import torch
 from accelerate import PartialState
 from accelerate.data_loader import prepare_data_loader
-from accelerate.utils import broadcast_object_list, gather_object
+from accelerate.utils import gather_object
 from torch.utils.data import DataLoader
 
 from sentemb.errors import InputError, ReportedError
@@ -46,17 +46,9 @@ def refuse_several(what: str) -> None:
         )
 
 
-def on_main(action: Callable[[], None]) -> None:
+def on_main(action: Callable[[], object]) -> None:
     """Run an action on the first process only; an error there ends all of them."""
-    problem: list[Exception | None] = [None]
-    if process_state().is_main_process:
-        try:
-            action()
-        except (InputError, OSError) as error:
-            problem[0] = error
-    broadcast_object_list(problem)
-    if problem[0] is not None:
-        raise problem[0] if process_state().is_main_process else ReportedError(str(problem[0]))
+    on_all(lambda: action() if process_state().is_main_process else None)
 
 
 def on_all(action: Callable[[], Result]) -> Result:
@@ -103,9 +95,9 @@ class SharedBatches:
                 inner.set_epoch(epoch)
 
     def __len__(self) -> int:
-        rows = None if self.drop_last or self.sampler is None else len(self.sampler)
-        short = rows is not None and 0 < rows % self.batch_size < self.world_size
-        return len(self.batch_sampler) - short
+        rows = 0 if self.drop_last or self.sampler is None else len(self.sampler)
+        is_short = bool(0 < rows % self.batch_size < self.world_size)
+        return len(self.batch_sampler) - is_short
 
     def __iter__(self) -> Iterator[list[int]]:
         for batch in self.batch_sampler:

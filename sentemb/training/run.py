@@ -19,9 +19,9 @@ from sentemb.training.folder import RunFolder
 from sentemb.training.objective import check_loss_options
 from sentemb.training.outcome import Run
 from sentemb.training.pairs import PairsSession
-from sentemb.training.progress import ConsoleProgress, without_upstream_bars
-from sentemb.training.ranks import on_all, on_main
-from sentemb.training.session import Session
+from sentemb.training.progress import ConsoleProgress
+from sentemb.training.ranks import on_main
+from sentemb.training.session import Session, run_session
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,6 @@ def train(
         >>> config = resolve("sg-opt", overrides={"base": base, "output": "sg"})  # doctest: +SKIP
         >>> train(config).dev_score  # doctest: +SKIP
     """
-    config.check_single_seed("train", "use train_seeds")
     check_loss_options(config)
 
     def session() -> Session:
@@ -92,10 +91,7 @@ def train(
             return PairsSession(config, progress=progress)
         return ContrastiveSession(config, progress=progress, view_cache=view_cache)
 
-    # Before anything slow: a taken folder need not wait for a model to load.
-    on_main(lambda: RunFolder(Path(config.output)).check(config, resume=resume))
-    with without_upstream_bars():
-        return on_all(session).run(resume=resume)
+    return run_session(config, session, resume=resume)[1]
 
 
 def train_seeds(

@@ -94,23 +94,7 @@ def resolve(
 
 
 def explain(recipe: str, *, preset: str = "paper", task: str | None = None) -> dict[str, tuple[str, str]]:
-    """Return every default of a recipe with its source.
-
-    Args:
-        recipe: Name of a recipe.
-        preset: `paper` or `released`.
-        task: As for `resolve`.
-
-    Returns:
-        Field name, or `loss_options.NAME`, to the value as text and its source.
-
-    Raises:
-        InputError: There is no such recipe or preset.
-
-    Example:
-        >>> explain("simcse")["batch_size"]
-        ('64', 'Gao et al., EMNLP 2021, appendix A')
-    """
+    """Return every default of a recipe, by field or `loss_options.NAME`: its value as text and its source."""
     chosen = get_recipe(recipe)
     defaults = {key: (shown(one.value), one.source) for key, one in chosen.sources(preset, task).items()}
     hidden = {*defaults, "recipe", "preset", "output", *option_tables(chosen.config_class)}
@@ -130,23 +114,7 @@ def shown(value: Any) -> str:
 
 
 def split_settings(arguments: Iterable[str], *, option: str = "set", key: str = "KEY") -> dict[str, str]:
-    """Divide arguments of `--set`, or of another option, into names and texts.
-
-    Args:
-        arguments: Such as `epochs=3`.
-        option: Whose arguments they are.
-        key: What the hint calls a name.
-
-    Returns:
-        Name to text; of a name that comes twice the last.
-
-    Raises:
-        InputError: One has no equals sign or no name.
-
-    Example:
-        >>> split_settings(["epochs=3", "loss_options.temperature=0.1"])
-        {'epochs': '3', 'loss_options.temperature': '0.1'}
-    """
+    """Divide arguments of `--set`, or of another option, into names and texts; the last of a name counts."""
     texts = {}
     for argument in arguments:
         name, equals, text = (part.strip() for part in argument.partition("="))
@@ -159,24 +127,10 @@ def split_settings(arguments: Iterable[str], *, option: str = "set", key: str = 
 
 
 def parse_settings(assignments: Mapping[str, str], kind: type[CheckedModel]) -> dict[str, Any]:
-    """Read settings from the command line, where everything is text.
+    """Read settings from the command line: field name, or `TABLE.NAME` for an option, to text.
 
-    The configuration reads the text of a field. An option may be any value of TOML that options are, lists of
-    numbers among them (`[0, 0.1]`, or `0,0.1`), and what is none is text.
-
-    Args:
-        assignments: Field name, or `TABLE.NAME` for an option, to text.
-        kind: The configuration's class.
-
-    Returns:
-        Field name to value, as the configuration takes it.
-
-    Raises:
-        InputError: There is no such setting.
-
-    Example:
-        >>> parse_settings({"seeds": "3,4", "loss_options.temperature": "0.1"}, TrainConfig)
-        {'seeds': ['3', '4'], 'loss_options': {'temperature': 0.1}}
+    The configuration reads the text of a field. An option may be any value of TOML that options are, lists
+    of numbers among them (`[0, 0.1]`, or `0,0.1`), and what is none is text.
     """
     fields, tables = kind.model_fields, option_tables(kind)
     values: dict[str, Any] = {}

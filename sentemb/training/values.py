@@ -6,7 +6,7 @@ import json
 import re
 import tomllib
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin
 
@@ -53,25 +53,13 @@ def read_toml(path: Path, *, hint: str = "check --config") -> dict[str, Any]:
 
 
 def to_toml(values: Mapping[str, Any]) -> str:
-    """Write plain values as TOML; `None`, which TOML lacks, becomes the "none" that configurations read.
-
-    URIs lose their secrets: runs are published with their configuration.
-    """
+    """Write plain values as TOML, without secrets of URIs; `None` becomes "none", which is read as it."""
     tables = {key: value for key, value in values.items() if isinstance(value, Mapping)}
     lines = [f"{_key(key)} = {_toml(value)}" for key, value in values.items() if key not in tables]
     for name, table in tables.items():
         lines += ["", f"[{_key(name)}]"]
         lines += [f"{_key(key)} = {_toml(value)}" for key, value in table.items()]
     return "\n".join(lines).lstrip() + "\n"
-
-
-def changed_settings(
-    before: Mapping[str, Any], values: Mapping[str, Any], *, but: Iterable[str] = ()
-) -> list[str]:
-    """Return the names by which plain values depart from those of a TOML file; a missing one is "none"."""
-    now = tomllib.loads(to_toml(values))  # through TOML, so that both sides say "none" and have lists
-    names = (before.keys() | now.keys()) - set(but)
-    return sorted(name for name in names if before.get(name, "none") != now.get(name))
 
 
 def _key(name: str) -> str:

@@ -21,34 +21,18 @@ from sentemb.data.catalogue import get
 from sentemb.data.sources import kind_of
 from sentemb.data.sts import load_scored_pairs
 from sentemb.errors import InputError
+from sentemb.losses.base import bibtex
 from sentemb.modules import load
-from sentemb.modules.cards import ENCODER_TAGS, public_name
-from sentemb.training.card import Card, encoder_code, run_name, write_card
+from sentemb.modules.cards import public_name
+from sentemb.training.card import encoder_code, render_card, write_card
 from sentemb.training.config import FlowRunConfig, WhiteningRunConfig
 from sentemb.training.folder import describe_environment
 from sentemb.training.progress import ConsoleProgress
 from sentemb.training.ranks import refuse_several
-from sentemb.transforms.append import add_flow, add_whitening
+from sentemb.transforms.fit import OnStep, add_flow, add_whitening
 
 _NAMES = {"flow": "BERT-flow", "whitening": "BERT-whitening"}
-_CITATIONS = {
-    "flow": """
-@inproceedings{li-etal-2020-sentence,
-  title = {On the Sentence Embeddings from Pre-trained Language Models},
-  author = {Li, Bohan and Zhou, Hao and He, Junxian and Wang, Mingxuan and Yang, Yiming and Li, Lei},
-  booktitle = {EMNLP 2020},
-  pages = {9119--9130},
-  year = {2020},
-}""",
-    "whitening": """
-@misc{su-etal-2021-whitening,
-  title = {Whitening Sentence Representations for Better Semantics and Faster Retrieval},
-  author = {Su, Jianlin and Cao, Jiarun and Liu, Weijie and Ou, Yangyiwen},
-  year = {2021},
-  eprint = {2103.15316},
-  archivePrefix = {arXiv},
-}""",
-}
+_CITATIONS = {"flow": "li-etal-2020-sentence", "whitening": "su-etal-2021-whitening"}
 _STEPS_PER_LINE = 50
 
 
@@ -62,8 +46,24 @@ def fit_transform(
     with new_folder(output) as partial:
         model = load(config.base, pooling=config.pooling)  # type: ignore[arg-type]
         sentences = load_sentences(config.data, config.columns, data_dir=config.data_dir)
-        fit = _flow if isinstance(config, FlowRunConfig) else _whitening
-        fitted, described = fit(config, model, sentences, progress)  # type: ignore[arg-type]
+        began, curve = time.perf_counter(), list[dict[str, float]]()
+        options: dict[str, Any] = {
+            "max_length": config.max_length,
+            "cache_dir": config.cache_dir,
+            "progress": True,
+        }
+        if isinstance(config, FlowRunConfig):
+            options |= {"config": config.flow, "on_step": _follow(curve, progress)}
+            try:
+                fitted = add_flow(model, *sentences, **options)
+            finally:
+                if progress is not None:
+                    progress.close()
+            settings = {"preset": config.preset, **config.flow.values()}
+        else:
+            texts = [*sentences.first, *(sentences.second or ())]
+            fitted = add_whitening(model, texts, dimensions=config.dimensions, **options)
+            settings = {"kept_dimensions": fitted.get_embedding_dimension()}
         data = describe_source(config.data, data_dir=config.data_dir, rows=len(sentences.first))
         record = {
             "method": _NAMES[config.recipe],
@@ -73,7 +73,9 @@ def fit_transform(
             "modules": [type(module).__name__ for module in fitted],
             "dimension": fitted.get_embedding_dimension(),
             "data": data | {"pairs": sentences.second is not None},
-            **described,
+            "settings": settings,
+            "seconds": {"encode_and_fit": round(time.perf_counter() - began, 3)},
+            "metrics": {"curve": curve} if curve else {},
             **describe_environment(),
         }
         fitted.save(str(partial), create_model_card=False)
@@ -82,63 +84,25 @@ def fit_transform(
     return output
 
 
-def _flow(
-    config: FlowRunConfig, model: SentenceTransformer, sentences: Sentences, progress: ConsoleProgress | None
-) -> tuple[SentenceTransformer, dict[str, Any]]:
-    curve: list[dict[str, float]] = []
-    marks = [time.perf_counter()]
+def _follow(curve: list[dict[str, float]], progress: ConsoleProgress | None) -> OnStep:
+    """Return a function that notes and shows the bits per dimension of a flow."""
 
     def note(step: int, steps: int, bits: float) -> None:
-        if step == 1:
-            marks.append(time.perf_counter())
-            if progress is not None:
-                progress.begin(steps)
+        if step == 1 and progress is not None:
+            progress.begin(steps)
         if step == 1 or step % _STEPS_PER_LINE == 0 or step == steps:
             curve.append({"step": step, "bits_per_dimension": round(bits, 5)})
             if progress is not None:
                 progress.advance(step)
                 progress.show({"bits_per_dimension": bits}, step)
 
-    options: dict[str, Any] = {
-        "max_length": config.max_length,
-        "cache_dir": config.cache_dir,
-        "progress": True,
-    }
-    try:
-        fitted = add_flow(model, *sentences, config=config.flow, on_step=note, **options)
-    finally:
-        if progress is not None:
-            progress.close()
-    encoded, ended = marks[1], time.perf_counter()
-    return fitted, {
-        "settings": {"preset": config.preset, **config.flow.values()},
-        "seconds": {"encode": round(encoded - marks[0], 3), "fit": round(ended - encoded, 3)},
-        "metrics": {"curve": curve},
-    }
-
-
-def _whitening(
-    config: WhiteningRunConfig, model: SentenceTransformer, sentences: Sentences, progress: object
-) -> tuple[SentenceTransformer, dict[str, Any]]:
-    began = time.perf_counter()
-    options: dict[str, Any] = {
-        "max_length": config.max_length,
-        "cache_dir": config.cache_dir,
-        "progress": True,
-    }
-    texts = [*sentences.first, *(sentences.second or ())]
-    fitted = add_whitening(model, texts, dimensions=config.dimensions, **options)
-    return fitted, {
-        "settings": {"kept_dimensions": fitted.get_embedding_dimension()},
-        "seconds": {"encode_and_fit": round(time.perf_counter() - began, 3)},
-        "metrics": {},
-    }
+    return note
 
 
 def _card(
     config: FlowRunConfig | WhiteningRunConfig, model: SentenceTransformer, record: dict[str, Any]
 ) -> str:
-    data, name = record["data"], run_name(config.output)
+    data = record["data"]
     kind = "pairs" if data["pairs"] else "sentences"
     rows = {
         "Pooling": record["pooling"],
@@ -150,8 +114,7 @@ def _card(
         f"A sentence encoder with {record['method']} applied to its vectors; the encoder's weights are "
         "unchanged."
     )
-    code, citation = encoder_code(name, model), _CITATIONS[config.recipe]
-    return Card(name, summary, code, rows, citation, config.base, tags=ENCODER_TAGS).text()
+    return render_card(config, summary, encoder_code(model), rows, bibtex(_CITATIONS[config.recipe]))
 
 
 class Sentences(NamedTuple):

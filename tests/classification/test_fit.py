@@ -13,13 +13,8 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from sentemb.classification import (
-    Classifier,
-    ClassifierEvaluator,
-    ClassifierRun,
-    fit_classifier,
-)
-from sentemb.classification.evaluator import score_classifier
+from sentemb.classification import Classifier, ClassifierRun, fit_classifier
+from sentemb.classification.evaluator import ClassifierEvaluator, score_classifier
 from sentemb.classification.fit import start_from_pooler
 from sentemb.data.labelled import LabelledTexts
 from sentemb.errors import InputError
@@ -164,7 +159,7 @@ def test_data_that_cannot_be_learnt_is_one_clear_error(
         ("ce", {"head": "tree"}, "head is 'tree'; choose among linear"),
         ("ce", {"head_options": {"classes": 3}}, "head_options cannot set classes"),
         ("ce", {"data": "file.csv"}, "unknown setting: data"),
-        ("ce", {"seeds": [1, 2]}, "accepts one seed"),
+        ("ce", {"seeds": [1, 2]}, "a run has one seed"),
         ("ce", {"probe_options": {"epochs": 3}}, "so probe_options .of a second stage. are not used"),
         ("ce", {"self_supervised": True}, "CrossEntropyLoss needs labels"),
         ("supcl-seq", {"head": "lsan"}, "does not train a head"),

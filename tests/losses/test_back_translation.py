@@ -9,7 +9,7 @@ from sentence_transformers import SentenceTransformer
 from sentemb.errors import InputError
 from sentemb.losses import BackTranslationLoss, SelfGuidedLoss, ViewCache
 from sentemb.training.objective import negatives_per_anchor
-from sentemb.training.owned import fill_view_caches
+from sentemb.training.trainer import fill_view_caches
 from tests.losses import loops
 from tests.losses.test_self_guided import gradients, nudge
 

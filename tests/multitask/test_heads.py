@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from sentemb.errors import InputError
-from sentemb.multitask.heads import Sharing, TaskHeads, pair_cosines, task_loss
+from sentemb.multitask.model import Sharing, TaskHeads, task_loss
 
 WIDTH = 6
 
@@ -86,7 +86,7 @@ def test_dropout_comes_before_every_linear_layer() -> None:
 
 def test_a_zero_vector_has_cosine_and_gradient_zero() -> None:
     zero = torch.zeros(1, WIDTH, requires_grad=True)
-    cosine = pair_cosines(zero, torch.ones(1, WIDTH))
+    cosine = TaskHeads(WIDTH, sharing="none")("similarity", zero, torch.ones(1, WIDTH))
     cosine.sum().backward()
     assert cosine.item() == 0
     assert zero.grad is not None
@@ -109,19 +109,13 @@ def test_losses_in_loops() -> None:
     assert task_loss("paraphrase", logit, duplicate).item() == pytest.approx(expected)
 
     cosines, scores = torch.tensor([0.5, -0.2], dtype=torch.float64), torch.tensor([4.0, 1.0])
-    for target, function in (
-        ("fraction", lambda cosine, score: (cosine - score / 5) ** 2),
-        ("scaled", lambda cosine, score: (5 * cosine - score) ** 2),
-        ("shifted", lambda cosine, score: ((cosine + 1) / 2 * 5 - score) ** 2),
-    ):
-        pairs = zip(cosines.tolist(), scores.tolist(), strict=True)
-        expected = sum(function(cosine, score) for cosine, score in pairs) / 2
-        loss = task_loss("similarity", cosines, scores, similarity_target=target)
-        assert loss.item() == pytest.approx(expected)
+    pairs = zip(cosines.tolist(), scores.tolist(), strict=True)
+    expected = sum((cosine - score / 5) ** 2 for cosine, score in pairs) / 2
+    assert task_loss("similarity", cosines, scores).item() == pytest.approx(expected)
 
 
 def test_bad_arguments_are_named() -> None:
-    with pytest.raises(InputError, match="unknown sharing 'half'"):
+    with pytest.raises(InputError, match="unknown sharing of the task heads: half"):
         TaskHeads(WIDTH, sharing="half")
     with pytest.raises(InputError, match="dropout of a classification head"):
         TaskHeads(WIDTH, dropout=1)

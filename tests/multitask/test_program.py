@@ -46,24 +46,17 @@ def test_a_row_and_the_ensemble_on_real_rows(
         "positive",
         "very positive",
     )
-    both = f"{run},{run}"
-    output = str(tmp_path / "ensemble")
-    assert not start(monkeypatch, "--row", "table2-ensemble", "--runs", both, *data, "--output", output)
-    assert len(TaskEnsemble.load(output, device="cpu").predict_paraphrase([("a", "b")])) == 1
+    assert len(TaskEnsemble.of_runs([run, run], device="cpu").predict_paraphrase([("a", "b")])) == 1
     printed = capsys.readouterr().out.splitlines()
     names = ["sentiment_accuracy", "paraphrase_accuracy", "similarity_pearson", "overall"]
-    assert [line.split()[0] for line in printed] == [*names, row[1], *names, "table2-ensemble"]
+    assert [line.split()[0] for line in printed] == [*names, row[1]]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--row", "table2-ensemble"], "arguments are required: --runs"),
         (["--row", "table2-nil"], "unknown row: table2-nil"),
-        (
-            ["--row", "table2-ensemble", "--runs", "a", "--data-dir", "nowhere"],
-            "no such data folder: nowhere",
-        ),
+        (["--row", "table2-given", "--data-dir", "nowhere"], "no such data folder: nowhere"),
     ],
 )
 def test_user_errors_are_one_line(

@@ -1,4 +1,4 @@
-"""A small corpus, its tokenizer and its token store."""
+"""A small corpus, its tokenizer and its tokenized rows."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from sentemb.pretraining.tokenizer import load_tokenizer
-from sentemb.pretraining.tokens import TokenStore, build_store
+from sentemb.pretraining.tokens import load_tokenizer
 
 NOUNS = "cat dog man woman park mat guitar apple birds children house".split()
 VERBS = "sat ran plays eat fly sleeping cats dogs playings".split()
@@ -32,13 +31,6 @@ def lines() -> list[str]:
 @pytest.fixture(scope="session")
 def tiny_tokenizer(tiny_bert: Path) -> PreTrainedTokenizerFast:
     return load_tokenizer(tiny_bert)
-
-
-@pytest.fixture(scope="session")
-def store(
-    lines: list[str], tiny_tokenizer: PreTrainedTokenizerFast, tmp_path_factory: pytest.TempPathFactory
-) -> TokenStore:
-    return build_store(tmp_path_factory.mktemp("store") / "train", lines, tiny_tokenizer)
 
 
 @pytest.fixture

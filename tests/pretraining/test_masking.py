@@ -9,15 +9,17 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast
 
-from sentemb.errors import InputError
-from sentemb.pretraining.masking import WholeWordMasking
-from sentemb.pretraining.tokens import Row, TokenStore, Visits
+from sentemb.pretraining.tokens import Row, Visits, WholeWordMasking, open_rows, write_rows
 from sentemb.training.progress import ENDLESS
 
 
 @pytest.fixture(scope="module")
-def rows(store: TokenStore) -> list[Row]:
-    visits = Visits(store, 64, seed=0, count=ENDLESS)
+def rows(
+    lines: list[str], tiny_tokenizer: PreTrainedTokenizerFast, tmp_path_factory: pytest.TempPathFactory
+) -> list[Row]:
+    path = tmp_path_factory.mktemp("rows") / "rows.arrow"
+    write_rows(path, lines, tiny_tokenizer, 64)
+    visits = Visits(open_rows(path), seed=0, count=ENDLESS)
     return [visits[number] for number in range(40 * visits.rows)]
 
 
@@ -77,7 +79,7 @@ def test_isolated_documents_are_seen_as_if_alone(
     first, second = "a cat sat on the mat", "two birds fly over the house"
     ids = [tiny_tokenizer(text)["input_ids"] for text in (first, second)]
     tokens = np.array(ids[0] + ids[1], dtype=np.int32)
-    masking = WholeWordMasking(tiny_tokenizer, isolate=True)
+    masking = WholeWordMasking(tiny_tokenizer)
     long = Row(tokens=np.resize(tokens, 40), word_starts=np.ones(40, dtype=bool), visit=1)
     batch = masking([Row(tokens=tokens, word_starts=np.ones(len(tokens), dtype=bool), visit=0), long])
     model = AutoModelForMaskedLM.from_pretrained(tiny_bert).eval()
@@ -94,14 +96,10 @@ def test_isolated_documents_are_seen_as_if_alone(
     assert batch["position_ids"][0, : len(tokens)].tolist() == [*range(len(ids[0])), *range(len(ids[1]))]
 
 
-def test_special_tokens_predict_nothing_and_an_impossible_rate_is_refused(
-    tiny_tokenizer: PreTrainedTokenizerFast,
-) -> None:
+def test_special_tokens_predict_nothing(tiny_tokenizer: PreTrainedTokenizerFast) -> None:
     tokens = np.array([tiny_tokenizer.cls_token_id, tiny_tokenizer.sep_token_id], dtype=np.int32)
     hidden, chosen = WholeWordMasking(tiny_tokenizer).mask(
         Row(tokens=tokens, word_starts=np.ones(2, dtype=bool), visit=0)
     )
     assert np.array_equal(hidden, tokens)
     assert len(chosen) == 0
-    with pytest.raises(InputError, match="masking rate"):
-        WholeWordMasking(tiny_tokenizer, rate=1.0)

@@ -1,11 +1,10 @@
-"""The decoder at hidden positions, stacking, positions, and starting vectors."""
+"""The decoder at hidden positions, positions, and new models."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -21,19 +20,9 @@ from transformers import (
 )
 
 from sentemb.errors import InputError
-from sentemb.pretraining.masking import WholeWordMasking
-from sentemb.pretraining.model import (
-    cooccurrence_vectors,
-    count_cooccurrences,
-    first_position,
-    load_base,
-    longest_input,
-    masked_loss,
-    new_bert,
-    positive_pmi,
-    start_from_cooccurrence,
-)
-from sentemb.pretraining.tokens import TokenStore, Visits, build_store
+from sentemb.pretraining.model import first_position, load_base, longest_input, masked_loss, new_bert
+from sentemb.pretraining.tokens import Visits, WholeWordMasking, open_rows, write_rows
+from sentemb.training import resolve
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 
@@ -68,13 +57,13 @@ def test_a_new_head_is_nothing_to_warn_of_and_a_missing_layer_is_refused(
 
 
 def test_the_loss_at_hidden_positions_is_that_of_the_full_decoder(
-    tiny_bert: Path, store: TokenStore, tiny_tokenizer: PreTrainedTokenizerFast
+    tiny_bert: Path, lines: list[str], tiny_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ) -> None:
-    visits = Visits(store, 32, seed=0)
+    write_rows(tmp_path / "rows.arrow", lines, tiny_tokenizer, 32)
+    visits = Visits(open_rows(tmp_path / "rows.arrow"), seed=0)
     for model in (load_base(tiny_bert), *other_models(tiny_tokenizer)):
         model.eval()
-        start = first_position(model)
-        masking = WholeWordMasking(tiny_tokenizer, isolate=start is not None, first_position=start or 0)
+        masking = WholeWordMasking(tiny_tokenizer, first_position=first_position(model))
         batch = masking([visits[number] for number in range(6)])
         inputs = {name: value for name, value in batch.items() if not name.startswith("masked")}
         labels = torch.full_like(batch["input_ids"], -100)
@@ -100,65 +89,26 @@ def test_positions_are_counted_as_each_architecture_does(
     assert (first_position(roberta), longest_input(roberta)) == (2, 68)
 
 
-def test_counts_stay_inside_documents(tiny_tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
-    store = build_store(tmp_path / "store", ["cat dog man", "park"], tiny_tokenizer)
-    cat, dog, man, park = tiny_tokenizer.convert_tokens_to_ids(["cat", "dog", "man", "park"])
-    counts = count_cooccurrences(store, len(tiny_tokenizer), window=2).toarray()
-    assert np.array_equal(counts, counts.T)
-    assert (counts[cat, dog], counts[dog, man], counts[cat, man], counts[man, park]) == (1, 1, 0.5, 0)
-
-
-def test_positive_pmi_is_its_formula(store: TokenStore, tiny_tokenizer: PreTrainedTokenizerFast) -> None:
-    counts = count_cooccurrences(store, len(tiny_tokenizer))
-    dense = counts.toarray().astype(np.float64)
-    totals = dense.sum(axis=1)
-    smoothed = totals**0.75 / (totals**0.75).sum()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        expected = np.log((dense / dense.sum()) / np.outer(totals / dense.sum(), smoothed))
-    expected = np.where((dense > 0) & (expected > 0), expected, 0)
-    np.testing.assert_allclose(positive_pmi(counts).toarray(), expected, atol=1e-5)
-
-
-def test_starting_vectors_keep_their_direction_and_predict_frequencies(
-    store: TokenStore, tiny_tokenizer: PreTrainedTokenizerFast
-) -> None:
-    size = len(tiny_tokenizer)
-    vectors = cooccurrence_vectors(store, size, 8)
-    norms = np.linalg.norm(vectors, axis=1)
-    assert np.all(np.isclose(norms, 1) | (norms == 0))
-    model = new_bert(tiny_tokenizer, layers=1, width=8, heads=2, inner_width=8, positions=64)
-    before = model.get_input_embeddings().weight.clone()
-    start_from_cooccurrence(model, store, seed=0)
-    after = model.get_input_embeddings().weight.detach()
-    known = torch.from_numpy(norms > 0)
-    assert 0 < known.sum() < size
-    assert torch.equal(after[~known], before[~known])
-    cosines = torch.nn.functional.cosine_similarity(after[known], torch.from_numpy(vectors)[known])
-    torch.testing.assert_close(cosines, torch.ones_like(cosines))
-    assert model.get_output_embeddings().weight is model.get_input_embeddings().weight
-    counts = np.bincount(store.tokens, minlength=size)
-    frequent, rare = int(np.argmax(counts)), int(np.argmin(np.where(norms > 0, counts, 1e9)))
-    assert after[frequent].norm() < after[rare].norm() <= 0.05 * 8**0.5
-    torch.testing.assert_close(model.cls.predictions.bias.exp().sum().item(), 1.0, atol=1e-5, rtol=0)
-    with pytest.raises(InputError, match="too small for co-occurrence vectors"):
-        cooccurrence_vectors(store, size, size)
-
-
-def test_models_that_cannot_be_used_are_refused(
-    tmp_path: Path, tiny_tokenizer: PreTrainedTokenizerFast
-) -> None:
+def test_models_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="contains neither config"):
         load_base(tmp_path)
-    with pytest.raises(InputError, match="is not divisible by 3 heads"):
-        new_bert(tiny_tokenizer, width=16, heads=3)
 
 
 def test_a_new_model_follows_its_seed(tiny_tokenizer: PreTrainedTokenizerFast) -> None:
-    sizes = {"layers": 1, "width": 8, "heads": 2, "inner_width": 8}
-    first, again, other = (new_bert(tiny_tokenizer, **sizes, seed=seed).state_dict() for seed in (1, 1, 2))
+    sizes = {"layers": 1, "width": 8, "heads": 2, "inner_width": 8, "corpus": ["a.txt"], "output": "o"}
+    first, again, other = (
+        new_bert(tiny_tokenizer, resolve("mlm", overrides=sizes | {"seeds": [seed]})).state_dict()
+        for seed in (1, 1, 2)
+    )
     assert all(torch.equal(first[name], again[name]) for name in first)
     name = "bert.encoder.layer.0.attention.self.query.weight"
     assert not torch.equal(first[name], other[name])
+    for change, message in (
+        ({"heads": 3}, "is not divisible by 3 heads"),
+        ({"positions": 64}, "64 positions"),
+    ):
+        with pytest.raises(InputError, match=message):
+            resolve("mlm", overrides=sizes | change)
 
 
 def test_a_batch_that_hides_nothing_has_no_loss_and_moves_no_weight(tiny_bert: Path) -> None:

@@ -33,7 +33,7 @@ def test_a_base_is_adapted_to_a_text(
     [
         (("--corpus", "absent.txt"), "no such file"),
         ((), "corpus is missing"),
-        (("--corpus", "{corpus}", "--initialise", "ones"), "initialise is 'ones'"),
+        (("--corpus", "{corpus}", "--vocabulary", "10"), "vocabulary is '10'"),
     ],
 )
 def test_an_error_is_one_line_and_exit_code_2(

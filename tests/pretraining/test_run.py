@@ -15,10 +15,10 @@ from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 
 from sentemb.errors import InputError
-from sentemb.pretraining import PretrainConfig, pretrain, save_model
-from sentemb.pretraining import trainer as trainer_module
+from sentemb.pretraining import PretrainConfig, pretrain
+from sentemb.pretraining import run as trainer_module
 from sentemb.pretraining.model import load_base
-from sentemb.pretraining.tokenizer import load_tokenizer
+from sentemb.pretraining.tokens import load_tokenizer
 from sentemb.training import Interrupted, resolve
 from sentemb.training.checkpoints import checkpoints
 from tests.signals import deliver
@@ -154,19 +154,6 @@ def test_a_new_model_ends_by_the_clock_with_a_rate_near_zero(
     assert lines[-1]["learning_rate"] < 0.3 * max(line["learning_rate"] for line in lines)
     tokenizer = load_tokenizer(folder)
     assert tokenizer.unk_token_id not in tokenizer("the cat sat")["input_ids"][1:3]
-
-
-def test_half_precision_halves_the_file_and_is_still_computed_in_single(
-    tiny_bert: Path, tmp_path: Path
-) -> None:
-    model, tokenizer = load_base(tiny_bert), load_tokenizer(tiny_bert)
-    full = save_model(tmp_path / "full", model, tokenizer)
-    half = save_model(tmp_path / "half", model, tokenizer, half=True)
-    assert {value.dtype for value in weights(half).values()} == {torch.float16}
-    encoders = [SentenceTransformer(str(folder), device="cpu") for folder in (full, half)]
-    vectors = [encoder.encode(["a cat sat on the mat"], convert_to_tensor=True) for encoder in encoders]
-    assert vectors[1].dtype is torch.float32
-    torch.testing.assert_close(vectors[0], vectors[1], atol=2e-3, rtol=0)
 
 
 def test_only_the_end_of_a_run_may_change_when_it_is_resumed(

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
 import time
+from typing import Any
 
 import pytest
-import torch
 
-from sentemb.errors import InputError
-from sentemb.pretraining import throughput
-from sentemb.pretraining.throughput import choose_dtype, matmul_rate
-from sentemb.pretraining.trainer import Budget, learning_rate_factor
+from sentemb.pretraining.run import Budget, faster_precision
+from sentemb.training import resolve
+
+
+def budget_of(**settings: Any) -> Budget:
+    return Budget(resolve("mlm", overrides={"corpus": ["a.txt"], "output": "o", **settings}))
 
 
 def test_steps_or_the_clock_end_a_run_whichever_is_first(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    assert Budget(max_steps=10).progress(4) == pytest.approx(0.4)
-    budget = Budget(max_steps=10, max_minutes=2)
+    assert budget_of(max_steps=10).progress(4) == pytest.approx(0.4)
+    budget = budget_of(max_steps=10, max_minutes=2)
     budget.elapsed = 30  # of earlier parts of the run
     assert budget.progress(0) == pytest.approx(0.25)
     budget.on_train_begin()
@@ -28,31 +29,16 @@ def test_steps_or_the_clock_end_a_run_whichever_is_first(monkeypatch: pytest.Mon
     assert budget.progress(9) == pytest.approx(0.9)
     now[0] += 1000
     assert budget.progress(2) == 1.0
-    with pytest.raises(InputError, match="is not limited"):
-        Budget()
 
 
 def test_the_rate_rises_then_falls_to_zero() -> None:
-    factors = [learning_rate_factor(step / 100, 0.1) for step in range(101)]
+    budget = budget_of(max_steps=100, warmup=0.1)
+    factors = [budget.learning_rate(step) for step in range(101)]
     assert (factors[0], factors[10], factors[100]) == (0.0, 1.0, 0.0)
     assert factors[:11] == sorted(factors[:11])
     assert factors[10:] == sorted(factors[10:], reverse=True)
-    assert learning_rate_factor(0.0, 0.0) == 1.0
+    assert budget_of(max_steps=10, warmup=0.0).learning_rate(0) == 1.0
 
 
-@pytest.mark.parametrize("fast", [torch.float32, torch.bfloat16])
-def test_precision_is_what_was_asked_or_measured_faster(
-    fast: torch.dtype, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    device = torch.device("cpu")
-    assert choose_dtype("float32", device) is torch.float32
-    assert choose_dtype("bfloat16", device) is torch.bfloat16
-    monkeypatch.setattr(throughput, "matmul_rate", lambda dtype, device: 2.0 if dtype is fast else 1.0)
-    assert choose_dtype("auto", device) is fast
-
-
-def test_the_rate_of_products_is_counted_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = itertools.count(step=0.125)
-    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
-    # Products are multiplied until half a second has passed: three at an eighth of a second each.
-    assert matmul_rate(torch.float32, torch.device("cpu")) == 3 * 2 * 512**3 / 0.5
+def test_the_faster_precision_is_measured_once() -> None:
+    assert faster_precision() is faster_precision()

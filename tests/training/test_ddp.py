@@ -47,17 +47,16 @@ def train_whole(config: dict[str, Any]) -> None:
 
 def train_until(stop: int, config: dict[str, Any]) -> None:
     """Train without dropout, and meet SIGTERM in a step: the first process one step before the others."""
-    build = Session._trainer
+    run = Session._train
 
-    def with_stop(self: Session, **options: Any) -> Any:
+    def with_stop(self: Session, trainer: Any, checkpoint: Path | None) -> None:
         for module in self.model.modules():
             if isinstance(module, nn.Dropout):
                 module.p = 0.0
-        trainer = build(self, **options)
         trainer.add_callback(StopAt(stop - (trainer.args.process_index > 0)))
-        return trainer
+        run(self, trainer, checkpoint)
 
-    Session._trainer = with_stop  # in a process of its own
+    Session._train = with_stop  # in a process of its own
     try:
         train(TrainConfig(**config), resume=True)
     except Interrupted as error:

@@ -14,7 +14,7 @@ from torch import nn
 
 from sentemb.losses import BackTranslationLoss, ParaphraseContrastLoss, SelfGuidedLoss, SimCSELoss
 from sentemb.modules import load
-from sentemb.training.length_bucketing import LengthBucketedEncoder, bucket_sizes, bucketed_by_length
+from sentemb.training.trainer import LengthBucketedEncoder, bucket_sizes, bucketed_by_length
 
 TEXTS = ["cat", "the man plays guitar " * 7, "a dog", "red apple house", "cat dog " * 12, "birds fly", "the"]
 

@@ -19,12 +19,11 @@ from sentemb.training import (
     RECIPES,
     ClassifierConfig,
     TrainConfig,
-    parse_settings,
     recipes_of,
     resolve,
-    split_settings,
 )
 from sentemb.training.config.base import checked
+from sentemb.training.settings import parse_settings, split_settings
 from sentemb.training.values import parsed, read_toml, to_toml
 
 Write = Callable[[str, str], Path]
@@ -92,7 +91,7 @@ def test_flags_win_over_the_file_and_the_file_over_the_recipe(write_file: Write)
 def test_a_configuration_reaches_another_process() -> None:
     config = resolve("sg-opt", overrides={"output": "o"}, assignments={"loss_options.layers": "4,none"})
     copy = pickle.loads(pickle.dumps(config))
-    assert copy == config and hash(copy) == hash(config) and copy.loss_options["layers"] == (4, None)
+    assert copy == config and copy.loss_options["layers"] == (4, None)
 
 
 @pytest.mark.parametrize(
@@ -110,8 +109,6 @@ def test_a_configuration_cannot_change() -> None:
     config = resolve("simcse", overrides={"output": "o"})
     with pytest.raises(ValidationError):
         config.epochs = 3  # type: ignore[misc]
-    with pytest.raises(TypeError):
-        config.loss_options["temperature"] = 1  # type: ignore[index]
     assert config.replace(epochs=3).epochs == 3
     with pytest.raises(InputError):
         config.replace(epochs=0)

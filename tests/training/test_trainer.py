@@ -18,7 +18,7 @@ from sentemb.errors import InputError
 from sentemb.losses import SelfGuidedLoss, SupCLSeqLoss
 from sentemb.modules import load
 from sentemb.training import SentembTrainer
-from sentemb.training.owned import LossWeights
+from sentemb.training.trainer import LossWeights
 from tests.training.training_helpers import HeadLoss, assert_equal, make_sentences, make_trainer, weights_of
 
 

@@ -110,11 +110,10 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, step: int, number: signal.Signals =
             if state.global_step == step - 1:
                 deliver(number)
 
-    build = Session._trainer
+    train = Session._train
 
-    def with_stop(self: Session, *, fresh: bool) -> Any:
-        trainer = build(self, fresh=fresh)
+    def with_stop(self: Session, trainer: Any, checkpoint: Path | None) -> None:
         trainer.add_callback(Stop())
-        return trainer
+        train(self, trainer, checkpoint)
 
-    monkeypatch.setattr(Session, "_trainer", with_stop)
+    monkeypatch.setattr(Session, "_train", with_stop)

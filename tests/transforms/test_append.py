@@ -16,7 +16,8 @@ from sentemb._compat import Dense, Normalize
 from sentemb.encoding.sentence import encode_with_dropout, is_plain_text_model
 from sentemb.errors import InputError
 from sentemb.modules import FlowModule, load
-from sentemb.transforms import FlowConfig, add_flow, add_whitening, append_transform, fit_whitening
+from sentemb.transforms import FlowConfig, add_flow, add_whitening, fit_whitening
+from sentemb.transforms.fit import append_transform
 from tests.conftest import WORDS
 
 TEXTS = [f"{a} {b} {c}" for a in WORDS[:8] for b in WORDS[8:16] for c in ("sat", "in the park")]

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from sentemb.errors import InputError
-from sentemb.transforms import FlowConfig, fit_flow, flow_config
-from sentemb.transforms.flow import BertAdam
+from sentemb.training import resolve
+from sentemb.transforms import FlowConfig, fit_flow
+from sentemb.transforms.fit import BertAdam
 
 
 def skewed(count: int, width: int = 8, seed: int = 0) -> np.ndarray:
@@ -90,14 +91,9 @@ def test_berts_adam_by_hand() -> None:
 
 
 def test_the_released_preset() -> None:
-    config = flow_config("released", seed=7)
+    config = resolve("flow", overrides={"output": "o", "preset": "released", "seed": 7}).flow
     assert (config.optimizer, config.encoder_dropout, config.seed) == ("bert-adam", True, 7)
-    assert flow_config() == FlowConfig()
-    for options in ({"batch_size": 1}, {"clip": float("nan")}, {"optimizer": "sgd"}, {"momentum": 0.9}):
-        with pytest.raises(InputError, match=next(iter(options))):
-            flow_config("paper", **options)
-    with pytest.raises(InputError, match="unknown preset 'original'; use paper or released"):
-        flow_config("original")  # type: ignore[arg-type]
+    assert resolve("flow", overrides={"output": "o"}).flow == FlowConfig()
     with pytest.raises(InputError, match=r"needs an encoder.*add_flow"):
         fit_flow(skewed(64), config=config)
 
@@ -105,7 +101,7 @@ def test_the_released_preset() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "message"),
     [
-        (skewed(3), None, "1 pair of sentences is not enough"),
+        (skewed(3), None, "too few sentences to fit a flow"),
         (skewed(30), skewed(29), r"differ: \(30, 8\) and \(29, 8\)"),
         (skewed(30)[:, :3], None, "3 dimensions cannot be halved"),
         (np.full((30, 8), np.inf), None, "contains NaN or infinity: 30 rows, the first is row 0"),

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sentemb.errors import InputError
-from sentemb.transforms import fit_soft_whitening, fit_whitening
+from sentemb.transforms import fit_whitening
 
 
 def correlated(count: int, width: int, *, rank: int | None = None, seed: int = 0) -> np.ndarray:
@@ -77,33 +77,3 @@ def test_a_mean_far_away_costs_no_precision() -> None:
 def test_what_cannot_be_whitened(vectors: object, dimensions: int | None, message: str) -> None:
     with pytest.raises(InputError, match=message):
         fit_whitening(vectors, dimensions)
-
-
-@pytest.mark.parametrize(
-    ("vectors", "ridge", "message"),
-    [
-        (np.ones((50, 8)), 1.0, "all vectors are equal"),
-        (np.eye(8), 0.0, "ridge is 0; use a number above 0"),
-        (np.full((50, 8), np.inf), 1.0, "vectors contains NaN or infinity: 50 rows, the first is row 0"),
-    ],
-)
-def test_what_cannot_be_softly_whitened(vectors: object, ridge: float, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        fit_soft_whitening(vectors, ridge)
-
-
-@pytest.mark.parametrize("count", [300, 5])
-def test_soft_whitening_is_its_formula(count: int) -> None:
-    vectors, ridge = correlated(count, 8), 0.7
-    moments = np.zeros((8, 8))
-    for row in vectors.astype(np.float64):
-        moments += np.outer(row, row) / count
-    variance = float(np.mean([vectors[:, column].astype(np.float64).var() for column in range(8)]))
-    values, directions = np.linalg.eigh(moments)
-    expected = np.zeros((8, 8))
-    for value, direction in zip(values, directions.T, strict=True):
-        factor = np.sqrt((1 + ridge) * variance / (max(value, 0.0) + ridge * variance))
-        expected += factor * np.outer(direction, direction)
-    layer = fit_soft_whitening(vectors, ridge)
-    assert layer.linear.bias is None
-    np.testing.assert_allclose(layer.linear.weight.detach().numpy(), expected, atol=1e-5)

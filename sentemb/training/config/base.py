@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Collection, Mapping
-from types import MappingProxyType, NoneType
+from types import NoneType
 from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
 
 from pydantic import (
@@ -37,7 +37,7 @@ def _seeds(seeds: tuple[int, ...]) -> tuple[int, ...]:
     return seeds
 
 
-Options = Annotated[Mapping[str, OptionValue], AfterValidator(lambda options: MappingProxyType({**options}))]
+Options = Mapping[str, OptionValue]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 Seeds = Annotated[tuple[Seed, ...], AfterValidator(_seeds)]
 Beta = Annotated[float, Field(ge=0, lt=1)]  # torch refuses 1 with a traceback
@@ -46,14 +46,16 @@ Beta = Annotated[float, Field(ge=0, lt=1)]  # torch refuses 1 with a traceback
 class CheckedModel(BaseModel):
     """A frozen model that raises `InputError`.
 
-    Text passes as the number that it says, lists as tuples, and "none", which TOML and flags write, as `None`
-    where a field may be that.
-
-    Raises:
-        InputError: A field is unknown or missing, or its value has the wrong type or lies outside its range.
+    Text passes as the number that it says, lists as tuples, and "none", which TOML and flags write, as
+    `None` where a field may be that.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        for field in cls.model_fields.values():  # in one line, for help texts and tables
+            field.description = field.description and " ".join(field.description.split())
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -70,13 +72,6 @@ class CheckedModel(BaseModel):
             for name, value in values.items()
         }
 
-    def __hash__(self) -> int:
-        return hash(str(self.values()))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # The read-only options cannot be pickled, and experiments hand configurations to their processes.
-        return _remake, (type(self), self.values())
-
     def values(self) -> dict[str, Any]:
         """Return the fields as plain values, for TOML and JSON: lists for tuples."""
         return {name: plain(getattr(self, name)) for name in type(self).model_fields}
@@ -86,80 +81,80 @@ class CheckedModel(BaseModel):
         return type(self)(**{**self.values(), **changes})
 
 
-def _remake(kind: type[CheckedModel], values: dict[str, Any]) -> CheckedModel:
-    return kind(**values)
-
-
 class RunConfig(BaseModel):
-    """The fields of every run, whatever it trains, next to those of `CheckedModel`.
+    """The fields of every run, whatever it trains, next to those of `CheckedModel`."""
 
-    Example:
-        >>> issubclass(TrainConfig, RunConfig)
-        True
-    """
-
+    model_config = ConfigDict(use_attribute_docstrings=True)
+    # What may differ when a run is resumed: it does not decide what comes out.
     free_to_change: ClassVar[tuple[str, ...]] = ("output", "data_dir")
-    """What may differ when a run is resumed: it does not decide what comes out."""
 
-    recipe: str = Field(description="Name of the recipe that sets the defaults.")
-    preset: Preset = Field(
-        "paper",
-        description="`paper` for the values of the paper, `released` for those of the published code where "
-        "they differ.",
-    )
-    base: str | None = Field(description="Base model: a folder, a hub id or a bundled model.")
-    output: str = Field(description="Output folder of the run. The finished model is at its top level.")
-    batch_size: int = Field(ge=1, description="Rows per optimizer step, divided among the processes.")
-    max_steps: int | None = Field(None, ge=1, description="Maximum number of optimizer steps.")
-    learning_rate: float = Field(ge=0, description="Peak learning rate.")
-    weight_decay: float = Field(
-        ge=0,
-        description="Decoupled weight decay, applied to all weights except biases and normalization layers.",
-    )
-    betas: tuple[Beta, Beta] = Field(description="Beta coefficients of AdamW.")
+    recipe: str
+    """Name of the recipe that sets the defaults."""
+    preset: Preset = "paper"
+    """`paper` for the values of the paper, `released` for those of the published code where they differ."""
+    base: str | None
+    """Base model: a folder, a hub id or a bundled model."""
+    output: str
+    """Output folder of the run. The finished model is at its top level."""
+    batch_size: int = Field(ge=1)
+    """Rows per optimizer step, divided among the processes."""
+    max_steps: int | None = Field(None, ge=1)
+    """Maximum number of optimizer steps."""
+    learning_rate: float = Field(ge=0)
+    """Peak learning rate."""
+    weight_decay: float = Field(ge=0)
+    """Decoupled weight decay, applied to all weights except biases and normalization layers."""
+    betas: tuple[Beta, Beta]
+    """Beta coefficients of AdamW."""
     # Without it a weight that no row reaches would be moved by 0 / 0.
-    epsilon: float = Field(gt=0, description="Epsilon of AdamW.")
-    warmup: float = Field(ge=0, le=0.99, description="Fraction of the steps used for learning rate warmup.")
-    clip: float = Field(ge=0, description="Maximum global gradient norm. 0 disables clipping.")
-    seeds: Seeds = Field((1,), description="Random seeds, one run per seed, such as 1,2,3.")
+    epsilon: float = Field(gt=0)
+    """Epsilon of AdamW."""
+    warmup: float = Field(ge=0, le=0.99)
+    """Fraction of the steps used for learning rate warmup."""
+    clip: float = Field(ge=0)
+    """Maximum global gradient norm. 0 disables clipping."""
+    seeds: Seeds = (1,)
+    """Random seeds, one run per seed, such as 1,2,3."""
 
-    def check_single_seed(self, caller: str, hint: str = "call it once per seed") -> None:
+    def check_single_seed(self) -> None:
         """Raise InputError for a list of seeds where one run is made."""
         if len(self.seeds) != 1:
-            raise InputError(f"{caller} accepts one seed, but the configuration has {len(self.seeds)}", hint)
+            raise InputError(
+                f"a run has one seed, but the configuration has {len(self.seeds)}",
+                "start one run per seed, or use train_seeds",
+            )
 
 
 class EncoderConfig(BaseModel):
     """The fields of a run that trains a sentence encoder by a loss, next to those of `RunConfig`."""
 
-    base: str = Field(description="Base model: a folder, a hub id or a bundled model.")
-    pooling: str | None = Field(
-        description="Pooling of token vectors into a sentence vector; see `sentemb.modules.Poolings`. The "
-        "recipe's pooling applies to a pretrained base, that is, a transformer without "
-        "sentence-level training. A finished sentence encoder keeps its own pooling unless you set "
-        "this."
-    )
-    loss: str = Field(description="Loss class in `sentemb.losses`, or FILE.py:CLASS for your own class.")
-    loss_options: Options = Field({}, description="Arguments of the loss.")
-    epochs: int = Field(ge=1, description="Number of passes over the data.")
-    schedule: Literal["linear", "constant"] = Field(description="Learning rate schedule after warmup.")
-    max_length: int | None = Field(
-        ge=1,
-        description="Maximum length of a training input in tokens; none for the encoder's own limit. An "
-        "encoder is evaluated and saved with its own limit. A classifier also predicts with this length.",
-    )
-    precision: Precision = Field(
-        "float32", description="`bfloat16` for mixed precision with float32 weights."
-    )
-    stopping: Literal["drops", "patience", "none"] = Field(
-        description="Early stopping rule; see `StoppingRule`."
-    )
-    stopping_limit: int = Field(
-        ge=1, description="Number of drops or evaluations after which the rule stops training."
-    )
-    use_last: bool = Field(
-        description="Keep the weights of the last step instead of those with the best dev score."
-    )
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    base: str
+    """Base model: a folder, a hub id or a bundled model."""
+    pooling: str | None
+    """Pooling of token vectors into a sentence vector; see `sentemb.modules.Poolings`. The recipe's pooling
+    applies to a pretrained base, that is, a transformer without sentence-level training. A finished sentence
+    encoder keeps its own pooling unless you set this."""
+    loss: str
+    """Loss class in `sentemb.losses`, or FILE.py:CLASS for your own class."""
+    loss_options: Options = Field({})
+    """Arguments of the loss."""
+    epochs: int = Field(ge=1)
+    """Number of passes over the data."""
+    schedule: Literal["linear", "constant"]
+    """Learning rate schedule after warmup."""
+    max_length: int | None = Field(ge=1)
+    """Maximum length of a training input in tokens; none for the encoder's own limit. An encoder is evaluated
+    and saved with its own limit. A classifier also predicts with this length."""
+    precision: Precision = "float32"
+    """`bfloat16` for mixed precision with float32 weights."""
+    stopping: Literal["drops", "patience", "none"]
+    """Early stopping rule; see `StoppingRule`."""
+    stopping_limit: int = Field(ge=1)
+    """Number of drops or evaluations after which the rule stops training."""
+    use_last: bool
+    """Keep the weights of the last step instead of those with the best dev score."""
 
 
 def checked(name: str, value: Any, kind: Any) -> Any:

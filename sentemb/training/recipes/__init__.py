@@ -73,33 +73,17 @@ class Protocol(NamedTuple):
 
 @dataclass(frozen=True)
 class Recipe:
-    """The defaults of one method, with what it inherits: by field or `loss_options.NAME`.
-
-    Args:
-        name: What the user calls it.
-        kind: What it trains, a key of `KINDS`.
-        summary: One line.
-        defaults: The values of the paper.
-        released: Those that differ in the released code; None if there is no such preset.
-        tasks: Task to the values that differ on it.
-        static: The values that differ for a static encoder as base.
-        protocol: The paper whose tasks it trains on, a key of `PROTOCOLS`.
-        least_columns: How many text columns it needs at least, where its loss would also take fewer.
-
-    Example:
-        >>> get_recipe("simcse").kind
-        'contrastive'
-    """
+    """The defaults of one method, with what it inherits: by field or `loss_options.NAME`."""
 
     name: str
-    kind: str
+    kind: str  # what it trains, a key of `KINDS`
     summary: str
-    defaults: Defaults
-    released: Defaults | None
-    tasks: Mapping[str, Defaults]
-    static: Mapping[str, Any]
-    protocol: str | None = None
-    least_columns: int = 1
+    defaults: Defaults  # the values of the paper
+    released: Defaults | None  # that differ in the released code; None if there is no such preset
+    tasks: Mapping[str, Defaults]  # what differs on a task
+    static: Mapping[str, Any]  # what differs for a static encoder as base
+    protocol: str | None = None  # the paper whose tasks it trains on, a key of `PROTOCOLS`
+    least_columns: int = 1  # text columns that it needs, where its loss would also take fewer
 
     @property
     def config_class(self) -> type[CheckedModel]:
@@ -152,15 +136,7 @@ def recipes_of(kind: str) -> dict[str, Recipe]:
 
 
 def optimization_of(recipe: str) -> dict[str, Any]:
-    """Return how a recipe trains, whatever its objective: what a fair comparison with it shares.
-
-    Returns:
-        Base, batch size, epochs, learning rate and its schedule, and weight decay.
-
-    Example:
-        >>> optimization_of("simcse")["batch_size"]
-        64
-    """
+    """Return how a recipe trains, whatever its objective: what a fair comparison with it shares."""
     values = get_recipe(recipe).values("paper")
     return {name: values[name] for name in _OPTIMIZATION}
 
