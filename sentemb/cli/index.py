@@ -192,13 +192,17 @@ def delete(options: _Delete) -> None:
     typer.echo(f"deleted {deleted:,}{missing}; {len(index):,} documents remain")
 
 
+class _Compact(opt.Options):
+    place: Place
+
+
 @opt.grouped
-def compact(place: Place) -> None:
+def compact(options: _Compact) -> None:
     """Merge changes into the vector index and free the space of deleted documents."""
-    index = _open(place)
+    index = _open(options.place)
     with _progress() as report:
         index.compact(progress=report)
-    _show(place, index)
+    _show(options.place, index)
 
 
 class _Upgrade(opt.EncoderOptions):
