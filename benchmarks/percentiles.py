@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sentemb.data.retrieval import load_retrieval
 from sentemb.encoding import load_encoder
 from sentemb.encoding.encoder import Vectors, normalised
-from sentemb.search.calibration import Calibration, calibrate
+from sentemb.search.manifest import Calibration, calibrate
 
 _CHANCE = 20_000
 _HEADER = "| set | cosine at 50 / 99 % | chance: median | 99th | kept | right: 25th | median | kept |"

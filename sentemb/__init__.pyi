@@ -30,8 +30,8 @@ from .evaluation import evaluate_pairs as evaluate_pairs
 from .evaluation import evaluate_retrieval as evaluate_retrieval
 from .evaluation import evaluate_sts as evaluate_sts
 from .evaluation.comparison import compare as compare
-from .evaluation.frame import to_frame as to_frame
 from .evaluation.record import load_records as load_records
+from .evaluation.record import to_frame as to_frame
 from .evaluation.transfer import evaluate_transfer as evaluate_transfer
 from .experiments import Experiment as Experiment
 from .experiments import load_experiment as load_experiment

@@ -15,7 +15,7 @@ from sentemb.evaluation.geometry import anisotropy, spectrum, uniformity
 from sentemb.evaluation.measures import correlate
 from sentemb.evaluation.resampling import bootstrap, exchange
 from sentemb.evaluation.retrieval.ranking import nearest
-from sentemb.search.calibration import calibrate
+from sentemb.search.manifest import calibrate
 from sentemb.transforms.fit import fit_whitening
 
 RANDOM = np.random.default_rng(0)

@@ -29,8 +29,6 @@ Folder = Annotated[Path, typer.Argument(help="Index folder.")]
 _MOVED = "Encoder of the index, if its folder has moved."
 Moved = Annotated[str | None, typer.Option("--model", "-m", help=_MOVED)]
 Kind = Literal["auto", "flat", "hnsw", "ivfpq"]
-NewKind = Annotated[Kind | None, typer.Option(help="Kind of the vector index. auto chooses by size.")]
-NewBudget = Annotated[str | None, typer.Option(help="Maximum memory of the index, such as 500MB.")]
 _TRUNCATE = (
     "Texts longer than the model's maximum length: split them into chunks, truncate them with a warning, or "
     "stop with an error."
@@ -114,9 +112,8 @@ def build(options: _Build) -> None:
     refuse_unusable_output(folder, [data, model], cache=options.cache_dir)
     building = folder.absolute().parent / f".{folder.name}.building"
     with work_folder(building, announce=say, output=folder.absolute()) as work_dir:
-        make: Callable[..., SearchIndex]
         if encoded:
-            make = functools.partial(SearchIndex.from_shards, ShardFolder(data), moved)
+            make = functools.partial(SearchIndex.build, ShardFolder(data), moved)
         else:
             documents = options.documents(data)
             source, encoder = _loaded(options)
@@ -195,22 +192,13 @@ def delete(options: _Delete) -> None:
     typer.echo(f"deleted {deleted:,}{missing}; {len(index):,} documents remain")
 
 
-class _Compact(opt.Options):
-    place: Place
-    kind: NewKind = None
-    memory_budget: NewBudget = None
-
-
 @opt.grouped
-def compact(options: _Compact) -> None:
+def compact(place: Place) -> None:
     """Merge changes into the vector index and free the space of deleted documents."""
-    if _is_in_lancedb(options.place) and (options.kind or options.memory_budget):
-        raise InputError("LanceDB chooses the kind of its index itself", "remove --kind and --memory-budget")
-    budget = _bytes(options.memory_budget)
-    index = _open(options.place)
+    index = _open(place)
     with _progress() as report:
-        index.compact(kind=options.kind, memory_budget=budget, progress=report)
-    _show(options.place, index)
+        index.compact(progress=report)
+    _show(place, index)
 
 
 class _Upgrade(opt.EncoderOptions):
@@ -218,8 +206,6 @@ class _Upgrade(opt.EncoderOptions):
     model: Annotated[str, typer.Option("--model", "-m")]
     """New model: folder, hub id, bundled model or word-vector file."""
     truncate: TruncateNew = None
-    kind: NewKind = None
-    memory_budget: NewBudget = None
 
 
 @opt.grouped
@@ -229,13 +215,12 @@ def upgrade(options: _Upgrade) -> None:
     from sentemb.search.folder import read_manifest, work_folder
 
     folder, path = options.folder, options.folder.absolute()
-    settings = options.values("truncate", "kind") | {"memory_budget": _bytes(options.memory_budget)}
     before = read_manifest(folder).encoder  # first: a wrong folder must not cost the loading of a model
     with work_folder(path.parent / f".{path.name}.upgrading", announce=say) as work_dir:
         source, encoder = _loaded(options)
-        settings |= {"source": source, "work_dir": work_dir}
+        how = options.values("truncate") | {"source": source, "work_dir": work_dir}
         with _progress() as report:
-            manifest = SearchIndex.upgrade(folder, encoder, progress=report, **settings).manifest
+            manifest = SearchIndex.upgrade(folder, encoder, progress=report, **how).manifest
     name = manifest.encoder.name
     if manifest.encoder.fingerprint == before.fingerprint:
         typer.echo(f"{folder} already uses this encoder, {name}; nothing was changed")

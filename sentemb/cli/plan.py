@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -52,8 +52,8 @@ class _Options(opt.EncoderOptions):
     kind: Literal["auto", "flat", "hnsw", "ivfpq"] = "auto"
     """Kind of the vector index. auto chooses by size."""
     memory_budget: str | None = None
-    """Maximum memory of the index on one machine, such as 64GB. The default is 2GiB, or the minimum if
-    that is more."""
+    """Maximum memory of the index on one machine, such as 64GB. The default is 2GiB, or more if one
+    machine's index needs more."""
     recall: float | None = Field(None, ge=0, le=1)
     """Required recall@10 of the index, from 0 to 1."""
     output: opt.NewFile = None
@@ -109,7 +109,6 @@ class Estimate:
 
     count: int
     machines: int
-    machines_by_default: int | None  # with the default budget, if the index of one machine exceeds that
     sizes: tuple[int, int]  # of the two runs
     dimension: int
     plan: IndexPlan
@@ -129,8 +128,8 @@ class Estimate:
 def estimate(count: int, texts: Sequence[str], options: _Options, budget: int | None) -> Estimate:
     """Encode and index a sample and a quarter of it, and extrapolate what the additional texts took.
 
-    The difference of the two runs does not contain what a command takes to start. A fast encoder gets so many
-    texts that they take seconds; if there are not enough, they are repeated with a number.
+    The difference of the two runs does not contain what a command takes to start. Texts are repeated with a
+    number if there are not enough.
     """
     from sentemb.search.plan import IVFPQ_MINIMUM
     from sentemb.search.vectors import encodes_again, held_out_count, training_points
@@ -139,35 +138,42 @@ def estimate(count: int, texts: Sequence[str], options: _Options, budget: int | 
     if not texts:
         raise InputError("the sample does not contain a text", "pass texts that are not blank")
     encoder = options.load(options.model)
-    dimension, rescored = encoder.dimension, encodes_again("auto", encoder.describe())
-    machines, by_default, plan = _plan(count, dimension, options.kind, budget, rescored)
+    machines, plan = _plan(
+        count, encoder.dimension, options.kind, budget, encodes_again("auto", encoder.describe())
+    )
     share = -(-count // machines)
+    encoder.encode(texts[:16])
+    began = _now()
+    encoder.encode(texts[:256])
+    rate = min(len(texts), 256) / max(_since(began), 1e-6)  # texts a second
     fewest = {"flat": 400, "hnsw": 1600, "ivfpq": _PART * IVFPQ_MINIMUM}[plan.kind]
-    size = int(min(max(options.sample, fewest), max(fewest, _SECONDS * _rate(encoder, texts))))
+    size = int(min(max(options.sample, fewest), max(fewest, _SECONDS * rate)))
     sizes = (size // _PART, size)
     sample = [texts[n % len(texts)] + (f" {n}" if n >= len(texts) else "") for n in range(size)]
-    first, last = (_measure(sample[:some], options, plan, dimension) for some in sizes)
+    first, last = (_measure(sample[:some], options, plan, encoder.dimension) for some in sizes)
 
     # Many vectors are checked with fewer queries, so the measurement of recall has a formula of its own.
-    each, held_out = _comparison(dimension), 0 if plan.kind == "flat" else held_out_count(share)
+    each, held_out = _comparison(encoder.dimension), 0 if plan.kind == "flat" else held_out_count(share)
     for run, n in zip((first, last), sizes, strict=True):
         run["index build"] = max(0.0, run["index build"] - each * n * held_out_count(n))
+    lines: list[Line] = []
 
-    def line(kind: Literal["time", "disk"], name: str, *, is_graph: bool = False) -> Line:
+    def extrapolate(kind: Literal["time", "disk"], name: str) -> None:
         # A graph grows by n·log n, all else by n.
+        is_graph = plan.kind == "hnsw" and name == "index build"
         small, large, whole = (n * math.log(n + 1) if is_graph else n for n in (*sizes, share))
         slope = (last[name] - first[name]) / (large - small)
         if slope <= 0:  # the machine was busy with something else during the smaller run
             slope = last[name] / large
         start = max(0.0, last[name] - slope * large)
         formula = f"{start:.3g} + {slope:.3g}·n{'·log n' if is_graph else ''}"
-        return Line(kind, name, (first[name], last[name]), formula, start + slope * whole)
-
-    lines = [line("time", "encode"), line("time", "index build", is_graph=plan.kind == "hnsw")]
+        lines.append(Line(kind, name, (first[name], last[name]), formula, start + slope * whole))
 
     def add(kind: Literal["time", "disk", "memory"], name: str, formula: str, value: float) -> None:
         lines.append(Line(kind, name, (), formula, value))
 
+    extrapolate("time", "encode")
+    extrapolate("time", "index build")
     if held_out:
         # A query walks a graph, or looks into all lists.
         grow: Callable[[float], float] = math.log if plan.kind == "hnsw" else float
@@ -180,54 +186,36 @@ def estimate(count: int, texts: Sequence[str], options: _Options, budget: int | 
         codes = last["train"] * min(share, _CODE_POINTS) / min(size, _CODE_POINTS)
         add("time", "index build, codes", f"measured, up to {_CODE_POINTS:,} texts", codes)
     program, building, index = first["memory"], last["build memory"], plan.bytes
-    lines += [line("disk", "vectors"), line("disk", "documents of the index")]
+    extrapolate("disk", "vectors")
+    extrapolate("disk", "documents of the index")
     add("disk", "vectors of the index", plan.factory, index)
     add("memory", "encode", "measured", program)
     formula = f"{building:.3g} + {_COPIES}·vectors of the index"
     add("memory", "index build", formula, building + _COPIES * index)
     add("memory", "index search", f"{program:.3g} + vectors of the index", program + index)
     recall = last["recall"] if size <= len(texts) else None
-    return Estimate(share, machines, by_default, sizes, dimension, plan, recall, lines)
+    return Estimate(share, machines, sizes, encoder.dimension, plan, recall, lines)
 
 
-def _plan(
-    count: int, dimension: int, kind: Any, budget: int | None, rescored: bool
-) -> tuple[int, int | None, IndexPlan]:
-    """Return the fewest machines, their number by default if one exceeds that budget, and the index."""
-    from sentemb.search.plan import DEFAULT_MEMORY_BUDGET, IVFPQ_MINIMUM, format_bytes, plan_index
+def _plan(count: int, dimension: int, kind: Any, budget: int | None, rescored: bool) -> tuple[int, IndexPlan]:
+    """Return the fewest machines whose index fits the budget, and its plan; one machine without a budget."""
+    from sentemb.search.plan import IVFPQ_MINIMUM, plan_index
 
-    def plan(machines: int, budget: int | None, kind: Any = kind) -> IndexPlan:
+    def plan(machines: int, kind: Any = kind) -> IndexPlan:
         share = -(-count // machines)
         return plan_index(share, dimension, kind=kind, memory_budget=budget, rescored=rescored)
 
-    def fits(machines: int, budget: int | None) -> bool:
+    def fits(machines: int) -> bool:
         with suppress(InputError):
-            return bool(plan(machines, budget))
+            return bool(plan(machines))
         return False
 
-    def fewest(budget: int) -> int:
-        choices = range(1, max(2, count // IVFPQ_MINIMUM + 1))
-        place = bisect.bisect_left(choices, True, key=lambda machines: fits(machines, budget))
-        return choices[min(place, len(choices) - 1)]
-
-    if budget is not None:
-        return (machines := fewest(budget)), None, plan(machines, budget)
-    if kind != "auto" or fits(1, None):
-        return 1, None, plan(1, None)
-    found = plan(1, None, "ivfpq")
-    size, default = format_bytes(found.bytes), format_bytes(DEFAULT_MEMORY_BUDGET)
-    reason = f"ivfpq, whose vectors take about {size}, because every index exceeds the default of {default}"
-    return 1, fewest(DEFAULT_MEMORY_BUDGET), replace(found, reason=reason)
-
-
-def _rate(encoder: Any, texts: Sequence[str]) -> float:
-    """Return about how many texts are encoded in a second."""
-    for power in itertools.count(2):
-        began = _now()
-        encoder.encode(some := texts[: 4**power])
-        if (seconds := _since(began)) > 0.2 or len(some) == len(texts):
-            break
-    return len(some) / max(seconds, 1e-6)
+    if budget is None:
+        return 1, plan(1, kind if kind != "auto" or fits(1) else "ivfpq")
+    choices = range(1, max(2, count // IVFPQ_MINIMUM + 1))
+    place = bisect.bisect_left(choices, True, key=fits)
+    machines = choices[min(place, len(choices) - 1)]
+    return machines, plan(machines)
 
 
 def _measure(texts: Sequence[str], options: _Options, plan: IndexPlan, dimension: int) -> dict[str, Any]:
@@ -260,7 +248,7 @@ def _measure(texts: Sequence[str], options: _Options, plan: IndexPlan, dimension
         if workers > 1:
             found["memory"] += workers * _memory(resource.RUSAGE_CHILDREN)
         began, budget = _now(), budget_of(plan, len(texts), dimension)
-        index = SearchIndex.from_shards(shards, kind=plan.kind, memory_budget=budget, progress=note)
+        index = SearchIndex.build(shards, kind=plan.kind, memory_budget=budget, progress=note)
         index.save(folder)
         note("")
         room = _size(folder) - estimate_bytes(index.manifest.factory, len(texts), dimension)
@@ -333,7 +321,7 @@ def _texts(options: _Options) -> Iterable[str]:
 def _print(found: Estimate, options: _Options) -> None:
     """Print each figure with its measurements and its formula, and the whole in a few sentences."""
     from sentemb.report.table import Table
-    from sentemb.search.plan import DEFAULT_MEMORY_BUDGET, format_bytes
+    from sentemb.search.plan import format_bytes
 
     rows = []
     for line in found.lines:
@@ -342,34 +330,27 @@ def _print(found: Estimate, options: _Options) -> None:
         rows.append((f"{line.kind}: {line.name}", *measured, write(line.forecast), line.formula))
     title = f"{found.count:,} texts, {found.plan.factory} of {found.dimension} dimensions"
     counts = [f"{size:,}" for size in (*found.sizes, found.count)]
-    table = Table(title, ("step", *counts, "formula for n texts"), tuple(rows))
-    show(table)
+    show(Table(title, ("step", *counts, "formula for n texts"), tuple(rows)))
     times, disk, memory = (found.all_of(kind) for kind in ("time", "disk", "memory"))
-    sentences = [
+    verdict = (
         f"Verdict: {_seconds(sum(times))} in total, of which {_seconds(times[0])} for encoding with "
         f"{options.workers} {'process' if options.workers == 1 else 'processes'}; "
         f"{format_bytes(sum(disk))} of disk, {format_bytes(max(memory))} of memory; {found.plan.reason}."
-    ]
+    )
     if found.machines > 1:
-        sentences.append(
-            f"This is for one of {found.machines:,} machines with {found.count:,} texts each, because the "
+        verdict += (
+            f" This is for one of {found.machines:,} machines with {found.count:,} texts each, because the "
             "whole index exceeds the memory budget."
         )
-    if found.machines_by_default is not None:
-        sentences.append(
-            f"With {format_bytes(DEFAULT_MEMORY_BUDGET)} for the index of each, it takes "
-            f"{found.machines_by_default:,} machines (--memory-budget 2GiB)."
-        )
     if found.recall is None:
-        sentences.append("Recall was not measured.")
+        verdict += " Recall was not measured."
     else:
-        sentences.append(f"recall@10 was {found.recall:.3f} with {found.sizes[-1]:,} texts.")
+        verdict += f" recall@10 was {found.recall:.3f} with {found.sizes[-1]:,} texts."
         if options.recall is not None and found.recall < options.recall:
-            below = (
-                f"This is below --recall {options.recall:g}: raise --memory-budget, or choose --kind hnsw."
+            verdict += (
+                f" This is below --recall {options.recall:g}: raise --memory-budget, or choose --kind hnsw."
             )
-            sentences.append(below)
-    typer.echo(" ".join(sentences))
+    typer.echo(verdict)
 
 
 def _seconds(seconds: float) -> str:

@@ -152,18 +152,7 @@ class SentembVectorStore(VectorStore):
         ids: list[str] | None = None,
         **options: Any,
     ) -> SentembVectorStore:
-        """Create or open a store and add texts to it.
-
-        Args:
-            texts: As for `add_texts`.
-            embedding: As for the class, like `options`.
-            metadatas: As for `add_texts`.
-            ids: As for `add_texts`.
-            options: `path`, `name`, `metric` and `language`.
-
-        Returns:
-            The store.
-        """
+        """Create or open a store with the options of the class, and add texts as `add_texts` does."""
         store = cls(embedding, **options)
         store.add_texts(texts, metadatas, ids=ids)
         return store
@@ -286,20 +275,14 @@ class SentembVectorStore(VectorStore):
         *,
         filter: Mapping[str, Any] | None = None,
     ) -> list[Document]:
-        """Return documents that are similar to a query and diverse.
+        """Return documents that are similar to a query and diverse, in the order of selection.
 
         Args:
             query: The query.
             k: Number of documents.
             fetch_k: Number of nearest documents to choose from.
             lambda_mult: Weight of the similarity to the query, 0 to 1, against the diversity.
-            filter: As for `similarity_search`.
-
-        Returns:
-            The documents, in the order of selection.
-
-        Raises:
-            InputError: As for `similarity_search`, or no document matches.
+            filter: As for `similarity_search`, like the errors.
         """
         vector = self._embedding.embed_query(query)
         return self.max_marginal_relevance_search_by_vector(vector, k, fetch_k, lambda_mult, filter=filter)

@@ -1,9 +1,8 @@
-from .calibration import Calibration as Calibration
 from .documents import Document as Document
 from .documents import read_documents as read_documents
-from .fields import Field as Field
 from .index import SearchIndex as SearchIndex
 from .keywords import Snippet as Snippet
+from .manifest import Calibration as Calibration
 from .manifest import HybridWeight as HybridWeight
 from .manifest import Manifest as Manifest
 from .manifest import Recall as Recall
@@ -14,4 +13,5 @@ from .plan import estimate_bytes as estimate_bytes
 from .plan import plan_index as plan_index
 from .searching import Hit as Hit
 from .store import Changed as Changed
+from .where import Field as Field
 from .where import Where as Where

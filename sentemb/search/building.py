@@ -11,9 +11,8 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack, get_args
+from typing import Any, Literal, get_args
 
 import faiss
 import numpy as np
@@ -29,7 +28,6 @@ from sentemb.encoding.encoder import EncoderSpec, TextEncoder, Vectors, for_role
 from sentemb.encoding.shards import Row, Settings, ShardFolder, finished, write_shard
 from sentemb.errors import InputError
 from sentemb.search import documents as sizes
-from sentemb.search.calibration import calibrate
 from sentemb.search.documents import (
     OVERLAP,
     ChunkedDocument,
@@ -37,6 +35,7 @@ from sentemb.search.documents import (
     Numbers,
     Progress,
     Truncate,
+    check_truncation,
     chunk_documents,
     encode_unique,
     normalize_for,
@@ -51,36 +50,29 @@ from sentemb.search.folder import (
     merge_log,
     new_database,
     put_vectors,
+    read_chunks,
+    read_texts,
+    read_vectors,
     transaction,
     write_facts,
     write_pointer,
 )
 from sentemb.search.keywords import AUTO, check_language, create_keywords
 from sentemb.search.local import LocalStore
-from sentemb.search.manifest import EncoderFacts, HybridWeight, Manifest, Recall, resolve
-from sentemb.search.plan import IndexPlan, Kind, Metric, budget_of, format_bytes, plan_index, suits_ivfpq
-from sentemb.search.snapshot import read_chunks, read_texts, read_vectors
-from sentemb.search.vectors import (
-    BLOCK,
-    Rescore,
-    Rows,
-    VectorIndex,
-    build_vectors,
-    encodes_again,
-)
+from sentemb.search.manifest import EncoderFacts, Manifest, Recall, calibrate, resolve
+from sentemb.search.plan import IndexPlan, Kind, Metric, budget_of, plan_index, suits_ivfpq
+from sentemb.search.vectors import BLOCK, Rescore, Rows, VectorIndex, build_vectors, encodes_again
 
 logger = logging.getLogger(__name__)
 
 _REPORT_EVERY = 1000
-_KNOWN = 1_000_000  # texts that are recognized when they occur again, which takes about 200 MB
 # Free pages of the database for which it is written again, as a share of all.
 _FREE = 0.1
 
 Chunk = Callable[[Iterator[Document]], Iterator[ChunkedDocument]]
 """Chunks documents."""
 Encode = Callable[[Iterator[list[str]], int], Rows]
-"""Takes texts, some at a time, and their number, and returns what reads their vectors by places, as they are
-compared."""
+"""Takes texts, some at a time, and their number; returns what reads their vectors by place."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,125 +80,102 @@ class BuildOptions:
     """Options of a build; see `SearchIndex.build`."""
 
     kind: Kind | Literal["auto"] = "auto"
-    metric: Metric = "cosine"
+    metric: Metric | None = None
     memory_budget: int | None = None
     factory: str | None = None
     language: str = AUTO
-    encodes_again: bool = False
+    rescore: Rescore = "auto"
     truncate: Truncate = "warn"
     overlap: float = OVERLAP
     allow_empty: bool = False
-    hybrid: HybridWeight | None = None
 
-
-class BuildArguments(TypedDict, total=False):
-    """Arguments of `SearchIndex.build` that do not concern texts."""
-
-    kind: Kind | Literal["auto"]
-    metric: Metric | None
-    memory_budget: int | None
-    factory: str | None
-    language: str
-    rescore: Rescore
-
-
-def options_of(encoder: TextEncoder, **arguments: Unpack[BuildArguments]) -> BuildOptions:
-    """Return the options of an index of an encoder, or raise InputError if one is not valid."""
-    rest: dict[str, Any] = dict(arguments)
-    metric, rescore = rest.pop("metric", None), rest.pop("rescore", "auto")
-    check_language(rest.get("language", AUTO))
-    if metric not in (None, *get_args(Metric)):
-        raise InputError(f"unknown metric {metric!r}", "choose cosine or dot")
-    if rescore not in get_args(Rescore):
-        raise InputError(f"unknown rescore {rescore!r}", "choose auto, texts or never")
-    again = encodes_again(rescore, for_role(encoder, "document").describe())
-    return BuildOptions(metric=metric or metric_of(encoder), encodes_again=again, **rest)
-
-
-def metric_of(encoder: TextEncoder) -> Metric:
-    """Return the metric that an encoder was trained for, or raise InputError if an index does not have it."""
-    own = getattr(encoder, "similarity", "cosine")
-    if own not in get_args(Metric):
-        raise InputError(
-            f"{encoder.name} was trained for the {own} distance, which an index does not support",
-            "build the index with --metric cosine, or --metric dot",
+    def manifest(self, encoder: TextEncoder, facts: EncoderFacts) -> Manifest:
+        """Return the manifest of an index that is about to be built, or raise InputError for a bad option."""
+        check_language(self.language)
+        check_truncation(self.truncate, self.overlap)
+        if self.rescore not in get_args(Rescore):
+            raise InputError(f"unknown rescore {self.rescore!r}", "choose auto, texts or never")
+        metric: Any = self.metric or getattr(encoder, "similarity", "cosine")
+        if metric not in get_args(Metric):
+            if self.metric is not None:
+                raise InputError(f"unknown metric {metric!r}", "choose cosine or dot")
+            raise InputError(
+                f"{encoder.name} was trained for the {metric} distance, which an index does not support",
+                "build the index with --metric cosine, or --metric dot",
+            )
+        if self.factory is not None:  # faiss reads it before anything is encoded
+            plan = plan_index(1, encoder.dimension, kind=self.kind, factory=self.factory)
+            VectorIndex.empty(plan.factory, plan.kind, encoder.dimension)
+        return Manifest(
+            created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            encoder=facts,
+            dimension=encoder.dimension,
+            metric=metric,
+            kind="flat",
+            factory="Flat",
+            reason="",
+            effort=0,
+            recall=Recall(None, 0, 0, None),
+            documents=0,
+            vectors=0,
+            skipped=0,
+            versions={"sentemb": __version__, "faiss": faiss.__version__, "numpy": np.__version__},
+            kind_requested=self.kind != "auto" or self.factory is not None,
+            factory_requested=self.factory or "",
+            truncate=self.truncate,
+            overlap=self.overlap,
         )
-    return "dot" if own == "dot" else "cosine"
 
 
-def new_manifest(encoder: EncoderFacts, dimension: int, options: BuildOptions) -> Manifest:
-    """Return the manifest of an index that is being built."""
-    return Manifest(
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        encoder=encoder,
-        dimension=dimension,
-        metric=options.metric,
-        kind="flat",
-        factory="Flat",
-        reason="",
-        effort=0,
-        recall=Recall(None, 0, 0, None),
-        documents=0,
-        vectors=0,
-        skipped=0,
-        versions={"sentemb": __version__, "faiss": faiss.__version__, "numpy": np.__version__},
-        kind_requested=options.kind != "auto" or options.factory is not None,
-        factory_requested=options.factory or "",
-        truncate=options.truncate,
-        overlap=options.overlap,
-        hybrid=options.hybrid,
-    )
-
-
-def build_encoded(
-    items: Iterable[Any],
-    encoder: TextEncoder,
-    facts: EncoderFacts,
+def build_index(
+    documents: Iterable[Any] | ShardFolder,
+    encoder: Any,
+    source: EncoderSpec | None,
     options: BuildOptions,
+    work_dir: str | Path | None,
     progress: Progress,
-    folder: Path,
-) -> LocalStore:
-    """Build an index of documents in a work folder; what an interrupted build has encoded there is used."""
-    if options.factory is not None:  # faiss reads it before anything is encoded
-        plan = plan_index(1, encoder.dimension, kind=options.kind, factory=options.factory)
-        VectorIndex.empty(plan.factory, plan.kind, encoder.dimension)
+) -> tuple[LocalStore, TextEncoder]:
+    """Build an index in a work folder, or a temporary one that goes with the store; return its encoder too.
+
+    What an interrupted build has encoded in the work folder is used.
+    """
+    chunk: Chunk
+    if isinstance(documents, ShardFolder):
+        shards = documents
+        source, loaded = checked_source(shards, encoder)
+        of_documents, facts = loaded, EncoderFacts.of(loaded, source.model, source)
+        facts.details["stored"] = shards.settings.dtype
+        items: Iterable[Any] = shard_documents(shards)
+        chunk = lambda some: map(ChunkedDocument, some)  # noqa: E731
+    else:
+        items, loaded = documents, resolve(encoder)
+        of_documents, facts = for_role(loaded, "document"), EncoderFacts.of(loaded, encoder, source)
+        chunk = lambda some: chunk_documents(some, of_documents, options.truncate, options.overlap)  # noqa: E731
+    manifest = options.manifest(loaded, facts)
+    folder = Path(work_dir or tempfile.mkdtemp(prefix="sentemb-index-"))
 
     def encode(texts: Iterator[list[str]], count: int) -> Rows:
+        if isinstance(documents, ShardFolder):
+            if len(documents) != count:
+                raise InputError(f"there are {len(documents):,} vectors for {count:,} texts")
+            return stored_rows(documents.files, documents.rows, documents.dimension, manifest.metric)
         progress("encode", 0, count)
-        return encode_to_shards(texts, count, encoder, options.metric, folder, progress)
+        return encode_to_shards(texts, count, of_documents, manifest.metric, folder, progress)
 
-    def chunk(documents: Iterator[Document]) -> Iterator[ChunkedDocument]:
-        return chunk_documents(documents, encoder, options.truncate, options.overlap)
-
-    manifest = new_manifest(facts, encoder.dimension, options)
-    return build(folder, items, chunk, encode, manifest, options, progress)
-
-
-def build_of_shards(
-    shards: ShardFolder,
-    encoder: TextEncoder,
-    source: EncoderSpec,
-    options: BuildOptions,
-    progress: Progress,
-    folder: Path,
-) -> LocalStore:
-    """Build an index of what `sentemb encode` wrote in a work folder."""
-
-    def read(_: Iterator[list[str]], count: int) -> Rows:
-        if len(shards) != count:
-            raise InputError(f"there are {len(shards):,} vectors for {count:,} texts")
-        return stored_rows(shards.files, shards.rows, shards.dimension, options.metric)
-
-    facts = EncoderFacts.of(encoder, source.model, source)
-    facts.details["stored"] = shards.settings.dtype
-    manifest = new_manifest(facts, shards.dimension, options)
-    documents = shard_documents(shards)
-    return build(
-        folder, documents, lambda some: map(ChunkedDocument, some), read, manifest, options, progress
-    )
+    try:
+        store = build(folder, items, chunk, encode, manifest, options, progress)
+    except BaseException:
+        if work_dir is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if work_dir is None:
+        for shard in folder.glob(SHARDS):
+            shard.unlink()
+        weakref.finalize(store, shutil.rmtree, folder, ignore_errors=True)
+    return store, loaded
 
 
-def checked_source(shards: ShardFolder, encoder: str | Path | None = None) -> tuple[EncoderSpec, TextEncoder]:
+def checked_source(shards: ShardFolder, encoder: Any = None) -> tuple[EncoderSpec, TextEncoder]:
     """Compare a folder of vectors with its checksums; return where its encoder is, maybe moved, and that."""
     shards.verify()
     source = EncoderSpec.of(shards.settings.model)
@@ -227,88 +196,64 @@ def build(
     folder: Path,
     items: Iterable[Any],
     chunk: Chunk,
-    encode: Encode,
+    encode: Encode | None,
     facts: Manifest,
     options: BuildOptions,
     progress: Progress,
 ) -> LocalStore:
     """Build an index in a work folder, of documents and what chunks and encodes them."""
-    with building(folder):
-        index = folder / "index"
+    index = folder / "index"
+    database = new_database(index)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(building(folder))
         shutil.rmtree(index, ignore_errors=True)
         index.mkdir()
-        database = new_database(index)
-        connection = sqlite3.connect(database, isolation_level=None)
-        with contextlib.closing(connection), database_errors(database, writes=True):
-            # A scratch file until it is whole: no journal, no waiting for the disk.
-            connection.executescript(f"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; {SCHEMA}")
-            _fill(connection, folder, items, chunk, encode, facts, options, progress)
-            connection.execute("PRAGMA journal_mode=WAL")
-        write_pointer(index, database)
-        return LocalStore(index)
-
-
-def _fill(
-    connection: sqlite3.Connection,
-    folder: Path,
-    items: Iterable[Any],
-    chunk: Chunk,
-    encode: Encode,
-    facts: Manifest,
-    options: BuildOptions,
-    progress: Progress,
-) -> None:
-    connection.execute("BEGIN")
-    writer = Writer(connection, facts, complete=False)
-    for place, document in enumerate(chunk(writer.documents(items, replacing=False))):
-        if place % _REPORT_EVERY == 0:
-            progress("read", place, 0)
-        writer.insert(document)
-    writer.finish()
-    if writer.changed.added == 0 and not options.allow_empty:
-        blank = f"; {writer.changed.skipped} are blank" if writer.changed.skipped else ""
-        raise InputError(f"there are no documents to index{blank}", "pass at least one document with a text")
-    chunks = read_chunks(connection)
-    plan = plan_index(
-        len(chunks),
-        facts.dimension,
-        kind=options.kind,
-        memory_budget=options.memory_budget,
-        factory=options.factory,
-        rescored=options.encodes_again,
-    )
-    keeps = not (plan.kind == "ivfpq" and options.encodes_again)
-    progress("terms", 0, 1)
-    facts = replace(facts, language=create_keywords(connection, options.language), keeps_vectors=keeps)
-    connection.execute("COMMIT")
-    _check_disk(folder, 4 * facts.dimension * len(chunks), plan, keeps=keeps)
-    logger.info("%s", plan.reason)
-    rows = encode(_texts(connection, chunks), len(chunks))
-    connection.execute("BEGIN")
-    if keeps:
-        _store(connection, chunks, rows)
-        rows = lambda places: read_vectors(connection, chunks[places], facts, folder)  # noqa: E731
-
-    facts = _index(folder / "index", facts, plan, chunks, rows, progress)
-    write_facts(connection, facts, folder / "index")
-    connection.execute("COMMIT")
+        connection = stack.enter_context(contextlib.closing(sqlite3.connect(database, isolation_level=None)))
+        stack.enter_context(database_errors(database, writes=True))
+        # A scratch file until it is whole: no journal, no waiting for the disk.
+        connection.executescript(f"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; {SCHEMA}; BEGIN")
+        writer = Writer(connection, facts, complete=False)
+        for place, document in enumerate(chunk(writer.documents(items, replacing=False))):
+            if place % _REPORT_EVERY == 0:
+                progress("read", place, 0)
+            writer.insert(document)
+        writer.finish()
+        if writer.changed.added == 0 and not options.allow_empty:
+            blank = f"; {writer.changed.skipped} are blank" if writer.changed.skipped else ""
+            message = f"there are no documents to index{blank}"
+            raise InputError(message, "pass at least one document with a text")
+        chunks = read_chunks(connection)
+        again = encodes_again(options.rescore, facts.encoder.details)
+        plan = plan_index(
+            len(chunks),
+            facts.dimension,
+            kind=options.kind,
+            memory_budget=options.memory_budget,
+            factory=options.factory,
+            rescored=again,
+        )
+        logger.info("%s", plan.reason)
+        keeps = not (plan.kind == "ivfpq" and again)
+        progress("terms", 0, 1)
+        facts = replace(facts, language=create_keywords(connection, options.language), keeps_vectors=keeps)
+        connection.execute("COMMIT")
+        rows: Rows = lambda places: np.empty((0, facts.dimension), dtype=np.float32)  # noqa: E731
+        if encode is not None:
+            rows = encode(_texts(connection, chunks), len(chunks))
+        connection.execute("BEGIN")
+        if keeps:
+            _store(connection, chunks, rows)
+            rows = lambda places: read_vectors(connection, chunks[places], facts, folder)  # noqa: E731
+        write_facts(connection, _index(index, facts, plan, chunks, rows, progress), index)
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA journal_mode=WAL")
+    write_pointer(index, database)
+    return LocalStore(index)
 
 
 def _texts(connection: sqlite3.Connection, chunks: Numbers) -> Iterator[list[str]]:
     for start in range(0, len(chunks), sizes.SHARD_TEXTS):
         yield read_texts(connection, chunks[start : start + sizes.SHARD_TEXTS])
-
-
-def _check_disk(folder: Path, vectors: int, plan: IndexPlan, *, keeps: bool) -> None:
-    before = sum(path.stat().st_size for path in folder.glob(SHARDS))
-    needed = max(0, vectors - before) + plan.bytes + vectors * keeps
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise InputError(
-            f"the build needs about {format_bytes(needed)} of disk, but {folder.parent} has "
-            f"{format_bytes(free)} free",
-            "free some space, or choose another output folder",
-        )
 
 
 def _store(connection: sqlite3.Connection, chunks: Numbers, rows: Rows) -> None:
@@ -321,42 +266,26 @@ def _index(
     folder: Path, facts: Manifest, plan: IndexPlan, chunks: Numbers, rows: Rows, progress: Progress
 ) -> Manifest:
     """Build the vector index of chunks into a folder; return the facts with what is known of it."""
-    built = build_vectors(plan, facts.dimension, chunks, rows, progress)
+    vectors, recall, rescored = build_vectors(plan, facts.dimension, chunks, rows, progress)
     facts = replace(
         facts,
         kind=plan.kind,
         factory=plan.factory,
         reason=plan.reason,
-        effort=built.vectors.effort,
-        recall=built.recall,
-        rescored=built.rescored,
+        effort=vectors.effort,
+        recall=recall,
+        rescored=rescored,
         cached=len(chunks),
         calibration=facts.calibration or calibrate(len(chunks), rows),
     )
     if not len(chunks):
         return replace(facts, cache="", cache_bytes=0, cache_sha256="")
     partial = folder / ".vectors.partial"
-    built.vectors.write(partial)
+    vectors.write(partial)
     checksum, size = sha256_of(partial), partial.stat().st_size
     name = f"vectors-{checksum[:16]}.faiss"
     settle(partial, folder / name)
     return replace(facts, cache=name, cache_bytes=size, cache_sha256=checksum)
-
-
-def build_in(make: Callable[[Path], LocalStore], work_dir: str | Path | None) -> LocalStore:
-    """Build an index in a work folder, or in a temporary one, which goes with the store."""
-    if work_dir is not None:
-        return make(Path(work_dir))
-    folder = Path(tempfile.mkdtemp(prefix="sentemb-index-"))
-    try:
-        store = make(folder)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    for shard in folder.glob(SHARDS):
-        shard.unlink()
-    weakref.finalize(store, shutil.rmtree, folder, ignore_errors=True)
-    return store
 
 
 def upgrade(
@@ -364,15 +293,13 @@ def upgrade(
     encoder: Any,
     source: EncoderSpec | None,
     work_dir: str | Path | None,
-    *,
     truncate: Truncate | None,
-    kind: Kind | Literal["auto"] | None,
-    memory_budget: int | None,
     progress: Progress,
 ) -> TextEncoder:
     """Change the encoder of an index folder, and return it; see `SearchIndex.upgrade`."""
     store, loaded = LocalStore(path), resolve(encoder)
-    of_documents = for_role(loaded, "document")
+    if source is None and isinstance(encoder, (str, Path)):
+        source = EncoderSpec(str(encoder))
     with (
         tempfile.TemporaryDirectory(prefix="sentemb-index-") as temporary,
         building(Path(work_dir or temporary)) as work,
@@ -380,43 +307,40 @@ def upgrade(
         store.snapshot() as snapshot,
     ):
         before = snapshot.manifest
-        if before.encoder.fingerprint != of_documents.fingerprint:
+        if before.encoder.fingerprint != for_role(loaded, "document").fingerprint:
             # The metric that the new encoder was trained for, unless the index was built with one of choice.
             is_own = before.metric == before.encoder.details.get("similarity", "cosine")
             options = BuildOptions(
-                kind=kind or (before.kind if before.kind_requested else "auto"),
-                metric=metric_of(loaded) if is_own else before.metric,
-                memory_budget=memory_budget,
+                kind=before.kind if before.kind_requested else "auto",
+                metric=None if is_own else before.metric,
                 language=before.language,
-                encodes_again=encodes_again("auto", of_documents.describe()),
                 truncate=truncate or before.truncate,
                 overlap=before.overlap,
                 allow_empty=True,
             )
             documents = (chunked.document for chunked in snapshot.rows())
-            facts = EncoderFacts.of(loaded, encoder, source)
-            build_encoded(documents, of_documents, facts, options, progress, work).copy_to(path)
+            new, _ = build_index(documents, loaded, source, options, work, progress)
+            new.copy_to(path)
     return loaded
 
 
-def compact(
-    store: LocalStore, kind: Kind | Literal["auto"] | None, memory_budget: int | None, progress: Progress
-) -> None:
-    """Build the vector index of a folder again; the caller is its only writer.
+def compact(store: LocalStore, progress: Progress, kind: Kind | Literal["auto"] | None = None) -> None:
+    """Build the vector index of a folder again, maybe of another kind; the caller is its only writer.
 
     Readers keep the old file, which is gone when the last of them has seen the new one.
     """
     with store.snapshot() as snapshot:
         before, whole = snapshot.manifest, snapshot.state.whole
         is_cached = snapshot.state.cache is not None or not before.vectors
-        is_clean = is_cached and whole.alive is None and not len(whole.recent) and before.has_keywords
-        if is_clean and kind in (None, before.kind) and memory_budget is None:
+        if is_cached and whole.alive is None and not len(whole.recent) and before.has_keywords:
             return
-        chunks = read_chunks(snapshot.connection)
+        chunks = snapshot.chunks()
         rescore: Rescore = "auto" if before.kind != "ivfpq" else "never" if before.keeps_vectors else "texts"
         again = encodes_again(rescore, before.encoder.details)
-        plan = _plan_again(before, len(chunks), kind, memory_budget, again=again)
-
+        if kind is None:
+            plan = _plan_again(before, len(chunks), again=again)
+        else:
+            plan = plan_index(len(chunks), before.dimension, kind=kind, rescored=again)
         if before.keeps_vectors:
             rows: Rows = lambda places: snapshot.stored(chunks[places])  # noqa: E731
         else:
@@ -424,13 +348,8 @@ def compact(
             work.mkdir(exist_ok=True)
             texts, encoder = _texts(snapshot.connection, chunks), snapshot.documents_encoder()
             rows = encode_to_shards(texts, len(chunks), encoder, before.metric, work, progress)
-
         facts = _index(store.folder, before, plan, chunks, rows, progress)
         facts = replace(facts, keeps_vectors=not (plan.kind == "ivfpq" and again), keyword_rules=RULES)
-        if kind is not None:
-            facts = replace(facts, kind_requested=kind != "auto")
-        if kind is not None or memory_budget is not None:
-            facts = replace(facts, factory_requested="")
         with transaction(store.database) as connection:
             if not facts.keeps_vectors:
                 connection.execute("DELETE FROM vectors")
@@ -455,27 +374,19 @@ def compact(
             merge_log(connection)
 
 
-def _plan_again(
-    facts: Manifest,
-    count: int,
-    kind: Kind | Literal["auto"] | None,
-    memory_budget: int | None,
-    *,
-    again: bool,
-) -> IndexPlan:
+def _plan_again(facts: Manifest, count: int, *, again: bool) -> IndexPlan:
     """Choose the vector index of an index that exists, of so many vectors; see `SearchIndex.compact`."""
-    if facts.factory_requested and kind is None and memory_budget is None:
+    if facts.factory_requested:
         return plan_index(count, facts.dimension, factory=facts.factory_requested)
     is_same = facts.kind_requested
     if facts.kind == "ivfpq":  # it may have been chosen for a budget that is not known any more
         is_same = suits_ivfpq(count, facts.dimension)
-    is_same = is_same and kind is None
-    if is_same and memory_budget is None:
-        before = IndexPlan(facts.kind, facts.factory, 0, facts.reason)
-        memory_budget = budget_of(before, count, facts.dimension)
-    chosen = facts.kind if is_same else kind or "auto"
-    plan = plan_index(count, facts.dimension, kind=chosen, memory_budget=memory_budget, rescored=again)
-    return replace(plan, reason=facts.reason) if is_same else plan
+    if not is_same:
+        return plan_index(count, facts.dimension, rescored=again)
+    before = IndexPlan(facts.kind, facts.factory, 0, facts.reason)
+    budget = budget_of(before, count, facts.dimension)
+    plan = plan_index(count, facts.dimension, kind=facts.kind, memory_budget=budget, rescored=again)
+    return replace(plan, reason=facts.reason)
 
 
 def encode_to_shards(
@@ -489,8 +400,7 @@ def encode_to_shards(
     """Encode texts, `SHARD_TEXTS` at a time, into shards; return what reads their vectors by their places.
 
     A shard is named by the encoder's fingerprint and its texts, so that it is never taken for another, and
-    one that an interrupted run has left is not written again. A text that occurred before, in any shard, is
-    not encoded again.
+    one that an interrupted run has left is not written again.
     """
     settings = Settings(
         name=encoder.name,
@@ -504,28 +414,13 @@ def encode_to_shards(
     paths: list[Path] = []
     counts: list[int] = []
     stage = "resume"
-    known: dict[bytes, int] = {}  # places of the texts so far, by digest
-    mapped: dict[int, NDArray[np.floating]] = {}
     for some in texts:
         rows = [Row(place, text, {}, "") for place, text in enumerate(some)]
         path = folder / settings.file_name(rows)
-        digests = [blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest() for text in some]
         before = finished(path)
         if before is None or before.rows != len(rows):
-            new = [row for row, digest in enumerate(digests) if digest not in known]
-            vectors = np.empty((len(some), encoder.dimension), dtype=np.float32)
-            if new:
-                vectors[new] = encode_unique(encoder, [some[row] for row in new])
-            for row in sorted({*range(len(some))} - {*new}):
-                shard, place = divmod(known[digests[row]], sizes.SHARD_TEXTS)
-                if shard not in mapped:
-                    mapped[shard] = _map(paths[shard], encoder.dimension, counts[shard])
-                vectors[row] = mapped[shard][place]
-            write_shard(path, rows, vectors, [], settings)
+            write_shard(path, rows, encode_unique(encoder, some), [], settings)
             stage = "encode"
-        if len(known) < _KNOWN:
-            first = len(paths) * sizes.SHARD_TEXTS
-            known |= {digest: first + row for row, digest in enumerate(digests) if digest not in known}
         paths.append(path)
         counts.append(len(rows))
         progress(stage, sum(counts), count)
@@ -534,7 +429,18 @@ def encode_to_shards(
 
 def stored_rows(paths: Sequence[Path], counts: Sequence[int], dimension: int, metric: Metric) -> Rows:
     """Map shards of so many texts each into memory; return what reads their vectors, as they are compared."""
-    parts = [_map(path, dimension, count) for path, count in zip(paths, counts, strict=True)]
+    parts: list[NDArray[np.floating]] = []
+    for path, count in zip(paths, counts, strict=True):
+        try:
+            with contextlib.closing(pa.memory_map(str(path))) as file:
+                column = pa.ipc.open_file(file).read_all()["vector"].combine_chunks()
+        except (OSError, pa.ArrowInvalid, KeyError) as error:
+            raise InputError(f"{path} is damaged: {error}", "remove it, and encode the texts again") from None
+        if len(column) != count:
+            raise InputError(
+                f"{path} has {len(column):,} rows instead of {count:,}", "encode the texts again"
+            )
+        parts.append(column.flatten().to_numpy(zero_copy_only=True).reshape(-1, dimension))
     ends = np.cumsum(np.asarray(counts, dtype=np.int64))
 
     def rows(places: Numbers) -> Vectors:
@@ -546,15 +452,3 @@ def stored_rows(paths: Sequence[Path], counts: Sequence[int], dimension: int, me
         return normalize_for(metric, found)
 
     return rows
-
-
-def _map(path: Path, dimension: int, count: int) -> NDArray[np.floating]:
-    try:
-        with contextlib.closing(pa.memory_map(str(path))) as source:
-            column = pa.ipc.open_file(source).read_all()["vector"].combine_chunks()
-    except (OSError, pa.ArrowInvalid, KeyError) as error:
-        raise InputError(f"{path} is damaged: {error}", "remove it, and encode the texts again") from None
-    if len(column) != count:
-        raise InputError(f"{path} has {len(column):,} rows instead of {count:,}", "encode the texts again")
-    flat: NDArray[np.floating] = column.flatten().to_numpy(zero_copy_only=True)
-    return flat.reshape(-1, dimension)

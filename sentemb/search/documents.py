@@ -43,7 +43,6 @@ _MOST_OVERLAP = 0.5
 _DOCUMENTS = 256
 _PARTS = 20  # bits of a chunk's number that count the chunks of its document
 MOST_CHUNKS = 1 << _PARTS
-_SEVERAL = {"document": "documents", "query": "queries"}
 
 
 class ChunkedDocument(NamedTuple):
@@ -89,36 +88,28 @@ def as_documents(items: Iterable[Any], *, first: int | None = 0) -> Iterator[Doc
             "pass a list, or read a file with sentemb.search.read_documents(path)",
         )
     for position, item in enumerate(items):
-        document = _as_document(item, position)
+        if isinstance(item, Document):
+            document = item
+        elif isinstance(item, str):
+            document = Document(item)
+        elif isinstance(item, tuple) and len(item) in (2, 3):
+            document = Document(item[1], item[0], *item[2:])
+        else:
+            raise InputError(
+                f"document {position} is a {type(item).__name__}",
+                "pass a text, (id, text), (id, text, metadata) or a sentemb.search.Document",
+            )
         location = document.location or f"document {position}"
-        identifier = document.id
-        if identifier is None:
-            if first is None:
-                raise InputError(
-                    f"{location} does not have an id, which an update needs",
-                    "set the id of every document, or use add",
-                )
-            identifier = first + position
+        if document.id is None and first is None:
+            message = f"{location} does not have an id, which an update needs"
+            raise InputError(message, "set the id of every document, or use add")
+        identifier = (first or 0) + position if document.id is None else document.id
         if not isinstance(document.text, str):
             raise InputError(f"{location}: the text is a {type(document.text).__name__}, not a string")
         check_id(identifier, location)
         check_letters("text", document.text, location)
         metadata = plain_metadata(document.metadata, location)
         yield Document(document.whole if document.title else document.text, identifier, metadata, location)
-
-
-def _as_document(item: Any, position: int) -> Document:
-    if isinstance(item, Document):
-        return item
-    if isinstance(item, str):
-        return Document(item)
-    if isinstance(item, tuple) and len(item) in (2, 3):
-        identifier, text, *metadata = item
-        return Document(text, identifier, metadata[0] if metadata else {})
-    raise InputError(
-        f"document {position} is a {type(item).__name__}",
-        "pass a text, (id, text), (id, text, metadata) or a sentemb.search.Document",
-    )
 
 
 def check_id(identifier: Any, location: str) -> None:
@@ -184,18 +175,19 @@ def with_vectors(documents: Iterator[Document], vectors: Vectors) -> Batches:
     """Yield documents with the vectors that were passed for them; a blank one has one too."""
     done = 0
     while some := list(islice(documents, SHARD_TEXTS)):
-        if done + len(some) > len(vectors):
-            raise _other_count(len(vectors), f"{done + len(some):,} or more", "document")
-        kept = [place for place, one in enumerate(some, done) if one.text.strip()]
-        yield list(map(ChunkedDocument, some)), vectors[kept]
         done += len(some)
+        if done > len(vectors):
+            raise _other_count(len(vectors), f"{done:,} or more", "document")
+        kept = [place for place, one in enumerate(some, done - len(some)) if one.text.strip()]
+        yield list(map(ChunkedDocument, some)), vectors[kept]
     if done != len(vectors):
         raise _other_count(len(vectors), f"{done:,}", "document")
 
 
 def _other_count(vectors: int, count: str, what: Literal["document", "query"]) -> InputError:
+    several = "documents" if what == "document" else "queries"
     return InputError(
-        f"there are {vectors:,} vectors for {count} {_SEVERAL[what]}", f"pass one vector for each {what}"
+        f"there are {vectors:,} vectors for {count} {several}", f"pass one vector for each {what}"
     )
 
 
@@ -283,19 +275,17 @@ def metadata_json(document: Document) -> str | None:
         raise InputError(
             f"{document.location}: the metadata key {odd[0]!r} is not a string", "convert it to a string"
         )
+    values = dict(document.metadata)
     try:
-        # SQLite finds fields by their names as they are written.
-        text = json.dumps(dict(document.metadata), ensure_ascii=False, allow_nan=False)
-        text.encode()
-        return text
-    except UnicodeEncodeError:  # half a surrogate pair
-        return json.dumps(dict(document.metadata), ensure_ascii=True, allow_nan=False)
+        # SQLite finds fields by their names as they are written; only half a surrogate pair is escaped.
+        text = json.dumps(values, ensure_ascii=False, allow_nan=False)
+        return json.dumps(values) if _HALF.search(text) else text
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{document.location}: the metadata cannot be written as JSON: {error}") from None
 
 
-def chunk_number(document: int, part: int) -> int:
-    """Return the number of a chunk, by that of its document and its place in it."""
+def chunk_number(document: Any, part: Any) -> Any:
+    """Return the number of a chunk, or of several, by that of its document and its place in it."""
     return document << _PARTS | part
 
 

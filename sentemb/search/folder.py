@@ -21,6 +21,7 @@ import secrets
 import shutil
 import sqlite3
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,6 @@ _OURS = re.compile(
     # What earlier versions wrote, which an index in their place removes.
     r"|(documents|living)-[0-9a-f]{16}\.sqlite(-wal|-shm|-journal)?|adapter-[0-9a-f]{16}\.npy"
 )
-DATABASE_ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter where SQLite cannot say why
 _NO_SPACE = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHM")
 
 # The ids' column has no type, so that SQLite keeps the integer 1 and the string "1" apart. Numbers are never
@@ -87,6 +87,17 @@ INSERT INTO state VALUES (1, 1, 0, 0, 0, 0, 0, 0);
 """
 WHOLE, CHUNKED, TRUNCATED = range(3)
 """Forms of a document: indexed as it is, in chunks, or as far as the model reads."""
+_CHUNKS = f"""
+SELECT number << 20 AS id FROM documents WHERE form <> {CHUNKED}
+UNION ALL SELECT chunks.id FROM chunks JOIN documents ON documents.number = chunks.id >> 20
+WHERE documents.form = {CHUNKED} ORDER BY 1
+"""
+_TEXTS = f"""
+SELECT documents.text, documents.form = {CHUNKED}, chunks.start, chunks.stop FROM json_each(?) AS chosen
+JOIN documents ON documents.number = chosen.value >> 20 LEFT JOIN chunks ON chunks.id = chosen.value
+ORDER BY chosen.value
+"""
+SOME = "IN (SELECT value FROM json_each(?))"
 _COUNTS = ("version", "next_number", "next_id", "documents", "vectors", "chunked", "truncated", "skipped")
 # Ids of this call, with their places.
 _SCRATCH = "CREATE TEMP TABLE places (id NOT NULL UNIQUE, location TEXT NOT NULL)"
@@ -116,9 +127,8 @@ def _named(folder: Path) -> Path:
         value = json.loads(path.read_bytes())
         found, name = value["format"], value.get("database")
     except FileNotFoundError:
-        raise InputError(
-            f"{folder} is not an index: {NAME} is missing", "build one with `sentemb index build`"
-        ) from None
+        message = f"{folder} is not an index: {NAME} is missing"
+        raise InputError(message, "build one with `sentemb index build`") from None
     except NotADirectoryError:
         raise InputError(f"{folder} is a file, not an index folder") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -195,21 +205,16 @@ def bytes_on_disk(path: Path) -> int:
 
 @contextlib.contextmanager
 def database_errors(path: Path, *, writes: bool = False) -> Iterator[None]:
-    """Raise what `database_error` returns of errors of SQLite."""
+    """Name the file that SQLite cannot make sense of, or cannot write, as where the disk is full."""
     try:
         yield
-    except DATABASE_ERRORS as error:
-        raise database_error(error, path, writes=writes) from error
-
-
-def database_error(error: Exception, path: Path, *, writes: bool = False) -> Exception:
-    """Name the file that SQLite cannot make sense of, or cannot write, as where the disk is full."""
-    name = str(getattr(error, "sqlite_errorname", None))
-    # Reading may write the log.
-    if name.startswith(_NO_SPACE) or (writes and isinstance(error, sqlite3.OperationalError)):
-        code = errno.ENOSPC if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")) else errno.EIO
-        return OSError(code, f"{os.strerror(code)} ({error})", str(path))
-    return InputError(f"the database {path} cannot be read: {error}", REBUILD)
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter where SQLite cannot say why
+        name = str(getattr(error, "sqlite_errorname", None))
+        # Reading may write the log.
+        if name.startswith(_NO_SPACE) or (writes and isinstance(error, sqlite3.OperationalError)):
+            code = errno.ENOSPC if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")) else errno.EIO
+            raise OSError(code, f"{os.strerror(code)} ({error})", str(path)) from error
+        raise InputError(f"the database {path} cannot be read: {error}", REBUILD) from error
 
 
 @contextlib.contextmanager
@@ -226,27 +231,19 @@ def work_folder(
 ) -> Iterator[Path]:
     """Yield a locked folder: what is encoded outlives a failure, nothing outlives a success.
 
-    An interruption after `output` was written is one of a success.
-
-    Args:
-        path: The folder.
-        announce: Called with a sentence where encoded texts are kept.
-        output: The index folder that is written.
+    `announce` is called with a sentence where encoded texts are kept. An interruption after the index was
+    written to `output` is one of a success.
     """
 
-    def written() -> tuple[int, int] | None:
-        with contextlib.suppress(OSError):
-            if output is not None:
-                found = (output / NAME).stat()
-                return found.st_ino, found.st_mtime_ns
-        return None
+    def pointer() -> bytes:
+        return (output / NAME).read_bytes() if output is not None and is_index(output) else b""
 
-    before = written()
+    before = pointer()
     with building(path):
         try:
             yield path
         except BaseException:
-            if any(path.glob(SHARDS)) and written() == before:
+            if any(path.glob(SHARDS)) and pointer() == before:
                 announce(f"encoded texts are kept in {path}; run the same command again to resume the build")
             else:
                 shutil.rmtree(path, ignore_errors=True)
@@ -335,12 +332,12 @@ class Writer:
         self._run(_SCRATCH)
         row = self._run(f"SELECT {', '.join(_COUNTS)} FROM state").fetchone()
         self._counts = dict(zip(_COUNTS, row, strict=True))
-        self._done = dict.fromkeys(("added", "replaced", "skipped", "chunked", "truncated"), 0)
+        self._done: Counter[str] = Counter()
 
     @property
     def changed(self) -> Changed:
         """Counts of the changes so far."""
-        return Changed(**self._done)
+        return Changed(*(self._done[name] for name in Changed._fields))
 
     def documents(self, items: Iterable[Any], *, replacing: bool) -> Iterator[Document]:
         """Yield items as documents with new ids; `replacing` allows ids that the index already has."""
@@ -385,11 +382,10 @@ class Writer:
         if self._has_keywords:
             terms = (number, document_text(document.text))
             self._run("INSERT INTO keywords (rowid, text) VALUES (?, ?)", terms)
-        self._done["replaced" if is_known else "added"] += 1
-        self._done["chunked"] += form == CHUNKED
-        self._done["truncated"] += form == TRUNCATED
         parts = len(spans) if form == CHUNKED else 1
-        self._count(1, parts, form)
+        self._done["replaced" if is_known else "added"] += 1
+        self._count(self._done, 1, parts, form)
+        self._count(self._counts, 1, parts, form)
         return [chunk_number(number, part) for part in range(parts)]
 
     def delete(self, ids: Iterable[str | int]) -> int:
@@ -419,14 +415,14 @@ class Writer:
         self._run("DELETE FROM vectors WHERE id BETWEEN ? AND ?", bounds)
         self._run("DELETE FROM documents WHERE number = ?", (number,))
         self._run("INSERT INTO deleted (number) VALUES (?)", (number,))
-        self._count(-1, -spans if form == CHUNKED else -1, form)
+        self._count(self._counts, -1, -spans if form == CHUNKED else -1, form)
         return True
 
-    def _count(self, documents: int, vectors: int, form: int) -> None:
-        self._counts["documents"] += documents
-        self._counts["vectors"] += vectors
-        self._counts["chunked"] += documents * (form == CHUNKED)
-        self._counts["truncated"] += documents * (form == TRUNCATED)
+    def _count(self, counts: dict[str, int], documents: int, vectors: int, form: int) -> None:
+        counts["documents"] += documents
+        counts["vectors"] += vectors
+        counts["chunked"] += documents * (form == CHUNKED)
+        counts["truncated"] += documents * (form == TRUNCATED)
 
 
 def put_vectors(connection: sqlite3.Connection, chunks: Numbers, vectors: Vectors) -> None:
@@ -435,6 +431,27 @@ def put_vectors(connection: sqlite3.Connection, chunks: Numbers, vectors: Vector
         raise InputError(f"there are {len(vectors):,} vectors for {len(chunks):,} texts")
     sealed = zip(chunks.tolist(), map(seal, vectors), strict=True)
     connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", sealed)
+
+
+def read_chunks(connection: sqlite3.Connection) -> Numbers:
+    """Return the numbers of all chunks of a database, rising."""
+    return np.fromiter((number for (number,) in connection.execute(_CHUNKS)), dtype=np.int64)
+
+
+def read_texts(connection: sqlite3.Connection, chunks: Numbers) -> list[str]:
+    """Return the texts of chunks, whose numbers rise."""
+    rows = connection.execute(_TEXTS, (str(chunks.tolist()),))
+    return [text[start:stop] if has_spans else text for text, has_spans, start, stop in rows]
+
+
+def read_vectors(connection: sqlite3.Connection, chunks: Numbers, facts: Manifest, database: Path) -> Vectors:
+    """Return the vectors (n, dim) of chunks from a database, whose numbers rise."""
+    query = f"SELECT vector FROM vectors WHERE id {SOME} ORDER BY id"
+    rows = [row for (row,) in connection.execute(query, (str(chunks.tolist()),))]
+    found = unseal(rows, facts.dimension)
+    if found is None or len(found) != len(chunks):
+        raise InputError(f"the vectors in {database} are damaged", REBUILD)
+    return found
 
 
 def seal(vector: Vectors) -> bytes:
@@ -453,15 +470,20 @@ def unseal(rows: Sequence[bytes], dimension: int) -> Vectors | None:
     return vectors
 
 
-def is_sealed(row: Any, dimension: int) -> bool:
-    """Return whether a stored vector is as it was written."""
+def are_sealed(connection: sqlite3.Connection, dimension: int, chunks: Numbers | None) -> bool:
+    """Return whether stored vectors are as they were written, and those of some chunks if given."""
     size = _FLOAT.itemsize * dimension + _CHECKSUM
-    return isinstance(row, bytes) and len(row) == size and zlib.crc32(row) == _SOUND
+    rows = connection.execute("SELECT id, vector FROM vectors ORDER BY id")
+    try:
+        found = [number if zlib.crc32(row) == _SOUND and len(row) == size else -1 for number, row in rows]
+    except TypeError:  # a text
+        return False
+    return np.array_equal(found, chunks) if chunks is not None else -1 not in found
 
 
 def checksum_of(
     identifier: str | int | None, text: str, metadata: str | None, spans: Iterable[Sequence[int]]
 ) -> int:
     """Return the checksum of a document and of where its chunks are."""
-    rest = f"{identifier!r} {metadata} {[tuple(span) for span in spans]}"
+    rest = f"{identifier!r} {metadata} {list(map(tuple, spans))}"
     return zlib.crc32(text.encode(), zlib.crc32(rest.encode()))

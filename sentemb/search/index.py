@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import functools
 import logging
-import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import Any, Literal, Unpack, overload
 
 import numpy as np
 
@@ -31,20 +29,16 @@ from sentemb.search.documents import (
     encode_unique,
     with_vectors,
 )
-from sentemb.search.fields import Field
 from sentemb.search.keywords import AUTO
 from sentemb.search.local import LocalStore
-from sentemb.search.manifest import EncoderFacts, HybridWeight, Manifest, resolve
+from sentemb.search.manifest import HybridWeight, Manifest
 from sentemb.search.plan import Kind, Metric
 from sentemb.search.searching import Hit, Mode, SearchArguments, SearchOptions, check_queries, find
-from sentemb.search.store import Capability, Changed, Ranked, Store
+from sentemb.search.store import Changed, Ranked, Store
 from sentemb.search.vectors import Rescore
-from sentemb.search.where import Where
+from sentemb.search.where import Field, Where
 
 logger = logging.getLogger(__name__)
-
-if TYPE_CHECKING:
-    from sentemb.search.building import BuildArguments
 
 LANCEDB = "lancedb:"
 
@@ -72,20 +66,20 @@ class SearchIndex:
 
     def __init__(self, store: Store, encoder: Any | None = None) -> None:
         self.store = store
-        self._given = encoder
-        self._loaded: TextEncoder | None = None
+        load = functools.partial(self.manifest.encoder.load, encoder, store.address)
+        self._encoder: Callable[[], TextEncoder] = functools.cache(load)
         self._fitted: list[HybridWeight | None] = []  # weights that are not kept; empty until then
         self._reported: HybridWeight | None = None  # weights that a warning named
         if isinstance(store, LocalStore):
-            store.encoder = functools.partial(_documents_encoder, weakref.ref(self))
+            store.encoder = self._encoder
         if encoder is not None:
-            self._loaded = self.manifest.encoder.load(encoder, store.address)
+            self._encoder()
 
     @classmethod
     def build(
         cls,
-        documents: Iterable[Any],
-        encoder: Any,
+        documents: Iterable[Any] | ShardFolder,
+        encoder: Any = None,
         *,
         source: EncoderSpec | None = None,
         kind: Kind | Literal["auto"] = "auto",
@@ -106,13 +100,17 @@ class SearchIndex:
 
         Args:
             documents: Texts, `(id, text)`, `(id, text, metadata)` or `Document`s, in any iterable;
-                `read_documents` streams them from files. Blank texts are skipped and counted.
-            encoder: Anything `sentemb.encoding.load_encoder` takes.
+                `read_documents` streams them from files. Blank texts are skipped and counted. Or a
+                `ShardFolder` of `sentemb encode`, whose texts are not encoded again.
+            encoder: Anything `sentemb.encoding.load_encoder` takes. For a `ShardFolder`, where its model is
+                now; by default where it was.
             source: Where the encoder can be loaded from again; by default `encoder`, if that is a path
                 or hub id.
             kind: `flat`, `hnsw` or `ivfpq`; `auto` chooses by size and budget, see `plan_index`.
             metric: `cosine` or `dot`; by default the similarity that the model was trained for.
             memory_budget: Bytes the index may take in memory; see `plan_index` for the default.
+            factory: A description of faiss's index factory in place of `kind`, such as `IVF4096,PQ64x4fs`,
+                for experts.
             language: Code of the documents' language, such as `en`, by whose rules texts become the words of
                 keyword search: English words lose their endings, Vietnamese ones keep their accents, and
                 others, such as `mul`, neither. `auto` detects it by frequent words; where it cannot, it is
@@ -120,10 +118,8 @@ class SearchIndex:
             truncate: What becomes of a text that is longer than the model reads: `split` indexes it in
                 chunks, and the best of them is the document's score, so that nothing is lost; `warn` indexes
                 its beginning and warns; `error` raises. Functions, word vectors and encoders without `tokens`
-                are taken to read everything.
+                are taken to read everything, and the texts of a `ShardFolder` are indexed as they are.
             overlap: How much of a chunk may be repeated in the next one, as a share of the model's length.
-            factory: A description of faiss's index factory in place of `kind`, such as `IVF4096,PQ64x4fs`,
-                for experts.
             rescore: Whether an `ivfpq` index does not keep the vectors and ranks the candidates of a search
                 by their texts, which are encoded again: `texts` or `never`; `auto` does so with a static
                 encoder.
@@ -136,56 +132,23 @@ class SearchIndex:
             The index; it is in the work folder until it is saved.
 
         Raises:
-            InputError: There are no documents, an id occurs twice, a type is wrong, or nothing fits the
-                budget.
+            InputError: There are no documents, an id occurs twice, a type is wrong, nothing fits the
+                budget, or a `ShardFolder` is damaged or of another encoder.
         """
-        from sentemb.search.building import build_encoded, build_in, options_of
+        from sentemb.search.building import BuildOptions, build_index
 
-        loaded = resolve(encoder)
-        options = options_of(
-            loaded,
+        options = BuildOptions(
             kind=kind,
             metric=metric,
             memory_budget=memory_budget,
             factory=factory,
             language=language,
             rescore=rescore,
+            truncate="warn" if isinstance(documents, ShardFolder) else truncate,
+            overlap=overlap,
+            allow_empty=allow_empty,
         )
-        options = replace(options, truncate=truncate, overlap=overlap, allow_empty=allow_empty)
-        facts, own = EncoderFacts.of(loaded, encoder, source), for_role(loaded, "document")
-        report = progress or _quiet
-        make = functools.partial(build_encoded, documents, own, facts, options, report)
-        return cls(build_in(make, work_dir), loaded)
-
-    @classmethod
-    def from_shards(
-        cls,
-        shards: ShardFolder,
-        encoder: str | Path | None = None,
-        *,
-        work_dir: str | Path | None = None,
-        progress: Progress | None = None,
-        **options: Unpack[BuildArguments],
-    ) -> SearchIndex:
-        """Index the documents and vectors that `sentemb encode` wrote; nothing is encoded again.
-
-        Args:
-            shards: The folder.
-            encoder: Where its model is now; by default where it was.
-            work_dir: As for `build`.
-            progress: As for `build`.
-            options: `kind`, `metric`, `memory_budget`, `factory`, `language` and `rescore`, as for `build`.
-
-        Raises:
-            InputError: The folder is damaged, another encoder made it, an id occurs twice, or nothing fits
-                the budget.
-        """
-        from sentemb.search.building import build_in, build_of_shards, checked_source, options_of
-
-        place, loaded = checked_source(shards, encoder)
-        chosen, report = options_of(loaded, **options), progress or _quiet
-        make = functools.partial(build_of_shards, shards, loaded, place, chosen, report)
-        return cls(build_in(make, work_dir), loaded)
+        return cls(*build_index(documents, encoder, source, options, work_dir, progress or _quiet))
 
     @classmethod
     def load(cls, path: str | Path, encoder: Any | None = None, *, verify: bool = True) -> SearchIndex:
@@ -222,8 +185,6 @@ class SearchIndex:
         *,
         source: EncoderSpec | None = None,
         truncate: Truncate | None = None,
-        kind: Kind | Literal["auto"] | None = None,
-        memory_budget: int | None = None,
         work_dir: str | Path | None = None,
         progress: Progress | None = None,
     ) -> SearchIndex:
@@ -237,24 +198,12 @@ class SearchIndex:
             encoder: The new encoder, as for `build`. If the index has it already, nothing is changed.
             source: As for `build`.
             truncate: As for `build`; by default what the index was built with. Texts are chunked again.
-            kind: As for `build`; by default the kind that was requested, if any.
-            memory_budget: As for `build`.
             work_dir: As for `build`.
             progress: As for `build`.
         """
         from sentemb.search.building import upgrade
 
-        loaded = upgrade(
-            Path(path),
-            encoder,
-            source,
-            work_dir,
-            truncate=truncate,
-            kind=kind,
-            memory_budget=memory_budget,
-            progress=progress or _quiet,
-        )
-        return cls.load(path, loaded)
+        return cls.load(path, upgrade(Path(path), encoder, source, work_dir, truncate, progress or _quiet))
 
     @property
     def manifest(self) -> Manifest:
@@ -265,9 +214,7 @@ class SearchIndex:
     @property
     def encoder(self) -> TextEncoder:
         """The encoder of documents and queries, loaded on first use."""
-        if self._loaded is None:
-            self._loaded = self.manifest.encoder.load(self._given, self.store.address)
-        return self._loaded
+        return self._encoder()
 
     def info(self) -> dict[str, Any]:
         """Return the facts of the storage of the index, as JSON."""
@@ -279,17 +226,16 @@ class SearchIndex:
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the index folder: a manifest, the faiss index and the documents.
 
-        Args:
-            path: The folder.
-            overwrite: Replace an index that is there. Until the last moment the old one stays whole, and
-                processes that have it open keep it.
+        With `overwrite`, an index that is there is replaced. Until the last moment the old one stays whole,
+        and processes that have it open keep it.
 
         Raises:
             InputError: The place is taken or cannot be written to.
             OSError: The disk is full; what was there is unchanged.
         """
-        self._require("save", "cannot be saved to another place", "copy it with `sentemb index move`")
-        assert isinstance(self.store, LocalStore)
+        if not isinstance(self.store, LocalStore):
+            message = f"{self.store.address} cannot be saved to another place"
+            raise InputError(message, "copy it with `sentemb index move`")
         self.store.save(Path(path), overwrite=overwrite)
 
     @overload
@@ -376,9 +322,7 @@ class SearchIndex:
             raise InputError("queries and relevant documents need each other", "pass both or neither")
         else:
             weight = weight_by_qrels(self.store, self.encoder, queries, relevant)
-        if "fit" in self.store.capabilities:
-            self.store.keep_weight(weight)
-        else:
+        if not self.store.keep_weight(weight):
             self._fitted = [weight]
         return weight
 
@@ -473,13 +417,9 @@ class SearchIndex:
         return self.store.add(documents, prepare, replacing=replacing)
 
     def delete(self, ids: Iterable[str | int]) -> int:
-        """Delete documents, which are not found any more once this returns.
+        """Delete documents, which are not found any more once this returns; return how many there were.
 
-        Args:
-            ids: Their ids; ids that the index does not have are skipped. 1 and "1" are different ids.
-
-        Returns:
-            The number of deleted documents.
+        Ids that the index does not have are skipped. 1 and "1" are different ids.
         """
         return self.store.delete(check_ids(ids))
 
@@ -493,41 +433,25 @@ class SearchIndex:
         return [None if row is None else Document(row[1], row[0], row[2]) for row in rows]
 
     def documents(self, where: Mapping[str, Any] | None = None) -> list[Document]:
-        """Return all documents, or those that meet conditions, in the order in which they were given.
-
-        Args:
-            where: As for `search`.
-        """
+        """Return all documents, or those that meet conditions as of `search`, in the order of writing."""
         conditions = None if where is None else Where(where)
         with self.store.snapshot() as snapshot:
             return [chunked.document for chunked in snapshot.rows(conditions)]
 
     def count(self, where: Mapping[str, Any] | None = None) -> int:
-        """Return the number of documents, or of those that meet conditions.
-
-        Args:
-            where: As for `search`.
-        """
+        """Return the number of documents, or of those that meet conditions as of `search`."""
         conditions = None if where is None else Where(where)
         with self.store.snapshot() as snapshot:
             return snapshot.count(conditions)
 
     def explain_no_match(self, where: Mapping[str, Any]) -> str | None:
-        """Explain in a sentence why no document can meet conditions; return None if one can.
-
-        Args:
-            where: As for `search`.
-        """
+        """Explain in a sentence why no document can meet conditions; return None if one can."""
         conditions = Where(where)
         with self.store.snapshot() as snapshot:
             return snapshot.explain_no_match(conditions)
 
     def fields(self) -> tuple[Field, ...]:
-        """Return the fields of the documents' metadata with their types and values, to make filters from.
-
-        The fields of most documents come first.
-        """
-        self._require("fields", "cannot list the fields of its metadata")
+        """Return the fields of the metadata with their types and values, those of most documents first."""
         with self.store.snapshot() as snapshot:
             return snapshot.fields()
 
@@ -535,9 +459,6 @@ class SearchIndex:
         """Return the vectors of documents, float32 (n, dim), in the order of their ids.
 
         They have the length 1 if the metric is `cosine`. Of a document in chunks it is that of the first.
-
-        Args:
-            ids: Their ids.
 
         Raises:
             InputError: The index does not have such a document.
@@ -552,38 +473,12 @@ class SearchIndex:
             unique, places = np.unique(np.array(chunks, dtype=np.int64), return_inverse=True)
             return snapshot.vectors(unique)[places]
 
-    def compact(
-        self,
-        *,
-        kind: Kind | Literal["auto"] | None = None,
-        memory_budget: int | None = None,
-        progress: Progress | None = None,
-    ) -> None:
+    def compact(self, *, progress: Progress | None = None) -> None:
         """Build the vector index again, with the vectors that the index has.
 
         Until then, the time to search added documents grows with the number of their vectors, and deleted
-        documents keep their space. Searches continue during the build.
-
-        Args:
-            kind: As for `build`; by default the kind that was requested, if any. One that was chosen by size
-                is chosen again, unless it is `ivfpq`.
-            memory_budget: As for `build`; an IVF-PQ index keeps its size per vector by default.
-            progress: Called with `(stage, done, total)`.
+        documents keep their space. Searches continue during the build. A kind that was requested stays; one
+        that was chosen by size is chosen again, unless it is `ivfpq`, which keeps its size per vector.
+        `progress` is called with `(stage, done, total)`.
         """
-        if kind is not None or memory_budget is not None:
-            self._require("compact_kind", "chooses the kind of its index itself")
-        self.store.compact(kind=kind, memory_budget=memory_budget, progress=progress or _quiet)
-
-    def _require(self, capability: Capability, message: str, hint: str | None = None) -> None:
-        """Raise InputError if the store cannot do something."""
-        if capability not in self.store.capabilities:
-            raise InputError(
-                f"{self.store.address} {message}",
-                hint or "copy the index to a folder with `sentemb index move`, and run this there",
-            )
-
-
-def _documents_encoder(index: weakref.ref[SearchIndex]) -> TextEncoder:
-    alive = index()
-    assert alive is not None  # whose store is in use
-    return for_role(alive.encoder, "document")
+        self.store.compact(progress or _quiet)

@@ -49,7 +49,7 @@ _MARKS = range(0xF0000, 0x10FFFE)  # characters for private use
 _Span = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Snippet:
     """The place of a document that has the most words of the query, some 200 characters.
 

@@ -12,12 +12,11 @@ import contextlib
 import datetime
 import functools
 import json
-import re
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from hashlib import blake2b
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,31 +35,39 @@ from sentemb.search.documents import (
     as_documents,
     chunk_number,
     documents_of,
-    metadata_json,
     next_id_after,
     normalize_for,
 )
-from sentemb.search.fields import Field
-from sentemb.search.keywords import QueryTerms, terms_of
+from sentemb.search.keywords import QueryTerms
+from sentemb.search.lance_rows import (
+    FACTS,
+    KINDS,
+    NAME,
+    NOTE,
+    among,
+    chunks_of,
+    column_of,
+    condition_of,
+    fit_columns,
+    id_of,
+    key_of,
+    matrix,
+    table_of,
+)
 from sentemb.search.manifest import HybridWeight, Manifest
 from sentemb.search.passages import Span
-from sentemb.search.plan import Kind
-from sentemb.search.store import Capability, Changed, Fetched, Prepare, Ranked, known_id, repeated_id
+from sentemb.search.store import Changed, Fetched, Prepare, Ranked, known_id, repeated_id
 from sentemb.search.vectors import best_documents, rank, score
-from sentemb.search.where import NotSqlError, Where, number, type_of
+from sentemb.search.where import Field, NotSqlError, Where, read_fields
 
 SCHEME = "lancedb:"
 APPROXIMATE_FROM = 50_000
 """Rows from which on vectors get an approximate index; fewer are compared one by one."""
-NAME, NOTE, _FACTS = "sentemb", "sentemb_unfinished", b"sentemb.index"
 _PROBES, _REFINED = 300, 5  # lists that are looked into, and candidates compared as a multiple of the limit
 _RABITQ_BITS, _RABITQ_GROUP = 5, 8  # of a number of a vector; numbers that are coded together
 _FEW = 20_000  # rows that meet a filter and are compared one by one
 _BATCH, _WIDER, _SPARE, _EQUAL = 1024, 4, 8, 2e-6
 _KEPT = datetime.timedelta(hours=1)  # states that others may still read
-# Columns of a field: its numbers, texts, booleans, and whether it has another value.
-_TYPES = {"n": pa.float64(), "s": pa.string(), "b": pa.bool_(), "o": pa.bool_()}
-_KINDS: dict[str, type | None] = {"n": float, "s": str, "b": bool, "o": None}
 _TEXTS = ["key", "start", "stop", "truncated", "text", "metadata"]
 
 
@@ -78,8 +85,6 @@ class LanceStore:
         InputError: There is no such index, or it is not complete.
     """
 
-    capabilities: frozenset[Capability] = frozenset()
-
     def __init__(self, address: str) -> None:
         self.address = address
         self._database = connect(address)
@@ -94,7 +99,7 @@ class LanceStore:
                 "copy an index folder to it with `sentemb index move FOLDER --to lancedb:URI`",
             )
         self._table = self._database.open_table(NAME)
-        facts = (self._table.schema.metadata or {}).get(_FACTS)
+        facts = (self._table.schema.metadata or {}).get(FACTS)
         if facts is None:
             raise InputError(
                 f"the table at {address} is not an index of this version of sentemb",
@@ -129,48 +134,45 @@ class LanceStore:
         documents: list[ChunkedDocument] = []
         vectors, known = [], set()
         for some, rows in prepare(claimed()):
-            existing = self._existing(_key(one.document.id) for one in some)
+            existing = self._existing(key_of(one.document.id) for one in some)
             for one in some:
-                if not replacing and one.texts and _key(one.document.id) in existing:
+                if not replacing and one.texts and key_of(one.document.id) in existing:
                     raise known_id(one.document)
             documents += some
             vectors.append(normalize_for(self._facts.metric, rows))
             known |= existing
         kept = [one for one in documents if one.texts]
-        blank = {_key(one.document.id) for one in documents if not one.texts}
+        blank = {key_of(one.document.id) for one in documents if not one.texts}
         with self._writing():
             if kept:
-                self._put(table_of(self._facts, kept, following, np.concatenate(vectors)), blank, replacing)
+                rows = table_of(self._facts, kept, following, np.concatenate(vectors))
+                rows = fit_columns(self._table, rows)
+                if not replacing:
+                    self._table.add(rows)
+                else:
+                    merge = self._table.merge_insert("unit").when_matched_update_all()
+                    gone = among("key", {*rows["key"].to_pylist(), *blank})
+                    merge = merge.when_not_matched_insert_all().when_not_matched_by_source_delete(gone)
+                    merge.execute(rows)
             elif replacing and known:
-                self._table.delete(_among("key", known))
+                self._table.delete(among("key", known))
         replaced = len(known - blank) if replacing else 0
         long = sum(one.chunked for one in kept), sum(one.truncated for one in kept)
         return Changed(len(kept) - replaced, replaced, len(blank), *long)
 
-    def _put(self, rows: pa.Table, blank: set[str], replacing: bool) -> None:
-        rows = fit_columns(self._table, rows)
-        if not replacing:
-            self._table.add(rows)
-            return
-        merge = self._table.merge_insert("unit").when_matched_update_all().when_not_matched_insert_all()
-        gone = _among("key", {*rows["key"].to_pylist(), *blank})
-        merge.when_not_matched_by_source_delete(gone).execute(rows)
-
     def delete(self, ids: Sequence[str | int]) -> int:
         """Delete documents in one step; return how many of the ids existed."""
-        existing = self._existing({_key(one) for one in ids})
+        existing = self._existing({key_of(one) for one in ids})
         if existing:
             with self._writing():
-                self._table.delete(_among("key", existing))
+                self._table.delete(among("key", existing))
         return len(existing)
 
-    def keep_weight(self, weight: HybridWeight | None) -> None:
-        """Raise InputError: the weights are not kept."""
-        raise InputError(f"{self.address} does not keep the weights of hybrid search")
+    def keep_weight(self, weight: HybridWeight | None) -> bool:
+        """Return False: fitted weights are not kept."""
+        return False
 
-    def compact(
-        self, *, kind: Kind | Literal["auto"] | None, memory_budget: int | None, progress: Progress
-    ) -> None:
+    def compact(self, progress: Progress) -> None:
         """Index what is not indexed yet, and drop the states of more than an hour ago."""
         with self._writing():
             create_indexes(self._table, self._facts)
@@ -189,7 +191,7 @@ class LanceStore:
         }
 
     def _existing(self, keys: Iterable[str]) -> set[str]:
-        condition = f"part = 0 AND {_among('key', keys)}"
+        condition = f"part = 0 AND {among('key', keys)}"
         return set(self._table.search().where(condition).select(["key"]).to_arrow()["key"].to_pylist())
 
     def _writing(self) -> contextlib.AbstractContextManager[None]:
@@ -225,8 +227,8 @@ class LanceSnapshot:
         """Explain why no document can meet conditions."""
 
         def types_of(field: str) -> set[type | None]:
-            columns = {kind: column for kind in _KINDS if (column := _column(field, kind)) in self._columns}
-            return {_KINDS[k] for k in columns if self._table.count_rows(f"{columns[k]} IS NOT NULL")}
+            columns = {kind: column for kind in KINDS if (column := column_of(field, kind)) in self._columns}
+            return {KINDS[k] for k in columns if self._table.count_rows(f"{columns[k]} IS NOT NULL")}
 
         return None if self.count(where) else where.explain_no_match(types_of)
 
@@ -251,8 +253,7 @@ class LanceSnapshot:
             else:
                 search = search.nprobes(_PROBES).refine_factor(_REFINED)
             found = search.limit(limit).select(["document", "part", "vector", "_distance"]).to_arrow()
-            vectors = _matrix(found["vector"], len(query))
-            chunks = np.array([[_number(row) for row in found.drop(["vector"]).to_pylist()]], dtype=np.int64)
+            vectors, chunks = matrix(found["vector"], len(query)), chunks_of(found)[None]
             # The scores of the vectors themselves, regardless of what LanceDB has rounded.
             exact = score(query[None], np.arange(len(found))[None], vectors)
             scores, chunks = (some[0] for some in rank(exact, chunks, limit))
@@ -292,25 +293,23 @@ class LanceSnapshot:
     def fetch(self, ranked: Iterable[Sequence[Ranked]]) -> Fetched:
         """Return the documents that were ranked, and where their chunks are."""
         numbers = {hit.document for row in ranked for hit in row}
-        rows = self._read(_TEXTS, _among("document", numbers)).to_pylist()
+        rows = self._read(_TEXTS, among("document", numbers)).to_pylist()
+        firsts = [row for row in rows if not row["part"]]
+        chunks = [row for row in rows if row["start"] is not None]
         return Fetched(
-            {
-                row["document"]: (_id(row["key"]), row["text"], self._metadata(row))
-                for row in rows
-                if not row["part"]
-            },
-            {_number(row): Span(row["start"], row["stop"]) for row in rows if row["start"] is not None},
+            {row["document"]: (id_of(row["key"]), row["text"], self._metadata(row)) for row in firsts},
+            {chunk_number(row["document"], row["part"]): Span(row["start"], row["stop"]) for row in chunks},
         )
 
     def numbers_of(self, ids: Iterable[str | int]) -> dict[str | int, int]:
         """Return the numbers of the documents with some ids, of those that exist."""
-        keys = {_key(one): one for one in ids}
-        rows = self._read(["key"], f"part = 0 AND {_among('key', keys)}").to_pylist()
+        keys = {key_of(one): one for one in ids}
+        rows = self._read(["key"], f"part = 0 AND {among('key', keys)}").to_pylist()
         return {keys[row["key"]]: row["document"] for row in rows}
 
     def chunks(self) -> Numbers:
         """Return the numbers of all chunks, rising."""
-        return np.array([_number(row) for row in self._read([], None).to_pylist()], dtype=np.int64)
+        return chunks_of(self._read([], None))
 
     def texts(self, chunks: Numbers) -> list[str]:
         """Return the texts of chunks, whose numbers rise."""
@@ -320,9 +319,8 @@ class LanceSnapshot:
 
     def vectors(self, chunks: Numbers) -> Vectors:
         """Return the vectors (n, dim) of chunks, whose numbers rise."""
-        table = self._read(["vector"], _among("document", documents_of(chunks).tolist()))
-        is_chosen = np.isin([_number(row) for row in table.drop(["vector"]).to_pylist()], chunks)
-        return _matrix(table["vector"], self._facts.dimension)[is_chosen]
+        table = self._read(["vector"], among("document", documents_of(chunks).tolist()))
+        return matrix(table["vector"], self._facts.dimension)[np.isin(chunks_of(table), chunks)]
 
     def rows(self, where: Where | None = None) -> Iterator[ChunkedDocument]:
         """Yield all documents, or those that meet conditions, in their order."""
@@ -340,12 +338,20 @@ class LanceSnapshot:
             rows = groupby(table.drop(["vector"]).to_pylist(), key=lambda row: row["document"])
             yield (
                 [self._chunked([*parts]) for _, parts in rows],
-                _matrix(table["vector"], self._facts.dimension),
+                matrix(table["vector"], self._facts.dimension),
             )
 
     def fields(self) -> tuple[Field, ...]:
-        """Raise InputError: the fields cannot be listed."""
-        raise InputError(f"{self._address} cannot list the fields of its metadata")
+        """Return the fields of the metadata."""
+        with contextlib.closing(sqlite3.connect("")) as database:
+            database.execute("CREATE TABLE documents (number, metadata)")
+            database.executemany("INSERT INTO documents VALUES (?, ?)", self._metadata_rows())
+            return read_fields(database)
+
+    def _metadata_rows(self) -> Iterator[tuple[int, str]]:
+        found = self._table.search().select(["document", "metadata"]).where("part = 0")
+        for batch in found.to_batches(_BATCH):
+            yield from ((row["document"], row["metadata"]) for row in batch.to_pylist())
 
     def next_numbers(self) -> tuple[int, int]:
         """Return the next number of a document, and the next integer as an id."""
@@ -359,7 +365,7 @@ class LanceSnapshot:
 
     def _chunked(self, parts: Sequence[Mapping[str, Any]]) -> ChunkedDocument:
         """Return the document of some rows."""
-        first, key = parts[0], _id(parts[0]["key"])
+        first, key = parts[0], id_of(parts[0]["key"])
         spans = tuple(Span(row["start"], row["stop"]) for row in parts if row["start"] is not None)
         document = Document(first["text"], key, self._metadata(first), f"document {key!r}")
         return ChunkedDocument(document, spans, first["truncated"])
@@ -372,105 +378,19 @@ class LanceSnapshot:
 
     def _condition(self, where: Where) -> str:
         """Return a filter as an expression of LanceDB."""
-        with contextlib.suppress(NotSqlError):
-            return where.as_sql(self._exists, self._compared)
-        met: list[int] = []  # such as dates: Python looks at the metadata of each document
-        for batch in (
-            self._table.search().select(["document", "metadata"]).where("part = 0").to_batches(_BATCH)
-        ):
-            met += [row["document"] for row in batch.to_pylist() if where.matches(row["metadata"])]
-        return _among("document", met)
-
-    def _exists(self, field: str) -> str:
-        known = [column for kind in _TYPES if (column := _column(field, kind)) in self._columns]
-        return f"({' OR '.join(f'{column} IS NOT NULL' for column in known) or 'false'})"
-
-    def _compared(self, field: str, name: str, value: Any) -> str:
-        if isinstance(value, datetime.datetime):
-            raise NotSqlError
-        kind = "b" if isinstance(value, bool) else "s" if isinstance(value, str) else "n"
-        column = _column(field, kind)
-        if column not in self._columns:
-            return "false"
-        written = _quoted(value) if kind == "s" else str(value).lower() if kind == "b" else repr(float(value))
-        return f"COALESCE({column} {name} {written}, false)"
+        try:
+            return condition_of(where, self._columns)
+        except NotSqlError:  # such as dates: SQLite looks at the metadata of each document
+            return among("document", where.matching(self._metadata_rows()))
 
     def _metadata(self, row: Mapping[str, Any]) -> dict[str, Any]:
         try:
             return dict(json.loads(row["metadata"]))
         except (ValueError, TypeError, RecursionError):
             raise InputError(
-                f"{self._address}: the metadata of document {_id(row['key'])!r} are damaged",
+                f"{self._address}: the metadata of document {id_of(row['key'])!r} are damaged",
                 "update the document, or build the index again",
             ) from None
-
-
-def schema_of(facts: Manifest) -> pa.Schema:
-    """Return the columns of every index, with everything else that is known of it."""
-    text, integer = pa.string(), pa.int64()
-    columns = {
-        **{
-            "unit": text,
-            "key": text,
-            "document": integer,
-            "part": pa.int32(),
-        },  # the unit is the key of a row
-        **{"start": integer, "stop": integer, "truncated": pa.bool_()},
-        **{"text": text, "metadata": text, "terms": text},
-        "vector": pa.list_(pa.float32(), facts.dimension),
-    }
-    return pa.schema(columns, metadata={_FACTS: facts.dump().encode()})
-
-
-def table_of(facts: Manifest, documents: Sequence[ChunkedDocument], first: int, vectors: Vectors) -> pa.Table:
-    """Return the rows of documents, counted from `first`, with a vector for each of their texts."""
-    rows: list[dict[str, Any]] = []
-    terms = terms_of([one.document.text for one in documents], facts.language)
-    for number_of, (one, counts) in enumerate(zip(documents, terms, strict=True), start=first):
-        key, text = _key(one.document.id), one.document.text
-        same = {"key": key, "document": number_of, "truncated": one.truncated}
-        same |= _typed_fields(one.document.metadata)
-        metadata = metadata_json(one.document) or "{}"
-        whole = {"text": text, "metadata": metadata, "terms": " ".join(counts.elements())}
-        for part, (start, stop) in enumerate(one.spans or ((None, None),)):
-            own = {"unit": f"{key}#{part}", "part": part, "start": start, "stop": stop}
-            rows.append(same | own | (whole if part == 0 else {}))
-    schema = schema_of(facts)
-    for name in dict.fromkeys(name for row in rows for name in row if name.startswith("meta_")):
-        schema = schema.append(pa.field(name, _TYPES[name.split("_")[1]]))
-    flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).ravel())
-    columns = {one.name: pa.array([row.get(one.name) for row in rows], one.type) for one in schema}
-    columns["vector"] = pa.FixedSizeListArray.from_arrays(flat, facts.dimension)
-    return pa.table(columns, schema=schema)
-
-
-def _typed_fields(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a document's fields by the names of their columns."""
-    found: dict[str, Any] = {}
-    stack: list[tuple[str, Any]] = [(name, value) for name, value in metadata.items() if "." not in name]
-    while stack:
-        path, value = stack.pop()
-        found[path] = value
-        if isinstance(value, Mapping) and path.count(".") < 20:
-            stack += [(f"{path}.{name}", one) for name, one in value.items() if "." not in name]
-    found |= {name: value for name, value in metadata.items() if "." in name}
-    typed: dict[str, Any] = {}
-    for path, value in found.items():
-        kind = next((kind for kind, one in _KINDS.items() if one is type_of(value)), "o")
-        if value is not None:
-            typed[_column(path, kind)] = True if kind == "o" else float(value) if kind == "n" else value
-        if kind == "s" and (spelled := number(value)) is not None:  # compared with numbers too
-            typed[_column(path, "n")] = spelled
-    return typed
-
-
-def fit_columns(table: Any, rows: pa.Table) -> pa.Table:
-    """Return rows with the columns of a table, which gets those of new fields first."""
-    if new := [one for one in rows.schema if one.name not in table.schema.names]:
-        table.add_columns(pa.schema(new))
-    names = set(rows.schema.names)
-    columns = [rows[one.name] if one.name in names else pa.nulls(len(rows), one.type) for one in table.schema]
-    return pa.table(columns, schema=table.schema)
 
 
 def create_indexes(table: Any, facts: Manifest) -> None:
@@ -519,39 +439,3 @@ def tables_of(database: Any) -> set[str]:
         page = database.list_tables(page_token=page.page_token)
         found.update(page.tables)
     return found
-
-
-def _column(field: str, kind: str) -> str:
-    """Return the column of a field's values of a type: `n`umbers, `s`trings, `b`ooleans or `o`thers."""
-    is_plain = re.fullmatch(r"[a-z][a-z0-9_]{0,40}", field)
-    return f"meta_{kind}_{field if is_plain else '_' + blake2b(field.encode(), digest_size=8).hexdigest()}"
-
-
-def _key(identifier: Any) -> str:
-    """Return an id as a text: 1 and "1" are different ids."""
-    return f"{'i' if isinstance(identifier, int) else 's'}:{identifier}"
-
-
-def _id(key: str) -> str | int:
-    return int(key[2:]) if key.startswith("i:") else key[2:]
-
-
-def _number(row: Mapping[str, Any]) -> int:
-    return chunk_number(row["document"], row["part"])
-
-
-def _among(column: str, values: Iterable[Any]) -> str:
-    """Return the condition that a column has one of some values."""
-    listed = ",".join(str(value) if isinstance(value, int) else _quoted(value) for value in values)
-    return f"{column} IN ({listed})" if listed else "false"
-
-
-def _quoted(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
-def _matrix(column: Any, dimension: int) -> Vectors:
-    """Return a column of vectors as an array (n, dim)."""
-    chunk = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    rows: Vectors = chunk.flatten().to_numpy(zero_copy_only=False).reshape(-1, dimension)
-    return rows

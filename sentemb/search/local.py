@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import shutil
@@ -11,37 +12,53 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sentemb._files import settle, sha256_of
-from sentemb.encoding.encoder import TextEncoder
+from sentemb.encoding.encoder import TextEncoder, Vectors, for_role
 from sentemb.errors import InputError
-from sentemb.search.documents import Progress, documents_of, normalize_for
+from sentemb.search.documents import (
+    Batches,
+    ChunkedDocument,
+    Document,
+    Numbers,
+    Progress,
+    chunk_number,
+    documents_of,
+    encode_checked,
+    normalize_for,
+)
 from sentemb.search.folder import (
-    DATABASE_ERRORS,
     REBUILD,
+    SOME,
+    TRUNCATED,
     Writer,
+    are_sealed,
     changing,
-    database_error,
+    checksum_of,
     database_errors,
-    is_sealed,
     new_database,
+    read_chunks,
     read_pointer,
+    read_texts,
+    read_vectors,
     saving,
     transaction,
     write_facts,
     write_pointer,
 )
-from sentemb.search.keywords import VOCABULARY
+from sentemb.search.keywords import VOCABULARY, Keywords, QueryTerms
 from sentemb.search.manifest import HybridWeight, Manifest
-from sentemb.search.plan import Kind
-from sentemb.search.snapshot import LocalSnapshot, Part, State, read_chunks, read_vectors
-from sentemb.search.store import Capability, Changed, Prepare
-from sentemb.search.vectors import Alive, VectorIndex
+from sentemb.search.passages import Span
+from sentemb.search.store import Changed, Fetched, Prepare, Ranked
+from sentemb.search.vectors import Alive, VectorIndex, best_documents, nearest
+from sentemb.search.where import Field, Where, read_fields, stored_types
 
 logger = logging.getLogger(__name__)
 
@@ -54,10 +71,220 @@ _STATE = "SELECT version, documents, vectors, chunked, truncated, skipped FROM s
 _WRITTEN = 4_000_000
 # A search looks at as many more as are deleted; at a fifth it takes a quarter longer.
 _DELETED = 0.2
+_FILTERS = 16  # whose matches are kept, a byte for each vector and document
+_BATCH = 1_024
+_HELD = 64_000_000  # floats of vectors that are not in the cache and are kept once a search has read them
+_COLUMNS = "number, id, text, metadata, form"
+
+
+class Part(NamedTuple):
+    """The documents and vectors of a state that meet a filter."""
+
+    documents: int
+    mask: NDArray[np.bool_] | None  # which documents, by their numbers; None for all
+    alive: Alive | None  # which vectors of the cache; None for all
+    living: int  # number of these vectors
+    recent: Numbers  # numbers of the chunks that are not in the cache, rising
+    reason: str | None = None  # why no document can meet the filter
+
+
+@dataclass(eq=False)
+class State:
+    """The part of one version of the database that is in memory."""
+
+    version: int
+    manifest: Manifest
+    cache: VectorIndex | None
+    place: int  # up to where the deleted documents are known
+    last: int  # the largest number of a chunk that is known
+    whole: Part
+    vectors: Vectors | None  # of `whole.recent`; None until a search reads them, or if they are too many
+    parts: dict[str, Part] = field(default_factory=dict)
+    keywords: Keywords = field(default_factory=Keywords)
 
 
 class _OutdatedError(Exception):
     """Another thread has seen a later state, or another process has replaced the vector index."""
+
+
+class LocalSnapshot:
+    """One state of a folder, in a transaction that reads what is not in memory; see `Snapshot`."""
+
+    def __init__(self, store: LocalStore, connection: sqlite3.Connection, state: State) -> None:
+        self._store, self.connection, self.state = store, connection, state
+        self.manifest = state.manifest
+
+    def count(self, where: Where | None) -> int:
+        """Return how many documents meet conditions."""
+        return self._part(where).documents
+
+    def explain_no_match(self, where: Where) -> str | None:
+        """Explain why no document can meet conditions."""
+        return self._part(where).reason
+
+    def _part(self, where: Where | None) -> Part:
+        state = self.state
+        if where is None:
+            return state.whole
+        part = state.parts.get(where.key)
+        if part is None:
+            found = where.numbers(self.connection)
+            mask = np.zeros(max(found, default=-1) + 2, dtype=np.bool_)  # the last one stands for all others
+            mask[found] = True
+            _, _, alive, living, recent, _ = state.whole
+            if state.cache is not None:
+                met = mask[np.minimum(state.cache.owners, len(mask) - 1)]
+                alive = Alive(met if alive is None else met & alive.mask)
+                living = len(alive.places)
+            recent = recent[mask[np.minimum(documents_of(recent), len(mask) - 1)]]
+            reason = None
+            if not found:
+                reason = where.explain_no_match(lambda name: stored_types(self.connection, name))
+            part = Part(len(found), mask, alive, living, recent, reason)
+            if len(state.parts) >= _FILTERS:
+                state.parts.clear()
+            state.parts[where.key] = part
+        return part
+
+    def candidates(
+        self, queries: Vectors, k: int, min_score: float | None, where: Where | None
+    ) -> list[list[Ranked]]:
+        """Return the documents nearest to each query, best first."""
+        part = self._part(where)
+        k = min(k, part.documents)
+        ranked: list[list[Ranked]] = [[] for _ in queries]
+        total = part.living + len(part.recent)
+        # As many chunks as so many documents have on average, and more where a few documents have them all.
+        count = min(total, -(-k * total // max(1, part.documents)))
+        left: Sequence[int] = range(len(queries) if k else 0)
+        while left:
+            some = queries if len(left) == len(queries) else queries[list(left)]
+            cache, facts = self.state.cache, self.manifest
+            scores, chunks = nearest(
+                some, count, cache, part.alive, part.recent, self.vectors, facts.rescored
+            )
+            lowest = scores[:, -1].tolist()
+            for row, query in enumerate(left):
+                ranked[query] = best_documents(scores[row], chunks[row], k, min_score)
+            if count == total:
+                break
+            # Those that have too few, but not because nothing else scores enough.
+            left = [
+                query
+                for query, least in zip(left, lowest, strict=True)
+                if len(ranked[query]) < k and (min_score is None or least >= min_score)
+            ]
+            count = min(total, 4 * count)
+        return ranked
+
+    def vectors(self, chunks: Numbers) -> Vectors:
+        """Return the vectors (n, dim) of chunks, whose numbers rise."""
+        state, cache = self.state, self.state.cache
+        split = 0 if cache is None else int(np.searchsorted(chunks, cache.last, side="right"))
+        early, late = chunks[:split], chunks[split:]
+        parts = []
+        if cache is not None and split:
+            if cache.keeps_vectors:
+                parts.append(cache.vectors[cache.places(early)])
+            elif state.manifest.keeps_vectors:
+                parts.append(self.stored(early))
+            else:
+                vectors = encode_checked(self.documents_encoder(), self.texts(early))
+                parts.append(normalize_for(state.manifest.metric, vectors))
+        if len(late) or not split:
+            held, size = state.vectors, len(state.whole.recent) * state.manifest.dimension
+            if held is None and size <= _HELD:
+                held = state.vectors = self.stored(state.whole.recent)
+            recent = self.stored(late) if held is None else held[np.searchsorted(state.whole.recent, late)]
+            parts.append(recent)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def documents_encoder(self) -> TextEncoder:
+        """Return the encoder of documents."""
+        if self._store.encoder is None:
+            place = self._store.folder
+            raise InputError(
+                f"{place} does not keep vectors, and its encoder is not known", "pass the encoder"
+            )
+        return for_role(self._store.encoder(), "document")
+
+    def stored(self, chunks: Numbers) -> Vectors:
+        """Return the vectors (n, dim) of chunks from the database, whose numbers rise."""
+        return read_vectors(self.connection, chunks, self.manifest, self._store.database)
+
+    def keyword(
+        self, queries: Sequence[QueryTerms], k: int, min_score: float | None, where: Where | None
+    ) -> list[list[Ranked]]:
+        """Return the documents that have terms of each query, best first."""
+        self.manifest.check_keywords(self._store.folder)
+        mask = self._part(where).mask
+        least = -np.inf if min_score is None else min_score
+        found = (self.state.keywords.rank(self.connection, query, k, mask) for query in queries)
+        return [[Ranked(*pair) for pair in pairs if pair[0] >= least] for pairs in found]
+
+    def fetch(self, ranked: Iterable[Sequence[Ranked]]) -> Fetched:
+        """Return the documents that were ranked, and where their chunks are."""
+        hits = [hit for row in ranked for hit in row]
+        chosen = str(list({hit.document for hit in hits}))
+        query = f"SELECT {_COLUMNS} FROM documents WHERE number {SOME}"
+        rows = self.connection.execute(query, (chosen,)).fetchall()
+        metadata = self._metadata([row[3] for row in rows])
+        documents = {row[0]: (row[1], row[2], extra) for row, extra in zip(rows, metadata, strict=True)}
+        if not any(row[4] for row in rows):
+            return Fetched(documents, {})
+        chunks = str(list({hit.chunk for hit in hits if hit.chunk is not None}))
+        spans = self.connection.execute(f"SELECT id, start, stop FROM chunks WHERE id {SOME}", (chunks,))
+        return Fetched(documents, {number: Span(start, stop) for number, start, stop in spans})
+
+    def numbers_of(self, ids: Iterable[str | int]) -> dict[str | int, int]:
+        """Return the numbers of the documents with some ids, of those that exist."""
+        query = "SELECT number FROM documents WHERE id = ?"
+        rows = ((key, self.connection.execute(query, (key,)).fetchone()) for key in ids)
+        return {key: row[0] for key, row in rows if row is not None}
+
+    def chunks(self) -> Numbers:
+        """Return the numbers of all chunks, rising."""
+        return read_chunks(self.connection)
+
+    def texts(self, chunks: Numbers) -> list[str]:
+        """Return the texts of chunks, whose numbers rise."""
+        return read_texts(self.connection, chunks)
+
+    def rows(self, where: Where | None = None) -> Iterator[ChunkedDocument]:
+        """Yield all documents, or those that meet conditions, in their order."""
+        chosen = "1" if where is None else f"number {SOME}"
+        parameters = [] if where is None else [str(where.numbers(self.connection))]
+        query = f"SELECT {_COLUMNS} FROM documents WHERE {chosen} ORDER BY number"
+        for number, key, text, metadata, form in self.connection.execute(query, parameters):
+            (fields,) = self._metadata([metadata])
+            document = Document(text, key, fields, f"document {key!r}")
+            yield ChunkedDocument(document, self.spans(number) if form else (), form == TRUNCATED)
+
+    def batches(self) -> Batches:
+        """Yield all documents in their order with their vectors."""
+        rows, chunks = self.rows(), self.chunks()
+        while documents := list(islice(rows, _BATCH)):
+            count = sum(len(one.texts) for one in documents)
+            yield documents, self.vectors(chunks[:count])
+            chunks = chunks[count:]
+
+    def fields(self) -> tuple[Field, ...]:
+        """Return the fields of the metadata."""
+        return read_fields(self.connection)
+
+    def spans(self, number: int) -> tuple[Span, ...]:
+        """Return where the chunks of a document are."""
+        bounds = chunk_number(number, 0), chunk_number(number + 1, 0) - 1
+        query = "SELECT start, stop FROM chunks WHERE id BETWEEN ? AND ? ORDER BY id"
+        return tuple(Span(*row) for row in self.connection.execute(query, bounds))
+
+    def _metadata(self, extras: list[str | None]) -> list[dict[str, Any]]:
+        """Read the metadata of several documents at once, which takes a fifth of the time."""
+        with contextlib.suppress(ValueError, RecursionError):
+            found = json.loads(f"[{','.join([extra or '{}' for extra in extras])}]")
+            if len(found) == len(extras) and all(type(one) is dict for one in found):
+                return list(found)
+        raise InputError(f"the metadata in {self._store.database} are damaged", REBUILD)
 
 
 class LocalStore:
@@ -73,12 +300,10 @@ class LocalStore:
         InputError: There is no index, or it is damaged.
     """
 
-    capabilities: frozenset[Capability] = frozenset({"compact_kind", "fields", "fit", "save", "unique_ids"})
-
     def __init__(self, folder: Path, *, verify: bool = False) -> None:
         self.folder = folder
         self.encoder: Callable[[], TextEncoder] | None = None
-        """Loads the encoder of documents, where the index does not keep their vectors."""
+        """Loads the encoder, where the index does not keep the vectors of its documents."""
         self._loading = threading.Lock()
         self._verifying = verify
         while True:  # until the folder is not replaced meanwhile
@@ -109,18 +334,17 @@ class LocalStore:
         """Read one state, regardless of concurrent writes."""
         connection = self._connect()
         try:
-            attempt = 0
-            while True:
-                connection.execute("BEGIN")
-                try:
-                    state = self._current(connection, is_patient=attempt < _PATIENCE)
-                    break
-                except _OutdatedError:
-                    connection.execute("ROLLBACK")
-                    attempt += 1
-            yield LocalSnapshot(self.database, connection, state, self.encoder)
-        except DATABASE_ERRORS as error:
-            raise database_error(error, self.database) from error
+            with database_errors(self.database):
+                attempt = 0
+                while True:
+                    connection.execute("BEGIN")
+                    try:
+                        state = self._current(connection, is_patient=attempt < _PATIENCE)
+                        break
+                    except _OutdatedError:
+                        connection.execute("ROLLBACK")
+                        attempt += 1
+                yield LocalSnapshot(self, connection, state)
         finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
@@ -147,25 +371,19 @@ class LocalStore:
             time.sleep(0.001)  # the file is gone: share the connections that have it open
 
     def _connected(self, mode: str) -> sqlite3.Connection:
-        path = self.database
-        with database_errors(path):
-            uri = f"{path.absolute().as_uri()}?mode={mode}"
+        uri = f"{self.database.absolute().as_uri()}?mode={mode}"
+        with database_errors(self.database), contextlib.ExitStack() as stack:
             connection = sqlite3.connect(
                 uri, uri=True, check_same_thread=False, timeout=60, isolation_level=None
             )
-            try:
-                connection.execute(VOCABULARY)
-                connection.execute("PRAGMA query_only=1")
-                connection.execute(_STATE).fetchone()
-                strange = connection.execute(_STRANGE).fetchone()
-                if strange is not None:
-                    kind, name = strange
-                    raise InputError(
-                        f"{path} contains the {kind} {name}, which does not belong to an index", REBUILD
-                    )
-            except BaseException:
-                connection.close()
-                raise
+            stack.callback(connection.close)
+            connection.execute(VOCABULARY)
+            connection.execute("PRAGMA query_only=1")
+            connection.execute(_STATE).fetchone()
+            for kind, name in connection.execute(_STRANGE):
+                what = f"{self.database} contains the {kind} {name}, which does not belong to an index"
+                raise InputError(what, REBUILD)
+            stack.pop_all()
         return connection
 
     def _current(self, connection: sqlite3.Connection, *, is_patient: bool) -> State:
@@ -199,10 +417,8 @@ class LocalStore:
         else:
             cache, place, last, alive = before.cache, before.place, before.last, before.whole.alive
             recent, held = before.whole.recent, before.vectors
-        new = np.array(
-            connection.execute("SELECT id FROM vectors WHERE id > ? ORDER BY id", (last,)).fetchall(),
-            dtype=np.int64,
-        ).ravel()
+        rows = connection.execute("SELECT id FROM vectors WHERE id > ? ORDER BY id", (last,))
+        new = np.fromiter((number for (number,) in rows), dtype=np.int64)
         if len(new):
             last = int(new[-1])
             if held is not None:
@@ -260,28 +476,35 @@ class LocalStore:
 
     def _verify(self, snapshot: LocalSnapshot) -> None:
         """Compare every byte of the database with its checksum, and the tables with each other."""
-        facts, run = snapshot.manifest, snapshot.connection.execute
+        facts, run, whole = snapshot.manifest, snapshot.connection.execute, snapshot.state.whole
         text, checksum = run("SELECT facts, checksum FROM settings").fetchone()
-        chunks = read_chunks(snapshot.connection)
+        chunks, cache = snapshot.chunks(), snapshot.state.cache
+        cached = cache.numbers[whole.alive.places if whole.alive else ...] if cache else whole.recent[:0]
+        found = np.sort(np.concatenate([whole.recent, cached]))
         is_sound = (
             run("PRAGMA integrity_check(1)").fetchone() == ("ok",)
             and zlib.crc32(text.encode()) == checksum
-            and len(chunks) == facts.vectors
-            and snapshot.has_vectors_of(chunks)
-            and run("SELECT COUNT(*) FROM documents").fetchone()[0] == facts.documents
-            and all(map(snapshot.is_sound, run("SELECT * FROM documents")))
-            and all(is_sealed(row, facts.dimension) for (row,) in run("SELECT vector FROM vectors"))
+            and np.array_equal(found, chunks)
+            and are_sealed(snapshot.connection, facts.dimension, chunks if facts.keeps_vectors else None)
         )
-        if not is_sound:
+        documents = 0
+        with contextlib.suppress(AttributeError):  # a text that is not one
+            for number, key, text, metadata, form, checksum in run("SELECT * FROM documents"):
+                spans = snapshot.spans(number) if form else ()
+                is_sound &= checksum_of(key, text, metadata, spans) == checksum
+                documents += bool(form) is bool(spans)
+        if not is_sound or documents != facts.documents:
             raise InputError(f"{self.database} is damaged", REBUILD)
 
-    def add(self, items: Iterable[Any], prepare: Prepare, *, replacing: bool) -> Changed:
-        """Add documents, all or none; see `Store.add`."""
+    def add(
+        self, items: Iterable[Any], prepare: Prepare, *, replacing: bool, are_normal: bool = False
+    ) -> Changed:
+        """Add documents, all or none, whose vectors may be as they are compared; see `Store.add`."""
         with self.alone(), transaction(self.database) as connection:
             facts = self.read_facts(connection)
             writer = Writer(connection, facts)
             for documents, vectors in prepare(writer.documents(items, replacing=replacing)):
-                writer.put(documents, normalize_for(facts.metric, vectors))
+                writer.put(documents, vectors if are_normal else normalize_for(facts.metric, vectors))
             writer.finish()
         return writer.changed
 
@@ -293,10 +516,11 @@ class LocalStore:
             writer.finish()
         return deleted
 
-    def keep_weight(self, weight: HybridWeight | None) -> None:
+    def keep_weight(self, weight: HybridWeight | None) -> bool:
         """Keep the fitted weights of hybrid search."""
         with self.alone(), transaction(self.database) as connection:
             write_facts(connection, replace(self.read_facts(connection), hybrid=weight), self.folder)
+        return True
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
@@ -318,18 +542,12 @@ class LocalStore:
             pays = floats > _WRITTEN or cached - whole.living > _DELETED * max(1, cached)
             return {"written": len(whole.recent), "deleted": cached - whole.living, "compaction_pays": pays}
 
-    def compact(
-        self,
-        *,
-        kind: Kind | Literal["auto"] | None = None,
-        memory_budget: int | None = None,
-        progress: Progress,
-    ) -> None:
+    def compact(self, progress: Progress) -> None:
         """Build the vector index of all documents, and give the space of deleted ones back."""
         from sentemb.search.building import compact
 
         with self.alone():
-            compact(self, kind, memory_budget, progress)
+            compact(self, progress)
 
     def save(self, path: Path, *, overwrite: bool) -> None:
         """Copy the index to another folder; see `SearchIndex.save`."""

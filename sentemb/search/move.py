@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import tempfile
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,36 +19,16 @@ from sentemb.data.language import language_of
 from sentemb.encoding.encoder import Vectors
 from sentemb.encoding.shards import ShardFolder, refuse_repeated_ids
 from sentemb.errors import InputError
-from sentemb.search.building import (
-    BuildOptions,
-    build,
-    checked_source,
-    new_manifest,
-    options_of,
-    shard_documents,
-    stored_rows,
-)
-from sentemb.search.calibration import calibrate
+from sentemb.search.building import BuildOptions, build, checked_source, compact, shard_documents, stored_rows
 from sentemb.search.documents import Batches, ChunkedDocument, Document, Progress, as_documents, normalize_for
 from sentemb.search.folder import check_output
 from sentemb.search.index import LANCEDB, SearchIndex
 from sentemb.search.keywords import AUTO, SAMPLE
-from sentemb.search.lancedb import (
-    NAME,
-    NOTE,
-    SCHEME,
-    LanceStore,
-    connect,
-    create_indexes,
-    fit_columns,
-    schema_of,
-    table_of,
-    tables_of,
-)
+from sentemb.search.lance_rows import NAME, NOTE, fit_columns, schema_of, table_of
+from sentemb.search.lancedb import LanceStore, connect, create_indexes, tables_of
 from sentemb.search.local import LocalStore
-from sentemb.search.manifest import EncoderFacts, Manifest
+from sentemb.search.manifest import EncoderFacts, Manifest, calibrate
 from sentemb.search.plan import Metric
-from sentemb.search.vectors import Rows
 
 _BATCH, _COMMITTED = 1024, 16_384
 
@@ -73,22 +51,41 @@ def move(source: str, target: str, *, progress: Progress | None = None) -> Manif
         InputError: There is no index at the source, or one at the target.
     """
     report = progress or (lambda stage, done, total: None)
-    is_remote = [place.startswith(LANCEDB) for place in (source, target)]
-    if is_remote[0] == is_remote[1]:
+    is_lance = [place.startswith(LANCEDB) for place in (source, target)]
+    if is_lance[0] == is_lance[1]:
         raise InputError(
-            f"{source} and {target} are both {'in LanceDB' if is_remote[0] else 'folders'}",
+            f"{source} and {target} are both {'in LanceDB' if is_lance[0] else 'folders'}",
             "use a folder and lancedb:URI, or copy the files",
         )
-    index = SearchIndex.open(source)
-    if is_remote[0]:
-        return _to_folder(index, Path(target), report)
-    assert isinstance(index.store, LocalStore)
-    with index.store.snapshot() as snapshot:
-        facts = replace(
-            snapshot.manifest, rescored=0, keeps_vectors=True, cache="", cached=0, keyword_rules=RULES
-        )
-        state = f"{index.store.database.name} {snapshot.state.version}"
-        return create(target, facts, snapshot.batches(), state, report)
+    store = SearchIndex.open(source).store
+    if isinstance(store, LocalStore):
+        with store.snapshot() as snapshot:
+            facts = replace(
+                snapshot.manifest, rescored=0, keeps_vectors=True, cache="", cached=0, keyword_rules=RULES
+            )
+            state = f"{store.database.name} {snapshot.state.version}"
+            return create(target, facts, snapshot.batches(), state, report)
+    check_output(Path(target), overwrite=False)
+    parent = next(parent for parent in Path(target).absolute().parents if parent.exists())
+    scratch = tempfile.TemporaryDirectory(prefix=f".{Path(target).name}.moving-", dir=parent)
+    with scratch as folder, store.snapshot() as there:
+        facts = there.manifest
+        options = BuildOptions(language=facts.language, allow_empty=True)
+
+        def prepare(documents: Iterator[Document]) -> Batches:
+            done = 0
+            for some, rows in there.batches():
+                yield [one._replace(document=next(documents)) for one in some], rows
+                report("read", done := done + len(some), facts.documents)
+
+        empty = replace(facts, cache="", calibration=None, documents=0, vectors=0)
+        made = build(Path(folder), (), lambda some: map(ChunkedDocument, some), None, empty, options, report)
+        made.add((one.document for one in there.rows()), prepare, replacing=False, are_normal=True)
+        with made.alone():
+            compact(made, report, facts.kind if facts.kind_requested else "auto")
+        made.save(Path(target), overwrite=False)
+    with LocalStore(Path(target)).snapshot() as moved:
+        return moved.manifest
 
 
 def fill_lancedb(
@@ -121,8 +118,9 @@ def fill_lancedb(
     """
     report = progress or (lambda stage, done, total: None)
     source, loaded = checked_source(shards, encoder)
-    options = options_of(loaded, metric=metric, language=language)
-    count, rows = len(shards), stored_rows(shards.files, shards.rows, shards.dimension, options.metric)
+    options = BuildOptions(metric=metric, language=language)
+    facts = options.manifest(loaded, EncoderFacts.of(loaded, source.model, source))
+    count, rows = len(shards), stored_rows(shards.files, shards.rows, shards.dimension, facts.metric)
     some: list[str] = []
     for place, document in enumerate(refuse_repeated_ids(as_documents(shard_documents(shards)))):
         if place % max(1, count // SAMPLE) == 0:
@@ -130,7 +128,7 @@ def fill_lancedb(
         if place % _BATCH == 0:
             report("read", place, count)
     facts = replace(
-        new_manifest(EncoderFacts.of(loaded, source.model, source), loaded.dimension, options),
+        facts,
         reason="LanceDB chooses the kind of its index itself",
         language=language_of(some) if language == AUTO else language,
         documents=count,
@@ -140,61 +138,18 @@ def fill_lancedb(
     def batches() -> Batches:
         documents = map(ChunkedDocument, shard_documents(shards))
         for batch in shards.batches(_BATCH):
-            yield [next(documents) for _ in batch.ids], normalize_for(options.metric, batch.vectors)
+            yield [next(documents) for _ in batch.ids], normalize_for(facts.metric, batch.vectors)
 
-    return create(address, facts, batches(), f"{shards.content} {options.metric} {facts.language}", report)
-
-
-def _to_folder(index: SearchIndex, target: Path, report: Progress) -> Manifest:
-    check_output(target, overwrite=False)
-    parent = next(parent for parent in target.absolute().parents if parent.exists())
-    folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.moving-", dir=parent))
-    facts = index.manifest
-    options = BuildOptions(
-        kind=facts.kind if facts.kind_requested else "auto", language=facts.language, allow_empty=True
-    )
-    pending: deque[ChunkedDocument] = deque()  # whose chunks are known
-    vectors = folder / "vectors"
-    with contextlib.ExitStack() as stack:
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        snapshot = stack.enter_context(index.store.snapshot())
-
-        def documents() -> Iterator[Document]:
-            with vectors.open("wb") as file:
-                for some, rows in snapshot.batches():
-                    file.write(np.ascontiguousarray(rows, dtype=np.float32).tobytes())
-                    for one in some:
-                        pending.append(one)
-                        yield one.document
-
-        def chunk(some: Iterator[Document]) -> Iterator[ChunkedDocument]:
-            return (pending.popleft()._replace(document=document) for document in some)
-
-        def read(_: Iterator[list[str]], count: int) -> Rows:
-            shape = (count, facts.dimension)
-            every = np.memmap(vectors, np.float32, "r", shape=shape) if count else np.empty(shape, np.float32)
-            return lambda places: np.asarray(every[places])
-
-        new = replace(facts, cache="", calibration=None, documents=0, vectors=0)
-        build(folder, documents(), chunk, read, new, options, report).save(target, overwrite=False)
-    with LocalStore(target).snapshot() as made:
-        return made.manifest
+    return create(address, facts, batches(), f"{shards.content} {facts.metric} {facts.language}", report)
 
 
 def create(address: str, facts: Manifest, batches: Batches, source: str, progress: Progress) -> Manifest:
     """Make an index in LanceDB, or finish an interrupted one: a committed batch is not written again.
 
-    Args:
-        address: As of `LanceStore`.
-        facts: What is known of the index.
-        batches: Its documents with their vectors, as they are compared, always in the same order.
-        source: What they come from, and in what state that is; of another source nothing is kept.
-        progress: Called with `index`, what is done, and the number of documents in `facts`.
-
-    Raises:
-        InputError: There is an index already.
+    `facts` says what is known of it, with the number of its documents. `source` says what they come from, and
+    in what state that is: what was written of another source is dropped.
     """
-    place = address.removeprefix(SCHEME)
+    place = address.removeprefix(LANCEDB)
     is_new = not is_remote(place) and not Path(place).exists()
     done = 0
     with writing(place):

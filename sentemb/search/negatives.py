@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,7 @@ from sentemb.encoding.shards import ShardFolder, is_shard_folder
 from sentemb.errors import InputError
 from sentemb.limits import refuse_above
 from sentemb.search.building import shard_documents
-from sentemb.search.documents import Document, Numbers
+from sentemb.search.documents import ChunkedDocument, Document, Numbers
 from sentemb.search.folder import is_index
 from sentemb.search.local import LocalStore
 
@@ -28,13 +27,8 @@ _AT_ONCE = 16_384  # texts
 _SPARE = 100  # further candidates per anchor at most, for those that turn out to be known positives
 
 
-class Pool(NamedTuple):
-    """Any number of texts, and a vector for each."""
-
-    texts: Callable[[], Iterator[str]]
-    """Yields the texts in their order."""
-    vectors: Callable[[TextEncoder], Iterator[Vectors]]
-    """Yields their vectors as documents, (n, dim), some at a time, if an encoder makes the same."""
+Stored = ShardFolder | LocalStore
+"""A folder of `sentemb encode`, or an index folder: any number of texts with a vector for each."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +58,7 @@ def mine_negatives(
     pairs: Sequence[tuple[str, str]],
     encoder: TextEncoder,
     *,
-    corpus: Sequence[str] | Pool = (),
+    corpus: Sequence[str] | Stored = (),
     count: int = 1,
     margin: float = 0.05,
     skip: int = 0,
@@ -99,14 +93,36 @@ def mine_negatives(
         >>> counts.triples
         3
     """
-    _check(pairs, count=count, margin=margin, skip=skip)
+    if not pairs:
+        raise InputError("there are no pairs to mine negatives for")
+    for row, pair in enumerate(pairs, start=1):
+        if not all(text.strip() for text in pair):
+            raise InputError(f"pair {row} has a blank text", "remove the pair, or fill in the text")
+    if count < 1:
+        raise InputError(f"count is {count}", "choose 1 or more")
+    refuse_above("negatives", count, f"count={count:,}")
+    if not 0 <= margin < 1:
+        raise InputError(f"margin is {margin:g}", "choose a value from 0 to below 1")
+    if skip < 0:
+        raise InputError(f"skip is {skip}", "choose 0 or more")
+    return _mine(pairs, encoder, corpus, count, margin, skip)
+
+
+def _mine(
+    pairs: Sequence[tuple[str, str]],
+    encoder: TextEncoder,
+    corpus: Sequence[str] | Stored,
+    count: int,
+    margin: float,
+    skip: int,
+) -> tuple[list[Triple], MinedCounts]:
     positives_of: dict[str, list[str]] = {}
     for anchor, positive in dict.fromkeys(pairs):
         positives_of.setdefault(anchor, []).append(positive)
     positives = list(dict.fromkeys(positive for own in positives_of.values() for positive in own))
     unique = [(anchor, positive) for anchor, own in positives_of.items() for positive in own]
     components, largest = _components(unique)
-    texts = spill_to_disk(corpus.texts() if isinstance(corpus, Pool) else iter(corpus))
+    texts = spill_to_disk(_texts(corpus))
     # Neither positives nor earlier texts of the corpus.
     known = {*positives}
     is_new = first_places(texts) == np.arange(len(texts))
@@ -115,7 +131,9 @@ def mine_negatives(
     if skip >= total:
         raise InputError(f"skip is {skip:,}, but there are only {total:,} candidates", "lower skip")
     # An anchor and its own positive are not candidates.
-    search = _Search(positives_of, encoder, margin, skip + count + min(max(0, largest - 2), _SPARE))
+    search = _Search(
+        positives_of, positives, encoder, margin, skip + count + min(max(0, largest - 2), _SPARE)
+    )
     for numbers, vectors in _new_vectors(corpus, texts, encoder, is_new):
         search.compare(len(positives) + numbers, normalised(vectors))
     triples: list[Triple] = []
@@ -141,14 +159,17 @@ class _Search:
     """The nearest candidates of each anchor within the limit of its margin; positives first."""
 
     def __init__(
-        self, positives_of: Mapping[str, Sequence[str]], encoder: TextEncoder, margin: float, depth: int
+        self,
+        positives_of: Mapping[str, Sequence[str]],
+        positives: Sequence[str],
+        encoder: TextEncoder,
+        margin: float,
+        depth: int,
     ) -> None:
-        rows: dict[str, int] = {}
-        self._own = [
-            np.array([rows.setdefault(one, len(rows)) for one in own]) for own in positives_of.values()
-        ]
+        rows = {text: row for row, text in enumerate(positives)}
+        self._own = [np.array([rows[one] for one in own]) for own in positives_of.values()]
         self._anchors = normalised(for_role(encoder, "query").encode(list(positives_of)))
-        vectors = normalised(for_role(encoder, "document").encode(list(rows)))
+        vectors = normalised(for_role(encoder, "document").encode(positives))
         pairs = zip(self._own, self._anchors, strict=True)
         cosines = [(vectors[own] @ anchor).min() for own, anchor in pairs]
         self._most = np.array([least - abs(least) * margin for least in cosines], dtype=np.float32)
@@ -171,70 +192,63 @@ class _Search:
                 self.found[anchor] = merged(self.found[anchor], numbers, row, None, self._depth)
 
 
-def pool_at(path: str | Path) -> Pool | None:
-    """Open the texts and vectors in a folder of `sentemb encode`, or in an index folder.
-
-    Args:
-        path: The folder.
-
-    Returns:
-        The pool, whose bytes agree with their checksums; of documents in chunks it has the chunks. None of
-        anything else.
+def pool_at(path: str | Path) -> Stored | None:
+    """Open a folder of `sentemb encode` or an index folder; return None of anything else.
 
     Raises:
-        InputError: The folder is damaged or not finished, or its encoder is another one.
+        InputError: The folder is damaged or not finished.
     """
     if is_shard_folder(path):
         shards = ShardFolder(path)
         shards.verify()
-
-        def vectors_of(encoder: TextEncoder) -> Iterator[Vectors]:
-            shards.check_encoder(encoder)
-            return (batch.vectors for batch in shards.batches(_AT_ONCE))
-
-        return Pool(lambda: (text for batch in shards.batches() for text in batch.texts), vectors_of)
-    if not is_index(local_path(path)):
-        return None
-    store = LocalStore(local_path(path), verify=True)
-
-    def texts() -> Iterator[str]:
-        with store.snapshot() as snapshot:
-            for chunked in snapshot.rows():
-                yield from chunked.texts
-
-    def vectors(encoder: TextEncoder) -> Iterator[Vectors]:
-        with store.snapshot() as snapshot:
-            loaded = snapshot.manifest.encoder.load(encoder, store.folder)
-        store.encoder = lambda: for_role(loaded, "document")
-        with store.snapshot() as snapshot:
-            yield from (vectors for _, vectors in snapshot.batches())
-
-    return Pool(texts, vectors)
+        return shards
+    folder = local_path(path)
+    return LocalStore(folder, verify=True) if is_index(folder) else None
 
 
 def documents_at(path: str | Path) -> Iterator[Document] | None:
     """Yield the documents in a folder of `sentemb encode` or in an index folder; None of anything else."""
-    if is_shard_folder(path):
-        shards = ShardFolder(path)
-        shards.verify()
-        return shard_documents(shards)
-    folder = local_path(path)
-    return _documents(LocalStore(folder, verify=True)) if is_index(folder) else None
+    stored = pool_at(path)
+    if stored is None:
+        return None
+    if isinstance(stored, ShardFolder):
+        return shard_documents(stored)
+    return (chunked.document for chunked in _chunked(stored))
 
 
-def _documents(store: LocalStore) -> Iterator[Document]:
+def _chunked(store: LocalStore) -> Iterator[ChunkedDocument]:
     with store.snapshot() as snapshot:
-        for chunked in snapshot.rows():
-            yield chunked.document
+        yield from snapshot.rows()
+
+
+def _texts(corpus: Sequence[str] | Stored) -> Iterator[str]:
+    """Yield the texts of a corpus; of documents in chunks these."""
+    if isinstance(corpus, ShardFolder):
+        return (text for batch in corpus.batches() for text in batch.texts)
+    if isinstance(corpus, LocalStore):
+        return (text for chunked in _chunked(corpus) for text in chunked.texts)
+    return iter(corpus)
+
+
+def _stored_vectors(corpus: Stored, encoder: TextEncoder) -> Iterator[Vectors]:
+    """Yield the vectors of a corpus, some at a time, if an encoder makes the same."""
+    if isinstance(corpus, ShardFolder):
+        corpus.check_encoder(encoder)
+        yield from (batch.vectors for batch in corpus.batches(_AT_ONCE))
+        return
+    with corpus.snapshot() as snapshot:
+        corpus.encoder = lambda: snapshot.manifest.encoder.load(encoder, corpus.folder)
+        corpus.encoder()
+        yield from (vectors for _, vectors in snapshot.batches())
 
 
 def _new_vectors(
-    corpus: Sequence[str] | Pool, texts: Sequence[str], encoder: TextEncoder, is_new: NDArray[np.bool_]
+    corpus: Sequence[str] | Stored, texts: Sequence[str], encoder: TextEncoder, is_new: NDArray[np.bool_]
 ) -> Iterator[tuple[Numbers, Vectors]]:
     """Yield the places of the new texts and their vectors, some at a time."""
-    if isinstance(corpus, Pool):
+    if isinstance(corpus, Stored):
         start = 0
-        for vectors in corpus.vectors(encoder):
+        for vectors in _stored_vectors(corpus, encoder):
             rows = np.flatnonzero(is_new[start : start + len(vectors)])
             if len(rows):
                 yield start + rows, vectors[rows]
@@ -253,18 +267,3 @@ def _components(pairs: list[tuple[str, str]]) -> tuple[dict[str, int], int]:
     keys = [key for row in data.text_keys() for key in row]
     components = dict(zip(keys, paraphrase_components(data).ravel().tolist(), strict=True))
     return components, int(np.bincount(list(components.values())).max())
-
-
-def _check(pairs: Sequence[tuple[str, str]], *, count: int, margin: float, skip: int) -> None:
-    if not pairs:
-        raise InputError("there are no pairs to mine negatives for")
-    for row, pair in enumerate(pairs, start=1):
-        if not all(text.strip() for text in pair):
-            raise InputError(f"pair {row} has a blank text", "remove the pair, or fill in the text")
-    if count < 1:
-        raise InputError(f"count is {count}", "choose 1 or more")
-    refuse_above("negatives", count, f"count={count:,}")
-    if not 0 <= margin < 1:
-        raise InputError(f"margin is {margin:g}", "choose a value from 0 to below 1")
-    if skip < 0:
-        raise InputError(f"skip is {skip}", "choose 0 or more")

@@ -12,9 +12,9 @@ import numpy as np
 from sentemb._fusion import EVEN, FUSED, Ranking, fuse
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
-from sentemb.search.calibration import lowest_score
 from sentemb.search.documents import check_letters, normalize_for
 from sentemb.search.keywords import Snippet, query_terms, snippets_of
+from sentemb.search.manifest import Manifest, lowest_score
 from sentemb.search.passages import Span
 from sentemb.search.store import Fetched, Ranked, Snapshot
 from sentemb.search.where import Where
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 Mode = Literal["dense", "keyword", "hybrid"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # Python 3.11 takes ten times as long to make a frozen one
 class Hit:
     """A document that was found.
 
@@ -126,10 +126,10 @@ def find(
     if where is not None and (reason := snapshot.explain_no_match(where)):
         logger.warning("the conditions cannot match any document: %s", reason)
     found = snapshot.fetch(ranked)
-    if options.mode == "dense":
-        return [_dense_hits(snapshot, row, found) for row in ranked]
-    language = snapshot.manifest.language
-    return [_keyword_hits(query, row, found, language) for query, row in zip(queries, ranked, strict=True)]
+    return [
+        _hits(query, row, found, snapshot.manifest, is_dense=options.mode == "dense")
+        for query, row in zip(queries, ranked, strict=True)
+    ]
 
 
 def rank_dense(snapshot: Snapshot, encoded: Vectors, options: SearchOptions) -> list[list[Ranked]]:
@@ -163,27 +163,19 @@ def _fuse(
     ]
 
 
-def _dense_hits(snapshot: Snapshot, row: list[Ranked], found: Fetched) -> list[Hit]:
-    """Return the hits of a query, each with its percentile."""
-    calibration = snapshot.manifest.calibration
-    percentiles: list[Any] = [None] * len(row)
-    if calibration is not None:
-        percentiles = calibration.percentiles([score for score, _, _ in row])
-    hits = []
-    for (score, document, chunk), percentile in zip(row, percentiles, strict=True):
-        key, text, metadata = found.documents[document]
-        span = found.spans.get(chunk) if chunk is not None else None
-        hits.append(Hit(key, score, text, metadata, percentile, None, span))
-    return hits
-
-
-def _keyword_hits(query: str, row: list[Ranked], found: Fetched, language: str) -> list[Hit]:
-    """Return the hits of a query, each with what shows its words."""
+def _hits(query: str, row: list[Ranked], found: Fetched, facts: Manifest, *, is_dense: bool) -> list[Hit]:
+    """Return the hits of a query: of dense search with their percentiles, else with what shows its words."""
     documents = [found.documents[one.document] for one in row]
-    spans = [None if one.chunk is None else found.spans.get(one.chunk) for one in row]
-    starts = [span.start if span else 0 for span in spans]
-    snippets = snippets_of(query, [text for _, text, _ in documents], language, starts)
+    spans = [found.spans.get(one.chunk) if one.chunk is not None else None for one in row]
+    percentiles: Sequence[float | None] = [None] * len(row)
+    snippets: Sequence[Snippet | None] = [None] * len(row)
+    if not is_dense:
+        starts = [span.start if span else 0 for span in spans]
+        snippets = snippets_of(query, [text for _, text, _ in documents], facts.language, starts)
+    elif facts.calibration is not None:
+        percentiles = facts.calibration.percentiles([one.score for one in row])
+    parts = zip(row, documents, percentiles, snippets, spans, strict=True)
     return [
-        Hit(key, one.score, text, metadata, None, snippet, span)
-        for one, (key, text, metadata), snippet, span in zip(row, documents, snippets, spans, strict=True)
+        Hit(key, one.score, text, metadata, percentile, snippet, span)
+        for one, (key, text, metadata), percentile, snippet, span in parts
     ]

@@ -8,22 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sentemb.data.documents import IDS_HINT
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.documents import Batches, ChunkedDocument, Document, Numbers, Progress
-from sentemb.search.fields import Field
 from sentemb.search.keywords import QueryTerms
 from sentemb.search.manifest import HybridWeight, Manifest
 from sentemb.search.passages import Span
-from sentemb.search.plan import Kind
-from sentemb.search.where import Where
-
-Capability = Literal["compact_kind", "fields", "fit", "save", "unique_ids"]
-"""What not every store can do: choose the kind of its vector index, list the fields of the metadata, keep
-fitted weights, be saved to another folder, refuse an id that two processes add at once."""
+from sentemb.search.where import Field, Where
 
 Prepare = Callable[[Iterator[Document]], Batches]
 """Chunks documents and encodes them."""
@@ -50,11 +44,6 @@ class Changed(NamedTuple):
     skipped: int
     chunked: int = 0
     truncated: int = 0
-
-    @property
-    def given(self) -> int:
-        """Number of documents passed to the call."""
-        return self.added + self.replaced + self.skipped
 
 
 class Ranked(NamedTuple):
@@ -127,10 +116,6 @@ class Store(Protocol):
     def address(self) -> str:
         """Path or URI of the store."""
 
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """Optional features that the store supports."""
-
     def snapshot(self) -> AbstractContextManager[Snapshot]:
         """Read one state, regardless of concurrent writes."""
 
@@ -140,12 +125,10 @@ class Store(Protocol):
     def delete(self, ids: Sequence[str | int]) -> int:
         """Delete documents in one step; return how many of the ids existed."""
 
-    def keep_weight(self, weight: HybridWeight | None) -> None:
-        """Keep the fitted weights of hybrid search."""
+    def keep_weight(self, weight: HybridWeight | None) -> bool:
+        """Keep the fitted weights of hybrid search; return False if the store does not."""
 
-    def compact(
-        self, *, kind: Kind | Literal["auto"] | None, memory_budget: int | None, progress: Progress
-    ) -> None:
+    def compact(self, progress: Progress) -> None:
         """Index what was written, and give the space of deleted documents back."""
 
     def info(self) -> dict[str, Any]:

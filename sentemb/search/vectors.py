@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,16 +48,14 @@ _TRAINING_POINTS, _FEWEST_TRAINING_POINTS = 64, 20_000
 # Among few vectors a graph loses many and takes longer than comparing with each. Of 60,000 vectors of 384
 # dimensions on one core, comparing with 18,000 took 7 ms; a graph took 12 to find .6 among 6,000.
 _EXACT = 8_000_000  # vectors times dimensions
+_SPARE = 8  # further vectors that a search looks at, to see whether equal scores follow the last
+_EQUAL, _MOST_EQUAL = 2e-6, 4_096  # how equal, and how many an approximate search looks for
 _GATHERED = 2_048  # vectors that are copied to compare with them; among more, the others are skipped
 _HINT = "run `sentemb index compact`"
 
 
 class Alive:
-    """Which vectors of an index a search may find.
-
-    Args:
-        mask: By their places, (n,).
-    """
+    """Which vectors of an index a search may find: a mask (n,) by their places."""
 
     def __init__(self, mask: NDArray[np.bool_]) -> None:
         self.mask = mask
@@ -69,10 +67,7 @@ class Alive:
 class VectorIndex:
     """A faiss index whose vectors are counted from 0, with the number that each has in the database.
 
-    Args:
-        mapped: faiss's `IndexIDMap`, whose ids are these numbers.
-        kind: The kind of the index in it.
-        effort: `efSearch` or `nprobe`.
+    `mapped` is faiss's `IndexIDMap`, whose ids are these numbers, and `effort` is `efSearch` or `nprobe`.
     """
 
     def __init__(self, mapped: Any, kind: Kind, effort: int = 0) -> None:
@@ -98,10 +93,8 @@ class VectorIndex:
                 f"faiss cannot make the factory {factory} for {dimension} dimensions: {reason}",
                 "see faiss's description of its index factory",
             ) from None
-        has_codes = faiss.try_extract_index_ivf(index) is not None and not isinstance(
-            index, faiss.IndexRefine
-        )
-        if kind == "ivfpq" and not has_codes:
+        is_ivf = faiss.try_extract_index_ivf(index) is not None and not isinstance(index, faiss.IndexRefine)
+        if kind == "ivfpq" and not is_ivf:
             raise InputError(
                 f"the factory {factory} is not supported",
                 "use Flat, HNSW32 or an IVF index, such as IVF4096,SQ8",
@@ -227,21 +220,21 @@ class VectorIndex:
 
     def _parameters(self, effort: int, alive: Alive | None) -> Any:
         # Parameters go with the call rather than into the index, which other threads are searching.
-        if alive is None:
-            if effort not in self._of_effort:
-                self._of_effort[effort] = self._new_parameters(effort, None)
+        if alive is None and effort in self._of_effort:
             return self._of_effort[effort]
-        return self._new_parameters(effort, alive.selector)
-
-    def _new_parameters(self, effort: int, selector: Any) -> Any:
+        selector = None if alive is None else alive.selector
+        parameters: Any = None
         if self.kind == "hnsw":
-            return faiss.SearchParametersHNSW(efSearch=effort, sel=selector)
-        if self._lists:
+            parameters = faiss.SearchParametersHNSW(efSearch=effort, sel=selector)
+        elif self._lists:
             parameters = faiss.SearchParametersIVF(nprobe=effort, sel=selector)
             if isinstance(self._index, faiss.IndexPreTransform):
-                return faiss.SearchParametersPreTransform(index_params=parameters)
-            return parameters
-        return None if selector is None else faiss.SearchParameters(sel=selector)
+                parameters = faiss.SearchParametersPreTransform(index_params=parameters)
+        elif selector is not None:
+            parameters = faiss.SearchParameters(sel=selector)
+        if alive is None:
+            self._of_effort[effort] = parameters
+        return parameters
 
 
 class ExactNeighbours:
@@ -266,26 +259,12 @@ class ExactNeighbours:
         return found
 
 
-class Built(NamedTuple):
-    """A vector index, and what was measured of it."""
+def build_vectors(
+    plan: IndexPlan, dimension: int, chunks: Numbers, rows: Rows, progress: Progress
+) -> tuple[VectorIndex, Recall, int]:
+    """Build the vector index of some chunks, whose numbers rise; `rows` takes places among these.
 
-    vectors: VectorIndex
-    recall: Recall
-    rescored: int
-
-
-def build_vectors(plan: IndexPlan, dimension: int, chunks: Numbers, rows: Rows, progress: Progress) -> Built:
-    """Build the vector index of some chunks.
-
-    Args:
-        plan: Its description.
-        dimension: Length of a vector.
-        chunks: The numbers of the chunks, rising, (n,).
-        rows: Returns the vectors of the chunks by their places among these.
-        progress: Called with `train`, `index` and `tune`.
-
-    Returns:
-        The index, with the recall measured on vectors that were not in it.
+    Returns the index, its recall, measured with vectors that it did not have yet, and the candidates to rank.
     """
     count = len(chunks)
     index = VectorIndex.empty(plan.factory, plan.kind, dimension)
@@ -304,14 +283,14 @@ def build_vectors(plan: IndexPlan, dimension: int, chunks: Numbers, rows: Rows, 
         index.add(vectors, chunks[places])
         progress("index", int(places[-1]) + 1, count)
     if plan.factory == "Flat":
-        return Built(index, Recall(1.0, 0, 0, None), 0)
+        return index, Recall(1.0, 0, 0, None), 0
     recall, rescored = Recall(None, 0, 0, None), 0 if index.keeps_vectors else STEPS[1]
     index.effort = index.efforts()[-1]
     if len(held):
         progress("tune", 0, 1)
         recall, rescored = tune(index, queries, exact.numbers(), lambda places: rows(others[places]))
         index.add(queries, chunks[held])
-    return Built(index, recall, rescored)
+    return index, recall, rescored
 
 
 def training_points(count: int, lists: int) -> int:
@@ -417,6 +396,50 @@ def rank(scores: Vectors, numbers: Numbers, k: int) -> tuple[Vectors, Numbers]:
     """Return the best k of each row, best first; of equal scores the smallest number comes first."""
     rows, best = np.arange(len(scores))[:, None], np.lexsort((numbers, -scores), axis=-1)[:, :k]
     return scores[rows, best], numbers[rows, best]
+
+
+def nearest(
+    queries: Vectors,
+    count: int,
+    index: VectorIndex | None,
+    alive: Alive | None,
+    recent: Numbers,
+    rows: Rows,
+    rescored: int,
+) -> tuple[Vectors, Numbers]:
+    """Return the numbers of the vectors nearest to each query, (q, count), with their exact scores.
+
+    They are among those of the index that are alive, and recent ones. Of equal ones the first comes first.
+    """
+    living = 0 if index is None else len(index) if alive is None else len(alive.places)
+    total = living + len(recent)
+    size = min(total, count + _SPARE)
+    has_codes = index is not None and not index.keeps_vectors
+    most = _MOST_EQUAL + count if index is not None and index.kind != "flat" else total
+    while True:
+        found = []
+        if index is not None and living:
+            some = candidates_for(rescored, size) if has_codes else size
+            places = index.search(queries, min(some, living), alive)
+            numbers = index.numbers[places]
+            if has_codes:
+                numbers[places < 0] = -1
+                found.append((score_unique(queries, numbers, rows), numbers))
+            else:
+                found.append((score(queries, places, index.vectors), numbers))
+        if len(recent):
+            exact = ExactNeighbours(queries, min(size, len(recent)))
+            for start in range(0, len(recent), BLOCK):
+                chunks = recent[start : start + BLOCK]
+                exact.add(rows(chunks), chunks)
+            numbers = exact.numbers()
+            found.append((score_unique(queries, numbers, rows), numbers))
+        scores, numbers = found[0] if len(found) == 1 else map(np.hstack, zip(*found, strict=True))
+        scores, numbers = rank(scores, numbers, size)
+        is_last = has_codes or size == total or size >= most
+        if is_last or (scores[:, count - 1] - scores[:, -1] > _EQUAL).all():
+            return scores[:, :count], numbers[:, :count]
+        size = min(total, 4 * size)
 
 
 def best_documents(scores: Vectors, chunks: Numbers, k: int, min_score: float | None) -> list[Ranked]:

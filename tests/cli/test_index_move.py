@@ -48,7 +48,6 @@ def test_an_index_lives_in_lancedb(sentemb: Any, folder: Path, tmp_path: Path) -
         (("move", folder, "--to", tmp_path / "new"), "are both folders"),
         (("info", f"lancedb:{tmp_path / 'none'}"), "no index at lancedb:"),
         (("info", "lancedb:"), "lancedb: is not a LanceDB address"),
-        (("compact", address, "--kind", "flat"), "LanceDB chooses the kind"),
     ):
         code, _, err = sentemb("index", *arguments)
         assert code == 2 and message in err and err.count("\n") == 1

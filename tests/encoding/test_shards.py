@@ -170,7 +170,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
 
 def test_an_index_of_vectors_is_that_of_the_documents(tmp_path: Path) -> None:
     encode(tmp_path / "vectors", [*TEXTS, TEXTS[5], "  "])
-    SearchIndex.from_shards(ShardFolder(tmp_path / "vectors")).save(tmp_path / "stored")
+    SearchIndex.build(ShardFolder(tmp_path / "vectors")).save(tmp_path / "stored")
     documents = (Document(row.text, row.id, row.metadata) for row in rows([*TEXTS, TEXTS[5], "  "]))
     SearchIndex.build(documents, "static-mini").save(tmp_path / "built")
     stored, built = (SearchIndex.load(tmp_path / name) for name in ("stored", "built"))
@@ -181,7 +181,7 @@ def test_an_index_of_vectors_is_that_of_the_documents(tmp_path: Path) -> None:
     found, wanted = (SearchIndex.load(tmp_path / one).search("number 42", 3) for one in ("stored", "built"))
     assert found == wanted
     with pytest.raises(InputError, match=r"was encoded with static-mini .* not with"):
-        SearchIndex.from_shards(ShardFolder(tmp_path / "vectors"), "bert-mini")
+        SearchIndex.build(ShardFolder(tmp_path / "vectors"), "bert-mini")
 
 
 def test_a_run_is_followed_through_few_files(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from sentemb.encoding import load_encoder
 from sentemb.encoding.encoder import normalised
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
-from sentemb.search.calibration import Calibration, calibrate, lowest_score
+from sentemb.search.manifest import Calibration, calibrate, lowest_score
 from tests.search.bag_of_words import BagOfWords, Table, clustered
 
 VECTORS = normalised(clustered(2_000, 24))

@@ -11,7 +11,7 @@ import pytest
 
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
-from sentemb.search.folder import is_sealed, seal, unseal
+from sentemb.search.folder import are_sealed, seal, unseal
 from tests.search.bag_of_words import BagOfWords
 
 FLIPS = 300
@@ -89,12 +89,17 @@ def test_a_vector_is_read_as_it_was_stored() -> None:
     stored = seal(vector)
     found = unseal([stored, stored], 6)
     assert found is not None and np.array_equal(found, np.stack([vector, vector]))
-    assert is_sealed(stored, 6)
-    for place in range(8 * len(stored)):
-        damaged = bytearray(stored)
-        damaged[place // 8] ^= 1 << place % 8
-        assert not is_sealed(bytes(damaged), 6)
     assert unseal([stored], 5) is None and unseal([b""], 6) is None
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE TABLE vectors (id INTEGER PRIMARY KEY, vector BLOB)")
+        database.execute("INSERT INTO vectors VALUES (7, ?)", (stored,))
+        assert are_sealed(database, 6, None) and are_sealed(database, 6, np.array([7]))
+        assert not are_sealed(database, 6, np.array([8])) and not are_sealed(database, 5, None)
+        for place in range(8 * len(stored)):
+            damaged = bytearray(stored)
+            damaged[place // 8] ^= 1 << place % 8
+            database.execute("UPDATE vectors SET vector = ?", (bytes(damaged),))
+            assert not are_sealed(database, 6, None)
 
 
 def change(path: Path, *statements: str) -> None:

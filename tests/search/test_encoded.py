@@ -37,14 +37,6 @@ def test_vectors_are_the_encoder_s_in_any_order_and_equal_texts_are_encoded_once
     assert np.array_equal(encode_unique(words, ["b", "a", "b"]), words.encode(["b", "a", "b"]))
 
 
-def test_a_text_of_an_earlier_shard_is_not_encoded_again(tmp_path: Path, words: BagOfWords) -> None:
-    texts = [*TEXTS[:25], "w3", "w12", "w3", "new", *TEXTS[:10]]
-    encode(tmp_path, texts[:20], BagOfWords())  # an interrupted run
-    rows = encode(tmp_path, texts, words)
-    assert words.encoded == [*TEXTS[20:25], "new"]
-    assert np.array_equal(rows(np.arange(len(texts))), normalised(BagOfWords().encode(texts)))
-
-
 def test_an_interrupted_encode_continues_after_its_last_shard(tmp_path: Path, words: BagOfWords) -> None:
     class Dies(BagOfWords):
         def encode(self, given, *, progress=False):  # type: ignore[no-untyped-def]

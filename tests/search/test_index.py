@@ -159,16 +159,6 @@ def test_a_build_continues_in_its_work_folder(tmp_path: Path, corpus: list[str],
         SearchIndex.build(["w1"], words, work_dir=tmp_path)
 
 
-def test_a_disk_too_small_is_refused_before_encoding(
-    tmp_path: Path, corpus: list[str], words: BagOfWords, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=100_000))
-    with pytest.raises(InputError, match=r"needs about .* of disk"):
-        SearchIndex.build(corpus, words, work_dir=tmp_path / "work")
-    assert words.encoded == []
-
-
 def test_threads_search_while_the_index_is_replaced(
     tmp_path: Path, corpus: list[str], words: BagOfWords
 ) -> None:

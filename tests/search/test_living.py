@@ -203,7 +203,6 @@ def test_ready_vectors_are_taken_as_they_are(index: SearchIndex, words: BagOfWor
         (lambda index: index.add(["x", "y"], np.ones((1, 32))), "1 vectors for 2 or more documents"),
         (lambda index: index.add(["x"], np.ones((1, 32), np.complex64)), "real numbers, not complex"),
         (lambda index: index.search(["x"], vectors=np.ones((1, 32), np.complex64)), "not complex"),
-        (lambda index: index.compact(kind="ivfpq"), "ivfpq needs"),
     ],
 )
 def test_what_is_refused_changes_nothing(

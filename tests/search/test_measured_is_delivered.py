@@ -137,7 +137,7 @@ def test_from_what_encode_wrote_in_a_folder_and_in_lancedb(
 ) -> None:
     shards = encoded(model, data, tmp_path / "vectors")
     assert shards.settings.role == "document"
-    assert_delivers(asking(SearchIndex.from_shards(shards)), model, data)
+    assert_delivers(asking(SearchIndex.build(shards)), model, data)
     stored = evaluate_retrieval(model, [data], vectors=shards.path)
     assert stored.scores == evaluate_retrieval(model, [data]).scores
     pytest.importorskip("lancedb", reason="lancedb is not installed")
@@ -251,7 +251,7 @@ def test_shards_of_another_role_are_refused(
     with pytest.raises(
         InputError, match="contains vectors of queries, not of documents; encode the documents"
     ):
-        SearchIndex.from_shards(queries)
+        SearchIndex.build(queries)
     with pytest.raises(InputError, match="contains vectors of queries"):
         evaluate_retrieval(model, [data], vectors=queries.path)
     documents = encoded(model, data, tmp_path / "documents")

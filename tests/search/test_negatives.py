@@ -117,7 +117,7 @@ def test_a_pool_is_texts_shards_or_an_index(tmp_path: Path, monkeypatch: pytest.
     changed.delete([6])
     changed.add([("new", expected[0][0][2])])
     of_changed = pool_at(tmp_path / "index")
-    assert of_changed is not None and [*of_changed.texts()][-1] == expected[0][0][2]
+    assert of_changed is not None and [*negatives._texts(of_changed)][-1] == expected[0][0][2]
     for folder in ("vectors", "index"):
         with pytest.raises(InputError, match="not with bag-of-words"):
             mine_negatives(pairs, BagOfWords(fingerprint="other"), corpus=pool_at(tmp_path / folder) or ())

@@ -111,8 +111,6 @@ def test_an_expert_may_pass_a_factory() -> None:
     index.delete([7])
     index.compact()
     assert index.manifest.factory == "IVF2,SQ8" and index.search("w3", 1)[0].id == 3
-    index.compact(kind="auto")
-    assert index.manifest.factory == "Flat"
     assert plan_index(10**6, 64, factory="IVF4096,PQ16x4fs,RFlat").factory == "IVF4096,PQ16x4fs"
     with pytest.raises(InputError, match="the factory PQ8 is not supported; use Flat, HNSW32 or"):
         SearchIndex.build(["w1"], BagOfWords(), factory="PQ8")

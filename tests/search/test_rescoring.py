@@ -103,10 +103,6 @@ def test_compaction_encodes_the_texts_again(vectors: np.ndarray) -> None:
     alive = range(300, COUNT)
     assert recall(index, vectors, [*alive, COUNT + 50]) >= 0.96
     assert index.search(str(COUNT + 50), 1)[0].id == "new"
-    index.compact(kind="flat")
-    assert index.manifest.keeps_vectors and not index.manifest.rescored
-    index.delete(["new"])
-    assert recall(index, vectors, alive) == 1
 
 
 def test_candidates_are_ranked_by_the_vectors_of_the_database(vectors: np.ndarray) -> None:

@@ -22,7 +22,7 @@ from tests.waiting import stay, wait_for
 
 pytest.importorskip("lancedb", reason="lancedb is not installed")
 
-from sentemb.search import lancedb, snapshot
+from sentemb.search import lancedb, local
 from sentemb.search import move as lance_move
 from sentemb.search.lancedb import LanceStore
 from sentemb.search.move import move
@@ -246,7 +246,7 @@ def test_a_move_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
 
 def fill(source: str, address: str, committed: int, stop: int, written: Any) -> None:
     """Move an index and stop for good once so many documents are committed."""
-    lance_move._COMMITTED = snapshot._BATCH = committed
+    lance_move._COMMITTED = local._BATCH = committed
 
     def note(stage: str, done: int, total: int) -> None:
         written.value += stage == "index"
@@ -287,7 +287,7 @@ def test_what_another_source_has_left_is_not_kept(tmp_path: Path, monkeypatch: p
     for name, given in (("first", documents()), ("second", documents(30))):
         SearchIndex.build(given, BagOfWords()).save(tmp_path / name)
     monkeypatch.setattr(lance_move, "_COMMITTED", 10)
-    monkeypatch.setattr("sentemb.search.snapshot._BATCH", 10)
+    monkeypatch.setattr("sentemb.search.local._BATCH", 10)
 
     def interrupt(stage: str, done: int, total: int) -> None:
         raise KeyboardInterrupt
@@ -346,18 +346,16 @@ def test_ids_are_counted_on(open_index: Open) -> None:
     assert len(index) == 7
 
 
-def test_what_a_store_cannot_do_is_declared(open_index: Open) -> None:
+def test_fields_are_listed_and_weights_fitted(open_index: Open) -> None:
     index = open_index(documents())
-    able = index.store.capabilities
-    assert able <= {"compact_kind", "fields", "fit", "save", "unique_ids"}
-    for capability, call in (("fields", index.fields), ("compact_kind", lambda: index.compact(kind="hnsw"))):
-        if capability in able:
-            call()
-        else:
-            with pytest.raises(InputError, match="index move"):
-                call()
+    assert [(field.name, field.type, field.documents) for field in index.fields()] == [
+        ("lang", "text", 40),
+        ("year", "number", 40),
+    ]
     weight = index.fit(["cat", "dog"], [[1], [3]])
-    assert weight is not None and index.manifest.hybrid == (weight if "fit" in able else None)
+    assert weight is not None and index.manifest.hybrid in (weight, None)
+    other = SearchIndex.open(index.store.address, index.encoder)
+    assert index.manifest.hybrid is None or other.manifest.hybrid == weight
 
 
 def test_filters_compare_values_of_one_type(open_index: Open) -> None:

@@ -33,7 +33,7 @@ def files_of(call: Callable[[], object]) -> set[str]:
     return seen
 
 
-@pytest.mark.parametrize(("what", "most"), [("search", 9), ("filter", 10), ("add", 11), ("build", 22)])
+@pytest.mark.parametrize(("what", "most"), [("search", 8), ("filter", 9), ("add", 9), ("build", 18)])
 def test_a_call_is_followed_through_few_files(tmp_path: Path, what: str, most: int) -> None:
     documents = [(n, f"w{n} w{n + 1}", {"n": n}) for n in range(60)]
     SearchIndex.build(documents, BagOfWords()).save(tmp_path / "index")

@@ -189,7 +189,7 @@ def test_deeply_nested_conditions_are_a_problem(depth: int, client: TestClient) 
     content = b'{"query": "a", "where": %b{"year": 1}%b}' % (b'{"$not": ' * depth, b"}" * depth)
     answer = client.post(f"{ROUTE}/search", content=content, headers={"Content-Type": "application/json"})
     assert answer.status_code == 409 and answer.json()["field"] == "where"
-    assert "nested more than 50 levels deep" in answer.json()["detail"]
+    assert "nested more than 20 levels deep" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("route", ["search", "similar"])

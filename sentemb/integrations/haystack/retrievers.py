@@ -70,16 +70,7 @@ class SentembEmbeddingRetriever(_Retriever):
     def run(
         self, query_embedding: list[float], filters: Filters = None, top_k: int | None = None
     ) -> dict[str, list[Document]]:
-        """Find documents.
-
-        Args:
-            query_embedding: The embedding.
-            filters: Filters that the documents must match.
-            top_k: Maximum number of documents.
-
-        Returns:
-            `documents`, best first, each with its score.
-        """
+        """Return `documents`, best first, each with its score; `filters` and `top_k` as for the class."""
         return self._find("", "dense", query_embedding, filters, top_k)
 
 
@@ -118,16 +109,8 @@ class SentembTextRetriever(_Retriever):
         filters: Filters = None,
         top_k: int | None = None,
     ) -> dict[str, list[Document]]:
-        """Find documents.
+        """Return `documents`, best first, each with its score; `filters` and `top_k` as for the class.
 
-        Args:
-            query: The query.
-            query_embedding: Embedding of the query; required if the store does not have an encoder, unless
-                the mode is `keyword`.
-            filters: Filters that the documents must match.
-            top_k: Maximum number of documents.
-
-        Returns:
-            `documents`, best first, each with its score.
+        `query_embedding` is required if the store does not have an encoder, unless the mode is `keyword`.
         """
         return self._find(query, self.mode, query_embedding, filters, top_k)

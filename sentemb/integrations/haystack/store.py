@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from haystack import Document, default_from_dict, default_to_dict
@@ -19,13 +20,80 @@ from sentemb.encoding.tokens import tokens_of
 from sentemb.errors import InputError
 from sentemb.integrations import ids_of, own_ids
 from sentemb.integrations.haystack.filters import Conditions, conditions_of
-from sentemb.integrations.haystack.records import NO_VECTOR, GivenVectors, Record, to_document, to_record
 from sentemb.search import SearchIndex
 from sentemb.search.documents import encode_checked
 from sentemb.search.folder import is_index, read_manifest
 from sentemb.search.plan import Metric
 from sentemb.search.searching import Mode
 from sentemb.search.where import value_of
+
+_RESERVED = "_haystack"
+_NO_VECTOR = f"{_RESERVED}.no_vector"
+_MARK = "\x1f-"  # takes the place of a blank text, which an index would skip
+
+
+class _Record(NamedTuple):
+    """Text and metadata of a document of an index, its own vector if any, and whether to encode it."""
+
+    text: str
+    metadata: dict[str, Any]
+    embedding: Sequence[float] | None
+    encoded: bool
+
+
+class _GivenVectors:
+    """The encoder of an index whose documents have their own vectors; it does not encode texts."""
+
+    name = "given vectors"
+    fingerprint = "given-vectors-1"
+
+    def __init__(self, dimension: int) -> None:
+        self.dimension = dimension
+
+    def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
+        """Raise InputError: the store does not have an encoder."""
+        hint = "pass a query_embedding, or create the store with an encoder"
+        raise InputError("the store does not have an encoder", hint)
+
+    def describe(self) -> dict[str, Any]:
+        """Describe how vectors are computed."""
+        return {"backend": "given"}
+
+
+def _to_record(document: Document, *, encodes: bool) -> _Record:
+    """Return a record of a document; with `encodes`, a text without a vector is encoded."""
+    if _RESERVED in document.meta:
+        raise InputError(f"the field name {_RESERVED!r} is reserved", "choose another name")
+    fields = document.to_dict(flatten=False)
+    kept = {name: fields[name] for name in ("blob", "score", "sparse_embedding") if fields[name] is not None}
+    text, embedding = document.content or "", document.embedding
+    encoded = encodes and embedding is None and bool(text.strip())
+    if not text.strip():
+        kept["length"] = None if document.content is None else len(text)
+        text += _MARK
+    if embedding is not None:
+        # Exact, in half the space if float32 can represent the numbers.
+        exact = np.asarray(embedding, dtype="<f8")
+        single = exact.astype("<f4")
+        numbers = single if np.array_equal(single.astype("<f8"), exact) else exact
+        kept["embedding"] = f"{numbers.dtype.itemsize}:{base64.b64encode(numbers.tobytes()).decode()}"
+    elif not encoded:
+        kept["no_vector"] = True
+    metadata = {**document.meta, _RESERVED: kept} if kept else dict(document.meta)
+    return _Record(text, metadata, embedding, encoded)
+
+
+def _to_document(key: str | int | None, text: str, metadata: Mapping[str, Any], **more: Any) -> Document:
+    """Return the document of a record."""
+    meta = dict(metadata)
+    kept = dict(meta.pop(_RESERVED, {}))
+    kept.pop("no_vector", None)
+    length = kept.pop("length", len(text))
+    if (packed := kept.get("embedding")) is not None:
+        size, _, numbers = packed.partition(":")
+        kept["embedding"] = np.frombuffer(base64.b64decode(numbers), dtype=f"<f{size}").tolist()
+    content = None if length is None else text[:length]
+    return Document.from_dict({"id": str(key), "content": content, "meta": meta, **kept, **more})
 
 
 class SentembDocumentStore:
@@ -72,17 +140,17 @@ class SentembDocumentStore:
         if path is None or not is_index(path):
             if encoder is None and embedding_dim is None:
                 raise InputError("a new store needs an encoder or embedding_dim", "pass one of them")
-            chosen = GivenVectors(embedding_dim) if encoder is None and embedding_dim else encoder
+            chosen = _GivenVectors(embedding_dim) if encoder is None and embedding_dim else encoder
             index = SearchIndex.build((), chosen, metric=metric, language=language, allow_empty=True)
             if path is not None:
                 index.save(path)
         if path is not None:
             facts = read_manifest(Path(path))
-            if encoder is None and facts.encoder.fingerprint == GivenVectors.fingerprint:
-                encoder = GivenVectors(facts.dimension)
+            if encoder is None and facts.encoder.fingerprint == _GivenVectors.fingerprint:
+                encoder = _GivenVectors(facts.dimension)
             index = SearchIndex.load(path, encoder)
         self.index = index
-        self._encodes = self.index.manifest.encoder.fingerprint != GivenVectors.fingerprint
+        self._encodes = self.index.manifest.encoder.fingerprint != _GivenVectors.fingerprint
 
     def to_dict(self) -> dict[str, Any]:
         """Serialize the store for a pipeline file.
@@ -125,7 +193,7 @@ class SentembDocumentStore:
             FilterError: The filter is invalid, or compares values that cannot be compared.
         """
         found = self.index.documents(_where(filters))
-        return [to_document(one.id, one.text, one.metadata) for one in found]
+        return [_to_document(one.id, one.text, one.metadata) for one in found]
 
     def write_documents(
         self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
@@ -195,19 +263,19 @@ class SentembDocumentStore:
         where = _where(filters)
         vectors = None if query_embedding is None else [query_embedding]
         hits = self.index.search(query, top_k, mode=mode, where=where, vectors=vectors)
-        if mode == "dense" and any(value_of(hit.metadata, NO_VECTOR) for hit in hits):
-            embedded: Conditions = {NO_VECTOR: {"exists": False}}
+        if mode == "dense" and any(value_of(hit.metadata, _NO_VECTOR) for hit in hits):
+            embedded: Conditions = {_NO_VECTOR: {"exists": False}}
             where = embedded if where is None else {"$and": [where, embedded]}
             hits = self.index.search(query, top_k, where=where, vectors=vectors)
-        return [to_document(hit.id, hit.text, hit.metadata, score=hit.score) for hit in hits]
+        return [_to_document(hit.id, hit.text, hit.metadata, score=hit.score) for hit in hits]
 
     def _write(self, documents: list[Document], write: Any) -> None:
-        records = [to_record(document, encodes=self._encodes) for document in documents]
+        records = [_to_record(document, encodes=self._encodes) for document in documents]
         keys = own_ids(self.index, [one.id for one in documents])
         rows = [(key, one.text, one.metadata) for key, one in zip(keys, records, strict=True)]
         write(rows, None if all(record.encoded for record in records) else self._vectors(records))
 
-    def _vectors(self, records: list[Record]) -> Vectors:
+    def _vectors(self, records: list[_Record]) -> Vectors:
         """Return the documents' own vectors or those of their texts; zeros if there is neither."""
         vectors = np.zeros((len(records), self.index.manifest.dimension), dtype=np.float32)
         for place, record in enumerate(records):
