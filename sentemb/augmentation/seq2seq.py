@@ -6,7 +6,7 @@ import copy
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -108,11 +108,9 @@ class Seq2SeqTranslator:
         self._forced_bos = forced_language(self._tokenizer, *self._languages, name=self.name)
         self._network.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         # Tokenizers without a limit give a number of 31 digits.
-        limits = (
-            getattr(self._network.config, "max_position_embeddings", 0),
-            self._tokenizer.model_max_length,
-        )
-        self._longest = min((limit for limit in limits if limit and limit < 1 << 20), default=512)
+        positions = getattr(self._network.config, "max_position_embeddings", 0)
+        limits = (limit for limit in (positions, self._tokenizer.model_max_length) if limit)
+        self._longest = min((limit for limit in limits if limit < 1 << 20), default=512)
         self._checkpoint = digest_of(self._network, self._tokenizer)
 
     @property
@@ -145,29 +143,23 @@ class Seq2SeqTranslator:
 
     def __call__(self, texts: Sequence[str], *, draw: int = 0) -> list[str]:
         """Translate texts; see `Translator`."""
-        translations = [""] * len(texts)
-        for rows in self._batches(self._lengths(texts)):
-            for row, translation in zip(
-                rows, self._generate([texts[row] for row in rows], draw), strict=True
-            ):
-                translations[row] = translation
-        return translations
-
-    def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
+        lengths = self._lengths(texts)
+        order = sorted(range(len(texts)), key=lambda row: -lengths[row])
         hypotheses = self.decoding.beams if self.decoding.temperature is None else 1
+        translations = [""] * len(texts)
         while order:
             longest = min(lengths[order[0]], self._longest)
             count = max(1, TOKENS_PER_BATCH // (hypotheses * longest))
-            yield order[:count]
-            order = order[count:]
+            rows, order = order[:count], order[count:]
+            for row, text in zip(rows, self._generate([texts[row] for row in rows], draw), strict=True):
+                translations[row] = text
+        return translations
 
     def _lengths(self, texts: Sequence[str]) -> list[int]:
         # Without `verbose` the tokenizer warns of texts that are about to be truncated in any case.
         inputs = [self._prefix + text for text in texts]
-        return (
-            [max(1, len(row)) for row in self._tokenizer(inputs, verbose=False)["input_ids"]] if texts else []
-        )
+        rows = self._tokenizer(inputs, verbose=False)["input_ids"] if texts else []
+        return [max(1, len(row)) for row in rows]
 
     @torch.inference_mode()
     def _generate(self, texts: Sequence[str], draw: int) -> list[str]:
@@ -230,16 +222,12 @@ def forced_language(tokenizer: Any, source: str | None, target: str | None, *, n
 def digest_of(network: nn.Module, tokenizer: Any) -> str:
     """Return a checksum of what determines a model's translations, besides the options of a call."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    vocabulary = dict(tokenizer.get_vocab()) if backend is None else json.loads(backend.to_str())
-    if backend is not None:  # state of the last call, not of the tokenizer
-        vocabulary = {key: value for key, value in vocabulary.items() if key not in ("padding", "truncation")}
-    settings = [
-        lasting_settings(network.config),
-        lasting_settings(network.generation_config),
-        type(tokenizer).__name__,
-        {name: str(token) for name, token in tokenizer.special_tokens_map.items()},
-        vocabulary,
-    ]
+    vocabulary = tokenizer.get_vocab()
+    if backend is not None:  # padding and truncation are state of the last call, not of the tokenizer
+        vocabulary = {**json.loads(backend.to_str()), "padding": None, "truncation": None}
+    special = {name: str(token) for name, token in tokenizer.special_tokens_map.items()}
+    configs = [lasting_settings(network.config), lasting_settings(network.generation_config)]
+    settings = [*configs, type(tokenizer).__name__, special, vocabulary]
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode())
     add_weights(digest, network)
     return digest.hexdigest()

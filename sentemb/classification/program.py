@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from sentemb.classification.classifier import Input
 from sentemb.classification.evaluator import grade_classes, score_classifier, score_grades
 from sentemb.classification.fit import fit_classifier
-from sentemb.data import cap_per_class, lacon_train_split, load_labelled, scl_dev_split
+from sentemb.data import load_labelled
 from sentemb.data.labelled import LabelledTexts, read_labelled
-from sentemb.data.sampling import LACON_WHOLE
+from sentemb.data.sampling import LACON_WHOLE, cap_per_class, lacon_train_split, scl_dev_split
 from sentemb.data.sources import read_rows
 from sentemb.errors import InputError, unknown
 from sentemb.training.config import ClassifierConfig

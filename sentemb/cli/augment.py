@@ -100,12 +100,13 @@ def back_translate(options: _BackTranslation) -> None:
     rows = load_columns(data, [column] if column else None, data_dir=options.data_dir)
     texts = list(rows[rows.column_names[0]])
     from sentemb import augmentation
+    from sentemb.augmentation.back_translation import count_back_translations
 
     decoding = augmentation.Decoding(**options.values("beams", "temperature", "seed", "max_new_tokens"))
     pair = options.translators(decoding, texts)
     with options.work() as how:
         back = augmentation.back_translate(texts, *pair, **how)
-        counts = augmentation.count_back_translations(texts, back)
+        counts = count_back_translations(texts, back)
         kept = [both for both in zip(texts, back, strict=True) if both[1]]
         if not kept:
             raise InputError(
@@ -152,6 +153,7 @@ def noisy_copies(options: _NoisyCopies) -> None:
         only = set(noise_rows(pool, opt.split_seeds(options.seeds)).tolist())
     rows = read_originals(data, opt.split_columns(options.columns), only=only, data_dir=options.data_dir)
     from sentemb import augmentation
+    from sentemb.augmentation.back_translation import noisy_copies as noisy_copies_of
 
     given = options.values("seed", "max_new_tokens")
     decodings = [augmentation.Decoding(temperature=level, **given) for level in levels]
@@ -161,7 +163,7 @@ def noisy_copies(options: _NoisyCopies) -> None:
     with options.work() as how:
         for level, decoding in zip(levels, decodings, strict=True):
             sampling = tuple(translator.with_decoding(decoding) for translator in pair)
-            found = augmentation.noisy_copies(rows, *sampling, temperature=level, copies=copies, **how)
+            found = noisy_copies_of(rows, *sampling, temperature=level, copies=copies, **how)
             for name, values in found.columns.items():
                 copied.setdefault(name, []).extend(values)
             made[f"{level:g}"] = {**_described(sampling), "counts": found.counts._asdict()}

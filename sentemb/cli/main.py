@@ -27,7 +27,6 @@ from sentemb.errors import InputError, ReportedError, unknown
 
 # Modules that only an extra installs.
 _EXTRAS = {
-    "rapidfuzz": "overlap",
     "lancedb": "lancedb",
     "ray": "scale",
     **dict.fromkeys(("fastapi", "uvicorn", "orjson", "prometheus_client"), "serve"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from importlib import import_module
 from typing import Annotated
 
 import typer
@@ -26,8 +25,6 @@ class _Options(opt.Options):
     columns: opt.Columns = None
     set_column: list[str] | None = None
     """Column to read from test sets that are files. The default is all text columns. Repeat for several."""
-    nearness: float = 0.9
-    """Minimum share of common words in the same order for two texts to count as near duplicates."""
     examples: int = Field(3, ge=0)
     """Number of overlapping texts to show per test set."""
     output: opt.NewFile = None
@@ -39,16 +36,16 @@ class _Options(opt.Options):
 
 @opt.grouped
 def overlap(options: _Options) -> None:
-    """Count texts of test sets in training texts: exact copies, parts of longer texts, near duplicates."""
+    """Count texts of test sets in training texts: copies and parts of longer texts."""
     from sentemb._files import write_json
     from sentemb._uris import without_secrets
-    from sentemb.data import find_contamination, get, load_held_out, read_rows
+    from sentemb.data import get, read_rows
+    from sentemb.data.contamination import find_contamination, load_held_out
     from sentemb.data.files import Row
     from sentemb.data.sources import kind_of
     from sentemb.report.table import Table
     from sentemb.search.negatives import documents_at
 
-    import_module("rapidfuzz")  # an extra, without which minutes of reading would be lost
     train, shown, data_dir = options.train, without_secrets(options.train), options.data_dir
     names, chosen = opt.split_names(options.sets), opt.split_columns(options.columns)
     options.check_output(train, *names)
@@ -69,28 +66,26 @@ def overlap(options: _Options) -> None:
         raise InputError("--columns applies to files, but this folder contains documents", "remove --columns")
     else:
         rows = (Row(one.location or shown, {"text": one.text}) for one in documents)
-    found = find_contamination(rows, held_out, nearness=options.nearness, progress=report)
+    found = find_contamination(rows, held_out, progress=report)
     report(found.texts)
     if options.output is not None:
         write_json(options.output, {"train": shown, "columns": chosen, **found.to_json()})
     table = []
     for one in found.sets:
-        counts = (one.texts, *(one.count(how) for how in ("exact", "inside", "near")))
+        counts = (one.texts, one.count("exact"), one.count("inside"))
         share = f"{len(one.findings) / max(one.texts, 1):.1%}"
         cells = (*(f"{count:,}" for count in counts), share, f"{one.rows:,}", f"{one.whole_rows:,}")
         table.append((f"{one.name} {one.split}".strip(), *cells))
     notes = (
-        "exact: equal except for letter case, white space and Unicode form; inside: part of a longer "
-        "training text",
-        f"near: at least {found.nearness:g} of the words in common, in the same order; each text counts once",
+        "exact: the same words, regardless of letter case, punctuation and Unicode form; inside: part of a "
+        "longer training text; each text counts once",
     )
-    header = ("set", "texts", "exact", "inside", "near", "total", "rows", "complete rows")
+    header = ("set", "texts", "exact", "inside", "total", "rows", "complete rows")
     title = f"Texts of test sets in the {found.texts:,} texts of {shown}"
     show(Table(title, header, tuple(table), notes))
     for one in found.sets:
         for finding in one.findings[: options.examples]:
-            how = f"near {finding.nearness:.2f}" if finding.how == "near" else finding.how
-            typer.echo(f"{one.name}, {how}, {finding.location}: {_short(finding.text)}")
+            typer.echo(f"{one.name}, {finding.how}, {finding.location}: {_short(finding.text)}")
             if finding.how != "exact":
                 typer.echo(f"    training text: {_short(finding.found)}")
     if options.output is None:

@@ -109,7 +109,7 @@ def _index_command(config: Any) -> list[str]:
     from sentemb.data.positive_pairs import pair_columns
 
     columns = pair_columns(config.data, config.columns, data_dir=config.data_dir)
-    passages = [config.data, "--text-column", columns.names[1]] if columns.is_header else ["DOCUMENTS"]
+    passages = [config.data, "--text-column", columns[1]]
     folder = config.output.rstrip("/")
     model = f"{folder}/seed-{config.seeds[0]}" if len(config.seeds) > 1 else folder
     return ["index", "build", *passages, "--model", model, "--output", f"{folder}-index"]

@@ -17,9 +17,7 @@ from sentemb.errors import InputError
 logger = logging.getLogger(__name__)
 
 Kind = Literal["scored-pairs", "sentences", "triples", "labelled", "retrieval"]
-Format = Literal[
-    "tsv", "quoted-tsv", "csv", "jsonl", "json-member", "label-first", "file-per-label", "semeval"
-]
+Format = Literal["tsv", "quoted-tsv", "csv", "jsonl", "label-first", "file-per-label", "semeval"]
 SPLITS = ("train", "dev", "test")
 """The splits that most sets have; FewCLUE's also have folds, such as `train-0`."""
 _HOLDS = {"scored-pairs": "scored pairs", "labelled": "labelled texts", "retrieval": "queries with qrels"}
@@ -28,9 +26,8 @@ _HOLDS = {"scored-pairs": "scored pairs", "labelled": "labelled texts", "retriev
 class Published(BaseModel, frozen=True, extra="forbid"):
     """The files of a set as its authors published them, which differ from those on the hub.
 
-    Of the formats, `json-member` is one JSON object whose `member` is a list of rows; `label-first` lines of
-    a label, a space and a text; `file-per-label` a text a line, all of one label; `semeval` pairs in
-    `STS.input.X.txt` with their scores in `STS.gs.X.txt`.
+    Of the formats, `label-first` is lines of a label, a space and a text; `file-per-label` a text a line, all
+    of one label; `semeval` pairs in `STS.input.X.txt` with their scores in `STS.gs.X.txt`.
     """
 
     format: Format
@@ -42,29 +39,21 @@ class Published(BaseModel, frozen=True, extra="forbid"):
     optional: int = 0  # how many of the last columns are missing in some rows
     spellings: tuple[str, ...] = ()  # of the labels, if neither their names nor their numbers
     no_label: str | None = None  # marks a row without an agreed label, which is skipped
-    member: str = ""
     encoding: str = "utf-8"
     gold: str = ""  # the folder of a `semeval` set's scores next to its own, if they are a second download
     scored_first: bool = False  # more pairs were published than scored; the scored ones are first
-    broken_lines: bool = False  # lines with fewer fields than the header are skipped, as in the hub's copy
 
     @property
     def by_split(self) -> Mapping[str, str]:
         """The files by split; none of a format that has one set of files."""
         return {} if self.format in ("file-per-label", "semeval") else self.files
 
-    @property
-    def file_names(self) -> list[str]:
-        """All files, including those of the scores."""
-        names = [name for file in self.files.values() for name in file.split("+")]
+    def of_split(self, split: str | None = None) -> list[str]:
+        """Return the files of a split, or all of them, including those of the scores."""
+        chosen = self.files if split is None or not self.by_split else {split: self.files.get(split, "")}
+        names = [name for files in chosen.values() for name in files.split("+") if name]
         gold = [name.replace(".input.", ".gs.") for name in names]
         return names + gold if self.format == "semeval" else names
-
-    def of_split(self, split: str) -> list[str]:
-        """Return the files of a split."""
-        if not self.by_split:
-            return self.file_names
-        return self.files[split].split("+") if split in self.files else []
 
 
 class Entry(BaseModel, frozen=True, extra="forbid"):

@@ -96,13 +96,11 @@ def _default_columns(first: Row, source: str, label: str | None) -> tuple[str, .
 def _batches(rows: Iterator[Row], names: Sequence[str], label: str | None) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
-    schema = pa.schema([(name, pa.string()) for name in names] + [(LABEL, pa.float64())] * bool(label))
     while block := list(islice(rows, 8192)):
-        cells: list[list[Any]] = [[row.filled(name) for row in block] for name in names]
+        columns = {name: pa.array([row.filled(name) for row in block], pa.string()) for name in names}
         if label:
-            cells.append([row.number(label) for row in block])
-        arrays = [pa.array(values, field.type) for values, field in zip(cells, schema, strict=True)]
-        yield pa.record_batch(arrays, schema=schema)
+            columns[LABEL] = pa.array([row.number(label) for row in block], pa.float64())
+        yield pa.record_batch(columns)
 
 
 def _to_dataset(batches: Iterator[pa.RecordBatch]) -> Dataset:

@@ -70,12 +70,6 @@ def corpus_of(folder: Source) -> Source | None:
     return corpus if (folder / QUERIES).is_file() or (folder / "qrels").is_dir() else None
 
 
-def reads_like_text(column: str) -> bool:
-    """Tell whether the name of a column is too long for a name, as if a table had no header."""
-    words, characters = _LONGEST_NAME
-    return len(column.split()) > words or len(column) > characters
-
-
 def id_column_of(values: Mapping[str, Any]) -> str | None:
     """Return the column of a row's id by its usual names."""
     present = {name.lower(): name for name in reversed([*values])}
@@ -88,8 +82,9 @@ def _text_column_of(values: Mapping[str, Any], where: str) -> str:
     if len(named) != 1:
         message = f"{where}: the text could be in any of the columns {', '.join(values)}"
         raise InputError(message, "name it with --text-column")
-    if reads_like_text(named[0]):  # the first text of a table without a header
-        shown = repr(named[0][: _LONGEST_NAME[1]])
+    words, characters = _LONGEST_NAME
+    if len(named[0].split()) > words or len(named[0]) > characters:  # a text of a table without a header
+        shown = repr(named[0][:characters])
         message = f"{where}: the name of the only column, {shown}, looks like a text"
         raise InputError(message, "name the column with --text-column, or add a header to the table")
     return named[0]
@@ -141,13 +136,12 @@ def _id_of(row: Row, column: str, *, is_first: bool) -> str | int:
     if is_first:
         require_columns([column], list(row.values), row.location)
     if column not in row.values:
-        missing = f"does not have the column {column!r}, which contains the ids of the other rows"
-        raise InputError(f"{row.location} {missing}", IDS_HINT)
-    if value is None or isinstance(value, str):
-        found = "null" if value is None else "blank"
-        raise InputError(f"{row.location}: the id in column {column!r} is {found}", IDS_HINT)
-    found = f"the id {reprlib.repr(value)} in column {column!r}"
-    raise InputError(f"{row.location}: {found} is not a string or an integer", IDS_HINT)
+        problem = f" does not have the column {column!r}, which contains the ids of the other rows"
+    elif value is None or isinstance(value, str):
+        problem = f": the id in column {column!r} is {'null' if value is None else 'blank'}"
+    else:
+        problem = f": the id {reprlib.repr(value)} in column {column!r} is not a string or an integer"
+    raise InputError(f"{row.location}{problem}", IDS_HINT)
 
 
 def read_documents(
@@ -198,10 +192,9 @@ def read_unique_documents(
     for document in stream_documents(source, *columns, data_dir=data_dir, check_text=True):
         count += 1
         document = replace(document, text=document.text.strip(), metadata={})
-        if document.whole:
-            found.setdefault(document.whole, document)
-        else:
-            blank += 1
+        blank += not document.whole
+        found.setdefault(document.whole, document)
+    found.pop("", None)
     if not found:
         raise InputError(f"{source} does not contain a document with a text")
     for number, kind in ((count - blank - len(found), "duplicates"), (blank, "blank")):

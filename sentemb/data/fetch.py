@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sentemb._files import sync_folder, write_text
 from sentemb._uris import refuse_uri
@@ -30,11 +31,10 @@ class Count:
 
     def __str__(self) -> str:
         which = f"{self.name} {self.split}"
-        if self.problem:
-            return self.problem if self.problem.startswith(which) else f"{which}: {self.problem}"
-        return (
-            f"{which}: {self.rows:,} rows{'' if self.expected else ' (the catalogue does not state a count)'}"
-        )
+        if self.problem and self.problem.startswith(which):
+            return self.problem
+        uncounted = "" if self.expected else " (the catalogue does not state a count)"
+        return f"{which}: {self.problem or f'{self.rows:,} rows{uncounted}'}"
 
 
 def fetch(name: str, data_dir: Path, *, check_rows: bool = True) -> Place:
@@ -55,8 +55,18 @@ def fetch(name: str, data_dir: Path, *, check_rows: bool = True) -> Place:
             unpacked = download_split(source, source.splits[0])
             partial = Path(scratch) / ROOTS[0] / unpacked.folder
             shutil.copytree(unpacked.path / unpacked.folder, partial)
+        elif source.config:  # a subset of a repository, whose files may hold those of all languages
+            for split, file in source.files.items():
+                rows = (
+                    json.dumps(row.values, ensure_ascii=False) for row in sts.stream_subset(source, split)
+                )
+                write_text(partial / file, "".join(f"{row}\n" for row in rows))
         else:
-            _download(source, partial)
+            others = {*source.corpus, *source.queries} if source.kind == "retrieval" else set()
+            for file in sorted({*source.files.values(), *others}):
+                options: Any = {"revision": source.revision, "needed_for": source.name}
+                download(source.hub_id, file, local_dir=partial, **options)
+            shutil.rmtree(partial / ".cache", ignore_errors=True)  # the hub client's bookkeeping
         for counted in count(source, Path(scratch)):
             if counted.problem and (check_rows or counted.rows is None):
                 raise InputError(counted.problem, "try again, or pass --allow-count-mismatch")
@@ -64,22 +74,9 @@ def fetch(name: str, data_dir: Path, *, check_rows: bool = True) -> Place:
         target.parent.mkdir(parents=True, exist_ok=True)
         partial.replace(target)
     sync_folder(data_dir)
-    found = find(source, data_dir)
-    if found is None:
-        raise missing(source, data_dir)
-    return found
-
-
-def _download(source: Entry, folder: Path) -> None:
-    for split, name in source.files.items() if source.config else ():
-        # A subset of a repository, whose files may hold those of all languages.
-        lines = (json.dumps(row.values, ensure_ascii=False) for row in sts.stream_subset(source, split))
-        write_text(folder / name, "".join(f"{line}\n" for line in lines))
-    others = {*source.corpus, *source.queries} if source.kind == "retrieval" else set()
-    for name in sorted({*source.files.values(), *others}) if not source.config else ():
-        hub_id, revision = str(source.hub_id), source.revision
-        download(hub_id, name, revision=revision, needed_for=source.name, local_dir=folder)
-    shutil.rmtree(folder / ".cache", ignore_errors=True)  # the hub client's bookkeeping
+    if found := find(source, data_dir):
+        return found
+    raise missing(source, data_dir)
 
 
 def count(entry: Entry, data_dir: Path) -> list[Count]:

@@ -87,19 +87,19 @@ class Row(NamedTuple):
     def _unexpected(self, column: str, expected: str, hint: str | None = None) -> InputError:
         value = self.values[column]
         found = _shorten("nothing" if value is None else repr(value))
-        message = f"{self.location}: expected a {expected} in column {column!r}, but found {found}"
-        return InputError(message, hint)
+        return InputError(
+            f"{self.location}: expected a {expected} in column {column!r}, but found {found}", hint
+        )
 
 
 def read_file(path: Source, *, columns: Names = None) -> Iterator[Row]:
     """Yield the rows of one file, in the format that its extension says."""
     if path.is_dir():
         raise InputError(f"{path} is a folder, not a file")
-    suffix = format_of(path)
+    suffix, number = format_of(path), 0
     if suffix not in FORMATS:
         known = f"rename it to one of {', '.join(FORMATS)} (also {', '.join(PACKED)})"
         raise InputError(f"the extension of {path} is not a known format", known)
-    number = 0
     if suffix == ".parquet":
         rows = _parse_parquet(path, columns)
     else:
@@ -194,21 +194,16 @@ def _parse_page(where: str, lines: Lines, columns: Names) -> Iterator[Numbered]:
     first = next((number for number, line in enumerate(page) if line.strip()), None)
     if first is None:
         return
-    title, rest = _heading(page, first)
+    title, rest = "", first
+    # In reStructuredText a heading has a rule below, and may have one above.
+    above = first + bool(_RULE.fullmatch(page[first]))
+    if marked := _HASHES.fullmatch(page[first]):
+        title, rest = marked[1], first + 1
+    elif above + 1 < len(page) and page[above].strip() and _RULE.fullmatch(page[above + 1]):
+        title, rest = page[above].strip(), above + 2
     values = {"title": title, "text": "\n".join(page[rest:]).strip()}
     require_columns(columns, list(values), where)
     yield first + 1, {column: values[column] for column in columns or values}
-
-
-def _heading(lines: list[str], first: int) -> tuple[str, int]:
-    """Return the heading that a page begins with, and where the rest begins."""
-    if marked := _HASHES.fullmatch(lines[first]):
-        return marked[1], first + 1
-    if _RULE.fullmatch(lines[first]):  # reStructuredText also has a rule above a heading
-        first += 1
-    if first + 1 < len(lines) and lines[first].strip() and _RULE.fullmatch(lines[first + 1]):
-        return lines[first].strip(), first + 2
-    return "", first
 
 
 def parse_csv(
@@ -222,21 +217,22 @@ def parse_csv(
     first = start[0][1].replace("\r", " ") if start else ""
     # What separates the most fields of the header: a comma, or what spreadsheets use instead.
     usual = max(",;\t|", key=lambda mark: len(next(csv.reader([first], delimiter=mark), ())))
-    return _table(where, _csv_cells(where, chain(start, lines), delimiter or usual), columns, header)
-
-
-def _csv_cells(where: str, lines: Lines, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     # The parser needs line ends, since a quoted field may contain some.
-    parser = csv.reader((f"{line}\n" for _, line in lines), strict=True, delimiter=delimiter)
-    start = 1
-    try:
-        for row in parser:
-            yield start, row
-            start = parser.line_num + 1
-    except csv.Error as error:
-        # For a bare carriage return, csv's own message says how Python should open the file.
-        reason = "a carriage return outside quotes" if "new-line" in str(error) else str(error)
-        raise InputError(f"{where}, line {start}: {reason}", "quote fields as in RFC 4180") from None
+    ended = (f"{line}\n" for _, line in chain(start, lines))
+    parser = csv.reader(ended, strict=True, delimiter=delimiter or usual)
+
+    def cells() -> Iterator[tuple[int, list[str]]]:
+        start = 1
+        try:
+            for row in parser:
+                yield start, row
+                start = parser.line_num + 1
+        except csv.Error as error:
+            # For a bare carriage return, csv's own message says how Python should open the file.
+            reason = "a carriage return outside quotes" if "new-line" in str(error) else str(error)
+            raise InputError(f"{where}, line {start}: {reason}", "quote fields as in RFC 4180") from None
+
+    return _table(where, cells(), columns, header)
 
 
 def parse_tsv(
@@ -279,8 +275,7 @@ def parse_jsonl(where: str, lines: Lines, columns: Names = None) -> Iterator[Num
         here = f"{where}, line {number}"
         values = parse_json(line, here)
         if not isinstance(values, dict):
-            kinds = {list: "array", str: "string", bool: "boolean", int: "number", float: "number"}
-            raise InputError(f"{here}: expected a JSON object, but found a {kinds.get(type(values), 'null')}")
+            raise InputError(f"{here}: expected a JSON object, but found {_shorten(line.strip())}")
         if r"\ud" in line.lower():
             try:  # JSON can escape half a surrogate pair, which neither tokenizers nor files can hold
                 json.dumps(values, ensure_ascii=False).encode()

@@ -180,8 +180,7 @@ def similar_documents(texts: Sequence[str], *, language: str) -> list[list[int]]
 class _Query(NamedTuple):
     text: str
     row: int
-    rest: str | None
-    """The rest of the document; None if it stays as it is."""
+    rest: str | None  # of the document; None if it stays as it is
     relevant: list[int]
 
 
@@ -195,21 +194,12 @@ def generate_queries(
     kinds: Sequence[str] = KINDS,
     distractors: Sequence[Document] = (),
 ) -> list[RetrievalSet]:
-    """Generate up to `count` queries of each kind from documents.
+    """Generate up to `count` queries of each kind from documents, of which up to `most` are searched.
 
-    Args:
-        documents: The documents.
-        count: Number of queries of each kind; fewer if fewer documents allow one.
-        most: Maximum number of documents to search, sampled from all.
-        seed: Seed of the sampling.
-        language: Code of the documents' language; detected by default.
-        kinds: Kinds to generate, from `ALL_KINDS`.
-        distractors: Further documents to search; no queries are generated from them.
-
-    Returns:
-        A set, named by its kind, for each kind with at least 20 queries. All sets search the same documents,
-        except for the words that were removed from those with a query. In the set `neighbors` a query has the
-        id of its document, which `exclude_same_ids` then leaves out of the results.
+    `distractors` are further documents to search. The language is detected by default. A set, named by
+    its kind, is returned for each kind with at least 20 queries. All sets search the same documents,
+    except for the words that were removed from those with a query. In the set `neighbors` a query has the
+    id of its document, which `exclude_same_ids` then leaves out of the results.
     """
     generator = np.random.default_rng(seed)
     drawn = [documents[number] for number in generator.permutation(len(documents))[:most]]
@@ -271,11 +261,9 @@ def _sentences(
     spans_of = [_sentence_spans(document.text) for document in every]
     if np.mean([len(spans) > 1 for spans in spans_of[: len(own)]]) < _MULTIPLE:
         return
-    shared = Counter(
-        sentence
-        for document, spans in zip(every, spans_of, strict=True)
-        for sentence in {document.text[start:stop] for start, stop in spans}
-    )
+    shared: Counter[str] = Counter()
+    for document, spans in zip(every, spans_of, strict=True):
+        shared.update({document.text[start:stop] for start, stop in spans})
     for row, (document, spans) in enumerate(zip(own, spans_of, strict=False)):
         text = document.text
         fit = [span for span in _fit(text, spans) if shared[text[slice(*span)]] == 1]
@@ -325,19 +313,18 @@ def _topics(
         sums[(holding < max(3, len(group) / 2)) | (idf <= 0.7)] = 0.0
         best = np.argsort(-sums, kind="stable")[:12]
         words = _surface_words([texts[row] for row in group], language, neighborhoods.terms)
+        # A term is folded as nobody would type it.
         chosen = [words[term] for term in best[sums[best] > 0].tolist() if term in words]
         if len(chosen) > 1:
             yield _Query(" ".join(chosen[: int(generator.integers(2, 5))]), center, None, group)
 
 
 def _surface_words(texts: Sequence[str], language: str, terms: Mapping[str, int]) -> dict[int, str]:
-    """Return a word for each term, which is folded as nobody would type it; none for function words."""
+    """Return the first word of each term; none for function words."""
     every = dict.fromkeys(
         strip_punctuation(text[slice(*span)]) for text in texts for span in word_spans(text)
     )
     words = without_function_words(" ".join(every), language).split()
     counts, _ = count_query_terms(words, language, terms)
-    found: dict[int, str] = {}
-    for row, column in zip(*(places.tolist() for places in counts.content.nonzero()), strict=True):
-        found.setdefault(column, words[row])
-    return found
+    rows, columns = (places.tolist() for places in counts.content.nonzero())
+    return {column: words[row] for row, column in reversed([*zip(rows, columns, strict=True)])}

@@ -83,38 +83,33 @@ def _explain(error: Exception, hub_id: str, revision: str | None, needed_for: st
     from huggingface_hub import constants, errors
 
     place, server = f"{hub_id} at {revision}" if revision else hub_id, constants.ENDPOINT
-    chain = list(_causes(error))
+    causes = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
+        causes.append(cause)  # type: ignore[arg-type]
 
     def is_a(*kinds: type[BaseException]) -> bool:
-        return any(isinstance(cause, kinds) for cause in chain)
+        return any(isinstance(cause, kinds) for cause in causes)
 
-    if constants.HF_HUB_OFFLINE or is_a(errors.OfflineModeIsEnabled):
-        hint = f"unset HF_HUB_OFFLINE, {_OR_LOCAL}"
-        return InputError(f"{needed_for} needs {place} from the hub, but HF_HUB_OFFLINE is set", hint)
-    if is_a(errors.GatedRepoError):
-        return InputError(f"access to {hub_id} is restricted", f"accept its terms at {server} and log in")
-    if is_a(errors.RevisionNotFoundError):
-        hint = "check the name of the commit or branch"
-        return InputError(f"{hub_id} does not have a revision {revision}", hint)
-    if is_a(errors.RepositoryNotFoundError) or type(error).__name__ == "DatasetNotFoundError":
-        hint = "check the name, and log in if it is private"
-        return InputError(f"data set {hub_id} not found at {server}", hint)
-    if is_a(errors.EntryNotFoundError) and not is_a(errors.LocalEntryNotFoundError):
-        return InputError(f"{place} does not contain the file for {needed_for}", "check the revision")
-    if is_a(errors.HFValidationError):
-        return InputError(f"{hub_id!r} is not a hub id", "write owner/name")
-    if type(error).__module__.startswith("datasets") or type(error) in (RuntimeError, ValueError):
-        # No data files, several configurations, a loading script, in datasets' own words.
-        reason = str(error).splitlines()[0]
-        return InputError(f"{place} cannot be read: {reason}", "download its files, and pass their path")
-    if is_a(OSError) or any(type(cause).__module__.startswith("httpx") for cause in chain):
-        problem = f"{server} cannot be reached ({type(chain[-1]).__name__})"
-        hint = f"check the network and HF_ENDPOINT, {_OR_LOCAL}"
-        return InputError(f"{needed_for} needs {place}, but {problem}", hint)
+    offline = constants.HF_HUB_OFFLINE or is_a(errors.OfflineModeIsEnabled)
+    no_set = is_a(errors.RepositoryNotFoundError) or type(error).__name__ == "DatasetNotFoundError"
+    no_file = is_a(errors.EntryNotFoundError) and not is_a(errors.LocalEntryNotFoundError)
+    # No data files, several configurations, a loading script, in datasets' own words.
+    unreadable = type(error).__module__.startswith("datasets") or type(error) in (RuntimeError, ValueError)
+    no_network = is_a(OSError) or any(type(cause).__module__.startswith("httpx") for cause in causes)
+    needs, restricted = f"{needed_for} needs {place}", f"access to {hub_id} is restricted"
+    no_revision, bad_id = f"{hub_id} does not have a revision {revision}", f"{hub_id!r} is not a hub id"
+    broken = f"{place} cannot be read: {str(error).partition(chr(10))[0]}"
+    unreachable = f"{needs}, but {server} cannot be reached ({type(causes[-1]).__name__})"
+    for applies, message, hint in (
+        (offline, f"{needs} from the hub, but HF_HUB_OFFLINE is set", f"unset HF_HUB_OFFLINE, {_OR_LOCAL}"),
+        (is_a(errors.GatedRepoError), restricted, f"accept its terms at {server} and log in"),
+        (is_a(errors.RevisionNotFoundError), no_revision, "check the name of the commit or branch"),
+        (no_set, f"data set {hub_id} not found at {server}", "check the name, and log in if it is private"),
+        (no_file, f"{place} does not contain the file for {needed_for}", "check the revision"),
+        (is_a(errors.HFValidationError), bad_id, "write owner/name"),
+        (unreadable, broken, "download its files, and pass their path"),
+        (no_network, unreachable, f"check the network and HF_ENDPOINT, {_OR_LOCAL}"),
+    ):
+        if applies:
+            return InputError(message, hint)
     raise error
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__

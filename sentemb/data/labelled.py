@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -43,18 +42,9 @@ def text_key(text: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """Texts, or pairs of texts, of one split.
+    """Texts of one split, or pairs of texts: the first and second of each; empty ones count.
 
-    Attributes:
-        name: The set.
-        split: The split, or what it was made into.
-        texts: Texts, or the first of each pair; empty ones count.
-        pairs: The second of each pair, None for single texts.
-        source: Where the rows were read, for records.
-
-    Example:
-        >>> Texts("own", "test", ["good", "bad"], None).texts
-        ['good', 'bad']
+    The source is where the rows were read, for records.
     """
 
     name: str
@@ -103,7 +93,7 @@ class LabelledTexts(Texts):
         if seconds != size or labels.shape != (size,):
             found = f"{size} texts, {seconds} second texts and labels of shape {labels.shape}"
             raise InputError(f"{self.name}: got {found}")
-        if size == 0:
+        if not size:
             raise InputError(f"{self.name} {self.split} does not contain labelled texts")
         fits = (labels >= 0) & (labels < len(self.label_names)) if self.label_names else np.isfinite(labels)
         if not fits.all():
@@ -183,16 +173,12 @@ def load_labelled(
 
 
 def load_unlabelled(name: str, *, split: str, data_dir: DataDir = None, check_rows: bool = True) -> Texts:
-    """Load the texts of a split without labels, such as `test` of GLUE's sets; see `load_labelled`.
-
-    Example:
-        >>> texts = load_unlabelled("rte", split="test", data_dir="data")  # doctest: +SKIP
-    """
+    """Load the texts of a split without labels, such as `test` of GLUE's sets; see `load_labelled`."""
     entry = get_split(name, "labelled", split)
     if split not in entry.unlabelled:
         raise InputError(f"{name} {split} has labels", "read it with load_labelled")
     place = locate(entry, split, data_dir)
-    data = Texts(name, split, *_texts(entry, read_split(entry, split, place)), source=str(place))
+    data = Texts(name, split, *_texts(entry.text_columns, read_split(entry, split, place)), source=str(place))
     check_row_count(f"{name} {split} ({place})", len(data), entry.rows.get(split), strict=check_rows)
     return data
 
@@ -203,18 +189,19 @@ def read_labelled_place(entry: Entry, split: str, place: Place) -> LabelledTexts
     label = entry.columns[-1]
     if entry.labels:
         published = published_at(entry, split, place)
-        spellings = published.spellings if published else ()
         values = ((row.location, row.values[label]) for row in rows)
-        labels: Labels = number_labels(values, entry.labels, spellings, entry.name)
+        spellings = published.spellings if published else ()
+        labels: Labels = _number_labels(values, entry.labels, spellings, entry.name)
     else:
         labels = np.array([row.number(label) for row in rows])
-    return LabelledTexts(entry.name, split, *_texts(entry, rows), labels, entry.labels, source=str(place))
+    texts = _texts(entry.text_columns, rows)
+    return LabelledTexts(entry.name, split, *texts, labels, entry.labels, source=str(place))
 
 
-def _texts(entry: Entry, rows: Iterable[Row]) -> tuple[list[str], list[str] | None]:
-    every = [[row.text(column) for column in entry.text_columns] for row in rows]
-    pairs = [texts[1] for texts in every] if len(entry.text_columns) > 1 else None
-    return [texts[0] for texts in every], pairs
+def _texts(columns: Sequence[str], rows: Iterable[Row]) -> tuple[list[str], list[str] | None]:
+    """Return the texts of the first column, and of the second if there is one."""
+    every = [[row.text(column) for column in columns] for row in rows]
+    return [texts[0] for texts in every], [texts[1] for texts in every] if len(columns) > 1 else None
 
 
 def read_labelled(
@@ -252,20 +239,19 @@ def read_labelled(
         text, *second = usual_columns(source, (("text",), ("sentence",), *PAIR_COLUMNS))
         pair = pair or next(iter(second), None)
     label = label or usual_columns(source, (("label",), ("labels",), ("class",), ("gold_label",)))[0]
-    rows = list(read_file(source, columns=[column for column in (text, pair, label) if column is not None]))
+    columns = [text] if pair is None else [text, pair]
+    rows = list(read_file(source, columns=[*columns, label]))
     name, split = name_and_split(source, split=split)
     values = [(f"{row.location}: column {label!r}", row.values[label]) for row in rows]
     found = label_names or {_spelling(value, where) for where, value in values}
     # Every split numbers them alike.
     numeric = all(one.removeprefix("-").isdecimal() for one in found)
     names = tuple(label_names or sorted(found, key=lambda one: (int(one) if numeric else 0, one)))
-    labels = number_labels(values, names, names, name)
-    texts = [row.text(text) for row in rows]
-    pairs = None if pair is None else [row.text(pair) for row in rows]
-    return LabelledTexts(name, split, texts, pairs, labels, names, source=str(source))
+    labels = _number_labels(values, names, names, name)
+    return LabelledTexts(name, split, *_texts(columns, rows), labels, names, source=str(source))
 
 
-def number_labels(
+def _number_labels(
     rows: Iterable[tuple[str, Any]], names: Sequence[str], spellings: Sequence[str] | None, where: str
 ) -> npt.NDArray[np.int64]:
     """Return the class numbers of located labels, each a name or one of `spellings` (numbers by default)."""
@@ -300,10 +286,6 @@ def score_classes(scores: npt.NDArray[np.floating], *, decimals: int | None = 1)
 
     Scores that are equal when rounded to `decimals` are one class: 1 in the paper (footnote 3), None (not
     rounded) in its released code.
-
-    Example:
-        >>> score_classes(np.array([0.0, 2.5, 5.0]))
-        array([0, 1, 2])
     """
     values = np.asarray(scores, dtype=np.float64)
     rounded = values if decimals is None else np.round(values, decimals)
@@ -318,19 +300,16 @@ def read_probe(file: str, *, data_dir: DataDir = None, check_rows: bool = True) 
     folder = resolve_data_dir(data_dir)
     paths = [folder / place / file for place in _PROBE_FOLDERS] if folder else []
     path = next((path for path in paths if path.is_file()), None)
-    hint = (
-        "get the files from github.com/facebookresearch/SentEval, folder data/probing, and name the folder "
-    )
-    hint += f"with probing/ with --data-dir or {VARIABLE}"
+    hint = f"get github.com/facebookresearch/SentEval, and name its folder data with --data-dir or {VARIABLE}"
     if path is None:
         raise InputError(f"the probing file {file} is not in {folder or 'a data folder'}", hint)
-    texts: defaultdict[str, list[str]] = defaultdict(list)
-    labels: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+    texts: dict[str, list[str]] = {split: [] for split in PROBE_SPLITS}
+    labels: dict[str, list[tuple[str, str]]] = {split: [] for split in PROBE_SPLITS}
     for number, line in read_lines(path):
         split, *fields = line.rstrip().split("\t")
         if len(fields) < 2 or split not in PROBE_SPLITS:
-            expected = "tr, va or te, a label and a sentence, separated by tabs"
-            raise InputError(f"{path}, line {number}: expected {expected}")
+            message = f"{path}, line {number}: expected tr, va or te, a label and a sentence, between tabs"
+            raise InputError(message)
         texts[split].append(fields[-1])
         labels[split].append((f"{path}, line {number}", fields[0]))
     classes = tuple(sorted({label for _, label in labels["tr"]}))
@@ -339,6 +318,6 @@ def read_probe(file: str, *, data_dir: DataDir = None, check_rows: bool = True) 
         if not texts[key] or (check_rows and len(texts[key]) != rows):
             needed = f"{rows:,}" if check_rows else "some"
             raise InputError(f"{path}, {split} has {len(texts[key]):,} rows instead of {needed}", hint)
-        numbers = number_labels(labels[key], classes, classes, "the training rows")
+        numbers = _number_labels(labels[key], classes, classes, "the training rows")
         parts[split] = LabelledTexts(path.stem, split, texts[key], None, numbers, classes, source=str(path))
     return parts

@@ -47,18 +47,7 @@ _TOKEN = re.compile(
 _CLITICS = frozenset("s t d m ll re ve l c j n qu".split())
 
 
-class _Table(dict[int, str]):
-    """A table for `str.translate` that computes the entry of a character when it is first needed."""
-
-    def __init__(self, compute: Callable[[str], str]) -> None:
-        super().__init__()
-        self._compute = compute
-
-    def __missing__(self, code: int) -> str:
-        self[code] = value = self._compute(chr(code))
-        return value
-
-
+@cache
 def _fold_letter(letter: str) -> str:
     """Fold one composed character."""
     category = unicodedata.category(letter)
@@ -78,6 +67,7 @@ def _fold_letter(letter: str) -> str:
     return f" {folded} ".replace(_FRACTION, " ") if apart or _FRACTION in folded else folded
 
 
+@cache
 def _joins(letter: str) -> str:
     """Return "+" for a character that may merge with the one before it, " " for a space, else "-"."""
     if letter.isspace():
@@ -87,14 +77,11 @@ def _joins(letter: str) -> str:
     return "+" if ignored or _JAMO.match(first) or unicodedata.category(first)[0] == "M" else "-"
 
 
-_FOLDED, _JOINS = _Table(_fold_letter), _Table(_joins)
-
-
 def fold(text: str) -> str:
     """Return the form that a text shares with all other spellings of the same words."""
     if text.isascii():
         return text.lower()
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).translate(_FOLDED))
+    return unicodedata.normalize("NFC", "".join(map(_fold_letter, unicodedata.normalize("NFC", text))))
 
 
 def folded_places(text: str) -> tuple[Places, Places]:
@@ -102,12 +89,12 @@ def folded_places(text: str) -> tuple[Places, Places]:
     if text.isascii():
         places = np.arange(len(text), dtype=np.intp)
         return places, places + 1
-    kinds = np.frombuffer(text.translate(_JOINS).encode("ascii"), dtype=np.uint8)
+    kinds = np.frombuffer("".join(map(_joins, text)).encode("ascii"), dtype=np.uint8)
     joins = (kinds[1:] == ord("+")) & (kinds[:-1] != ord(" "))
     starts = np.flatnonzero(np.append(True, ~joins))
     stops = np.append(starts[1:], len(text))
     pieces = (text[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True))
-    lengths = [len(_FOLDED[ord(piece)] if len(piece) == 1 else fold(piece)) for piece in pieces]
+    lengths = [len(_fold_letter(piece) if len(piece) == 1 else fold(piece)) for piece in pieces]
     return np.repeat(starts, lengths), np.repeat(stops, lengths)
 
 
@@ -124,10 +111,9 @@ def _words(table: str) -> dict[str, frozenset[str]]:
 def language_of(texts: Iterable[str]) -> str:
     """Detect the language of some texts by their function words; some hundred sentences are plenty.
 
-    Returns:
-        The code of the language whose function words are the most frequent; `und` if two have the same
-        number, if fewer than 4 % of the words are such (running text has 20 % and more, titles and commands
-        less), or if it is none of the eleven known.
+    The result is the code of the language whose function words are the most frequent; `und` if two have
+    the same number, if fewer than 4 % of the words are such (running text has 20 % and more, titles and
+    commands less), or if it is none of the eleven known.
     """
     words = Counter(word for text in texts for word in _WORD.findall(text.lower()))
     counts = {

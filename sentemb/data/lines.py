@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from functools import cached_property
@@ -21,7 +22,6 @@ from sentemb.limits import limit, refuse_above
 AnyPath = str | os.PathLike[str]
 PACKED = {".gz": "gzip", ".xz": "xz", ".bz2": "bz2", ".zst": "zstd"}
 """fsspec's names of compressions, by extension."""
-_WEB = ("http", "https")
 _BUFFER = 1 << 20
 _ABSENT, _FORBIDDEN = (404, 410), (401, 403, 407)  # status codes of HTTP
 
@@ -33,20 +33,41 @@ class RemotePath:
         InputError: fsspec does not know the protocol, or its package is missing.
     """
 
-    def __init__(self, uri: str, within: tuple[RemotePath, str] | None = None) -> None:
-        self._uri, self._is_web = uri, uri.lower().startswith(tuple(f"{name}://" for name in _WEB))
+    def __init__(self, uri: str, folder: RemotePath | None = None) -> None:
+        self._uri, self._is_web = uri, uri.lower().startswith(("http://", "https://"))
         # A name that a folder lists may contain a question mark; a link on a web page has a query behind it.
-        self._shown = uri if within and not self._is_web else without_secrets(uri)
-        if within is None:
-            self._system, self._path = self._connect()
-        else:
-            self._system, self._path = within[0]._system, f"{within[0]._path.rstrip('/')}/{within[1]}"
+        self._shown = uri if folder and not self._is_web else without_secrets(uri)
+        self._system: Any
+        self._path: str
+        if folder is not None:
+            self._system = folder._system
+            self._path = folder._path.rstrip("/") + uri.removeprefix(folder._shown.rstrip("/"))
+            return
+        from fsspec.core import url_to_fs
+
+        options = {}
+        if self._is_web:
+            from aiohttp import ClientTimeout
+
+            # aiohttp's own limit, five minutes in total, would end the copy of a large file.
+            waits = ClientTimeout(total=None, sock_connect=30, sock_read=120)  # seconds
+            client = {"timeout": waits, "trust_env": True, "headers": {"Accept-Encoding": "identity"}}
+            options = {"client_kwargs": client, "simple_links": False}
+        protocol, _, rest = uri.partition("://")
+        with self.explained():
+            try:
+                self._system, self._path = url_to_fs(f"{protocol.lower()}://{rest}", **options)
+            except (ImportError, ValueError) as error:  # fsspec's message names the package
+                known = "use s3://, gs://, https:// or file://"
+                hint = "install it with pip" if isinstance(error, ImportError) else known
+                raise InputError(f"{self} cannot be read: {error}", hint) from None
+            self._system.invalidate_cache()  # fsspec keeps listings for the lifetime of the process
 
     def __str__(self) -> str:
         return self._shown
 
     def __truediv__(self, name: str) -> RemotePath:
-        return RemotePath(f"{self._shown.rstrip('/')}/{name}", (self, name))
+        return RemotePath(f"{self._shown.rstrip('/')}/{name}", self)
 
     @property
     def name(self) -> str:
@@ -67,18 +88,18 @@ class RemotePath:
 
     def files(self) -> list[RemotePath]:
         """Return the files of a folder and its subfolders, sorted by path, without hidden ones."""
+        found, folders = [], [self._path]
         with self.explained():
-            found = [path.removeprefix(self._path).lstrip("/") for path in self._walk(self._path)]
-        inner = sorted(map(PurePosixPath, found))
-        return [self / str(path) for path in inner if not any(part.startswith(".") for part in path.parts)]
-
-    def _walk(self, folder: str) -> Iterator[str]:
-        # fsspec's own walk silently skips the folders that it may not list.
-        for entry in self._system.ls(folder, detail=True):
-            if entry["type"] == "directory":
-                yield from self._walk(entry["name"])
-            elif entry["name"].rstrip("/") != folder.rstrip("/"):  # object stores may list a folder in itself
-                yield entry["name"]
+            while folders:  # fsspec's own walk silently skips the folders that it may not list
+                folder = folders.pop()
+                for entry in self._system.ls(folder, detail=True):
+                    if entry["type"] == "directory":
+                        folders.append(entry["name"])
+                    elif entry["name"].rstrip("/") != folder.rstrip(
+                        "/"
+                    ):  # object stores list a folder itself
+                        found.append(PurePosixPath(entry["name"].removeprefix(self._path).lstrip("/")))
+        return [self / str(path) for path in sorted(found) if not any(part[0] == "." for part in path.parts)]
 
     def open(self, mode: Literal["rb"]) -> BinaryIO:
         """Open it for reading bytes, which are fetched as they are read."""
@@ -88,8 +109,7 @@ class RemotePath:
                 # A server that sends files only as a whole may hang up on a slow reader.
                 file = tempfile.TemporaryFile()  # noqa: SIM115  # the reader closes it
                 with self._system.open(self._path, mode, block_size=0) as whole:
-                    while block := whole.read(_BUFFER):
-                        file.write(block)
+                    shutil.copyfileobj(whole, file, _BUFFER)
                 file.seek(0)
         return io.BufferedReader(file, _BUFFER)  # finds the ends of lines faster than fsspec
 
@@ -103,28 +123,6 @@ class RemotePath:
                     return ""
                 raise
 
-    def _connect(self) -> tuple[Any, str]:
-        from fsspec.core import url_to_fs
-
-        options = {}
-        if self._is_web:
-            from aiohttp import ClientTimeout
-
-            # aiohttp's own limit, five minutes in total, would end the copy of a large file.
-            waits = ClientTimeout(total=None, sock_connect=30, sock_read=120)  # seconds
-            client = {"timeout": waits, "trust_env": True, "headers": {"Accept-Encoding": "identity"}}
-            options = {"client_kwargs": client, "simple_links": False}
-        protocol, _, rest = self._uri.partition("://")
-        with self.explained():
-            try:
-                system, path = url_to_fs(f"{protocol.lower()}://{rest}", **options)
-            except (ImportError, ValueError) as error:  # fsspec's message names the package
-                known = "use s3://, gs://, https:// or file://"
-                hint = "install it with pip" if isinstance(error, ImportError) else known
-                raise InputError(f"{self} cannot be read: {error}", hint) from None
-            system.invalidate_cache()  # fsspec keeps listings for the lifetime of the process
-        return system, path
-
     @contextlib.contextmanager
     def explained(self) -> Iterator[None]:
         """Turn the errors of file systems, each of which has its own, into InputError."""
@@ -133,23 +131,19 @@ class RemotePath:
         except InputError:
             raise
         except Exception as error:
-            raise self._explain(_cause(error)) from None
-
-    def _explain(self, cause: BaseException) -> InputError:
-        status = getattr(cause, "status", None)
-        if _is_absent(cause):
-            return InputError(f"no such file: {self}")
-        if isinstance(cause, PermissionError) or status in _FORBIDDEN:
-            return InputError(f"{self}: permission denied", "check your credentials")
-        reason = str(cause).partition("\n")[0] or type(cause).__name__
-        if status:
-            reason = f"the server answered with status {status}"
-        elif isinstance(cause, OSError) and cause.errno and cause.errno > 0:
-            reason = os.strerror(cause.errno)
-        shown = reason.replace(self._uri, self._shown)
-        return InputError(
-            f"{self} cannot be read: {shown}", "check the address, the network and your credentials"
-        )
+            cause = _cause(error)
+            status = getattr(cause, "status", None)
+            if _is_absent(cause):
+                raise InputError(f"no such file: {self}") from None
+            if isinstance(cause, PermissionError) or status in _FORBIDDEN:
+                raise InputError(f"{self}: permission denied", "check your credentials") from None
+            reason = str(cause).partition("\n")[0] or type(cause).__name__
+            if status:
+                reason = f"the server answered with status {status}"
+            elif isinstance(cause, OSError) and cause.errno and cause.errno > 0:
+                reason = os.strerror(cause.errno)
+            message = f"{self} cannot be read: {reason.replace(self._uri, self._shown)}"
+            raise InputError(message, "check the address, the network and your credentials") from None
 
 
 Source = Path | RemotePath
@@ -157,11 +151,7 @@ Source = Path | RemotePath
 
 
 def source_at(name: AnyPath) -> Source:
-    """Return the file or folder that a path or URI names.
-
-    Raises:
-        InputError: fsspec does not know the protocol of a URI, or its package is missing.
-    """
+    """Return the file or folder that a path or URI names; InputError if fsspec does not know the protocol."""
     return RemotePath(os.fspath(name)) if is_remote(name) else local_path(name)
 
 
@@ -240,23 +230,21 @@ def read_lines(path: Source, *, encoding: str = "utf-8") -> Iterator[tuple[int, 
     with open_bytes(path) as file:
         while raw := file.readline(longest):
             number += 1
+            where = f"{path}, line {number}"
+            if len(raw) == longest:
+                refuse_above("line", len(raw) / (1 << 20), where, "split it into several lines")
+            problem = ""
             try:
                 line = raw.decode(encoding)
-                problem = (
-                    f"the file contains a NUL byte, so it is not {encoding} text" if "\0" in line else ""
-                )
+                if "\0" in line:
+                    problem = f"the file contains a NUL byte, so it is not {encoding} text"
             except UnicodeDecodeError as error:
                 problem = f"byte {position + error.start} is not {encoding} (0x{raw[error.start]:02x})"
-            if len(raw) == longest:
-                where = f"{path}, line {number}"
-                refuse_above("line", len(raw) / (1 << 20), where, "split it into several lines")
             if problem:
-                raise InputError(f"{path}, line {number}: {problem}", "convert the file to UTF-8")
+                raise InputError(f"{where}: {problem}", "convert the file to UTF-8")
             position += len(raw)
-            yield (
-                number,
-                line.removeprefix("\ufeff" if number == 1 else "").removesuffix("\n").removesuffix("\r"),
-            )
+            line = line.removeprefix("\ufeff") if number == 1 else line
+            yield number, line.removesuffix("\n").removesuffix("\r")
         size = getattr(getattr(file, "raw", None), "size", None)  # that of a remote file when it was opened
         if isinstance(path, RemotePath) and size is not None and file.tell() < size:
             raise InputError(f"{path} ends at byte {file.tell():,} of {size:,}", "run the command again")

@@ -6,7 +6,6 @@ An empty line of a gold file of SemEval marks a pair that nobody scored.
 
 from __future__ import annotations
 
-import logging
 import os
 import shlex
 import tarfile
@@ -21,8 +20,6 @@ from sentemb.data.files import Lines, Numbered, Row
 from sentemb.data.hub import download
 from sentemb.data.lines import AnyPath, read_lines
 from sentemb.errors import InputError
-
-logger = logging.getLogger(__name__)
 
 DataDir = AnyPath | None
 """A data folder; `SENTEMB_DATA` by default, or else the hub."""
@@ -94,7 +91,7 @@ def find(entry: Entry, data_dir: Path) -> Place | None:
 
 def _files(entry: Entry) -> list[str]:
     """Return the files that a folder of the set may contain: as published, and as on the hub."""
-    return [*(entry.published.file_names if entry.published else ()), *entry.files.values()]
+    return [*(entry.published.of_split() if entry.published else ()), *entry.files.values()]
 
 
 def local_files(entry: Entry, data_dir: Path) -> list[Path]:
@@ -126,10 +123,9 @@ def locate(entry: Entry, split: str, data_dir: DataDir) -> Place:
     root = resolve_data_dir(data_dir)
     if root is None:
         return download_split(entry, split)
-    place = find(entry, root)
-    if place is None:
-        raise missing(entry, root)
-    return place
+    if place := find(entry, root):
+        return place
+    raise missing(entry, root)
 
 
 def download_split(entry: Entry, split: str) -> Place:
@@ -143,18 +139,17 @@ def download_split(entry: Entry, split: str) -> Place:
     target, inner = path.with_suffix(""), f"{ROOTS[0]}/{entry.senteval}"
     if not (target / inner).is_dir():  # unpacked once, next to the archive
         target.mkdir(exist_ok=True)
-        needed = entry.published.file_names if entry.published else []
+        needed = entry.published.of_split() if entry.published else []
         with tempfile.TemporaryDirectory(dir=target, prefix=".") as scratch:
+            problem = ""
             try:
                 with tarfile.open(path) as archive:
                     archive.extractall(scratch, filter="data")
-                place = find(entry, Path(scratch))
-                absent = [name for name in needed if place is None or not place.file(name).is_file()]
-                problem = f"it does not contain {absent[0]}" if absent else ""
             except (tarfile.TarError, EOFError) as error:
                 problem = str(error).partition("\n")[0]
-            if problem or place is None:
-                message = f"{path} is not a complete tar archive: {problem}"
+            place = find(entry, Path(scratch))
+            if problem or place is None or not all(place.file(name).is_file() for name in needed):
+                message = f"{path} is not a complete tar archive: {problem or 'it lacks files'}"
                 raise InputError(message, "delete it, and download it again")
             (target / inner).parent.mkdir(parents=True, exist_ok=True)
             (place.path / place.folder).rename(target / inner)
@@ -189,10 +184,8 @@ def read_parts(entry: Entry, split: str, place: Place) -> Iterator[tuple[str, It
     columns = entry.text_columns if split in entry.unlabelled else entry.columns
     published = published_at(entry, split, place)
     if published is None:
-        yield (
-            entry.name,
-            tables.read_file(place.file(entry.files[split] if entry.files else ""), columns=columns),
-        )
+        file = place.file(entry.files[split] if entry.files else "")
+        yield entry.name, tables.read_file(file, columns=columns)
     elif published.format == "semeval":
         for part, name in published.files.items():
             yield part if entry.parts else entry.name, _read_semeval(published, place, name, columns)
@@ -212,9 +205,18 @@ def _read_tables(
         hint = f"get a copy of {entry.name} that contains its {split} split"
         raise InputError(f"no such file: {files[0]}", hint)
     wanted = [part for name in names for part in name.split("+")]
+    header, style = published.header or published.headers.get(split), published.format
     for file in files:
-        lines = read_lines(file, encoding=published.encoding)
-        for number, values in _parse(published, split, str(file), lines, wanted):
+        where, lines = str(file), read_lines(file, encoding=published.encoding)
+        if style == "tsv":
+            rows = tables.parse_tsv(where, lines, wanted, header=header, optional=published.optional)
+        elif style in ("csv", "quoted-tsv"):
+            mark = "," if style == "csv" else "\t"
+            rows = tables.parse_csv(where, lines, wanted, header=header, delimiter=mark)
+        else:
+            parse = tables.parse_jsonl if style == "jsonl" else _parse_label_first
+            rows = parse(where, lines, wanted)
+        for number, values in rows:
             row = Row(f"{file}:{number}", values)
             cells = [" ".join(map(row.text, name.split("+"))) for name in names[:texts]]
             cells += [values[name] for name in names[texts:]]
@@ -222,51 +224,13 @@ def _read_tables(
                 yield Row(row.location, dict(zip(columns, cells, strict=True)))
 
 
-def _parse(
-    published: Published, split: str, where: str, lines: Lines, columns: list[str]
-) -> Iterator[Numbered]:
-    header = published.header or published.headers.get(split)
-    if published.format == "tsv":
-        whole = _skip_broken(where, lines) if published.broken_lines else lines
-        return tables.parse_tsv(where, whole, columns, header=header, optional=published.optional)
-    if published.format in ("csv", "quoted-tsv"):
-        delimiter = "," if published.format == "csv" else "\t"
-        return tables.parse_csv(where, lines, columns, header=header, delimiter=delimiter)
-    others = {"jsonl": tables.parse_jsonl, "label-first": _parse_label_first}
-    if published.format in others:
-        return others[published.format](where, lines, columns)
-    return _parse_member(where, lines, published.member, columns)
-
-
-def _skip_broken(where: str, lines: Lines) -> Lines:
-    """Yield the lines with as many tabs as the first, and those with more, which the parser refuses."""
-    tabs, broken = 0, 0
-    for number, line in lines:
-        tabs = tabs or line.count("\t")
-        if line and line.count("\t") < tabs:
-            broken += 1
-        else:
-            yield number, line
-    if broken:
-        logger.warning("%s: skipped %d lines with fewer fields than the header", where, broken)
-
-
-def _parse_member(where: str, lines: Lines, member: str, columns: list[str]) -> Iterator[Numbered]:
-    members = tables.parse_json("\n".join(line for _, line in lines), where)
-    if not isinstance(members, dict) or not isinstance(members.get(member), list):
-        raise InputError(f"{where} does not contain a list {member!r}", "get a complete copy")
-    for number, values in enumerate(members[member], start=1):
-        tables.require_columns(columns, list(values), f"{where}, {member} {number}")
-        yield number, values
-
-
-def _parse_label_first(where: str, lines: Lines, columns: list[str]) -> Iterator[Numbered]:
+def _parse_label_first(where: str, lines: Lines, columns: Sequence[str] | None) -> Iterator[Numbered]:
     """Yield lines of a label, a space and a text; of a label such as TREC's `DESC:manner` the coarse part."""
     for number, line in lines:
         label, space, text = line.partition(" ")
         if not space:
             raise InputError(f"{where}, line {number}: expected a label, a space and a text")
-        yield number, dict(zip(columns, (text, label.partition(":")[0]), strict=True))
+        yield number, dict(zip(columns or (), (text, label.partition(":")[0]), strict=True))
 
 
 def _read_file_per_label(published: Published, place: Place, columns: Sequence[str]) -> Iterator[Row]:

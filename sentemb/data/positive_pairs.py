@@ -12,10 +12,9 @@ import numpy as np
 from sentemb._uris import without_secrets
 from sentemb.data.catalogue import get
 from sentemb.data.columns import load_columns
-from sentemb.data.documents import reads_like_text
 from sentemb.data.files import list_columns, refuse_bare_string
 from sentemb.data.labelled import text_key
-from sentemb.data.lines import AnyPath, format_of, source_at
+from sentemb.data.lines import AnyPath
 from sentemb.data.locate import DataDir
 from sentemb.data.sources import kind_of, read_rows
 from sentemb.errors import InputError
@@ -29,13 +28,6 @@ POSITIVES = ("positive", "passage", "answer", "context", "document", "sentence2"
 _NEGATIVE = re.compile(r"(hard_)?neg(ative)?(_?\d+)?")  # negative, negative_1, hard_neg, ...
 _LABELS = ("label", "labels", "score", "scores", "similarity")
 _NAME_THEM = "name the columns with --columns QUESTION,PASSAGE[,NEGATIVE]"
-
-
-class PairColumns(NamedTuple):
-    """Columns of the question, the passage and any hard negatives; without a header the names are a pair."""
-
-    names: tuple[str, ...]
-    is_header: bool
 
 
 class PositivePairs(NamedTuple):
@@ -54,51 +46,37 @@ def load_positive_pairs(
 ) -> PositivePairs:
     """Load pairs of a question and a passage, and any hard negatives, from what `read_rows` takes.
 
-    By default their columns are found by usual names. A `.csv` or `.tsv` file of two columns whose first line
-    reads like text has no header. Errors name the columns of the source.
+    By default their columns are found by usual names. Errors name the columns of the source.
     """
-    found = pair_columns(source, columns, data_dir=data_dir)
-    negatives = ("negative", *(f"negative_{place}" for place in range(2, len(found.names) - 1)))
-    roles = ("anchor", "positive", *negatives)[: len(found.names)]
-    rows = load_columns(source, found.names, data_dir=data_dir)
-    rows = rows.rename_columns(dict(zip(found.names, roles, strict=True)))
-    if not found.is_header:
-        from datasets import Dataset, concatenate_datasets
-
-        first = Dataset.from_dict({role: [text] for role, text in zip(roles, found.names, strict=True)})
-        rows = concatenate_datasets([first, rows])
+    names = pair_columns(source, columns, data_dir=data_dir)
+    negatives = ("negative", *(f"negative_{place}" for place in range(2, len(names) - 1)))
+    roles = ("anchor", "positive", *negatives)[: len(names)]
+    rows = load_columns(source, names, data_dir=data_dir)
+    rows = rows.rename_columns(dict(zip(names, roles, strict=True)))
     unique: dict[tuple[str, ...], int] = {}
     for place, texts in enumerate(zip(*(rows[role] for role in roles), strict=True)):
         unique.setdefault(tuple(map(text_key, texts)), place)
     repeated = len(rows) - len(unique)
-    if repeated:
-        rows = rows.select(list(unique.values()))
-    return PositivePairs(rows, found.names if found.is_header else roles, repeated)
+    return PositivePairs(rows.select(list(unique.values())) if repeated else rows, names, repeated)
 
 
 def pair_columns(
     source: AnyPath, columns: Sequence[str] | None = None, *, data_dir: DataDir = None
-) -> PairColumns:
-    """Find the columns of pairs in a source, or check those that are named; see `load_positive_pairs`."""
+) -> tuple[str, ...]:
+    """Find the columns of the question, the passage and any hard negatives, or check those that are named."""
     refuse_bare_string(columns)
     if columns is not None:
         if len(columns) < 2:
             named = f"--columns {','.join(columns)} names {len(columns)} column"
             raise InputError(f"{named}, but pairs need two", _NAME_THEM)
-        return PairColumns(tuple(columns), is_header=True)
-    name, kind = without_secrets(str(source)), kind_of(source)
-    if kind == "entry":
-        present = list(get(str(source)).text_columns)
-    else:
-        first = next(read_rows(source, data_dir=data_dir), None)
-        if first is None:
-            raise InputError(f"{name} does not contain rows")
-        present = list(first.values)
-    if kind == "file" and format_of(source_at(source)) in (".csv", ".tsv") and len(present) == 2:
-        is_usual = any(column.strip().lower() in (*ANCHORS, *POSITIVES) for column in present)
-        if not is_usual and any(map(reads_like_text, present)):
-            return PairColumns(tuple(present), is_header=False)
-    return PairColumns(find_pair_columns(present, name), is_header=True)
+        return tuple(columns)
+    name = without_secrets(str(source))
+    if kind_of(source) == "entry":
+        return find_pair_columns(get(str(source)).text_columns, name)
+    first = next(read_rows(source, data_dir=data_dir), None)
+    if first is None:
+        raise InputError(f"{name} does not contain rows")
+    return find_pair_columns(list(first.values), name)
 
 
 def negative_column(names: Sequence[str]) -> str:

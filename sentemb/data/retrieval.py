@@ -7,7 +7,6 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -118,10 +117,8 @@ def _assemble(
     **called: str,
 ) -> RetrievalSet:
     """Assemble a set, and warn of qrels and queries that nothing can answer."""
-    name, where = (
-        f"{called['name']} {called['split']}",
-        f"{called['source'] or called['name']}, split {called['split']}",
-    )
+    name = f"{called['name']} {called['split']}"
+    where = f"{called['source'] or called['name']}, split {called['split']}"
     if not documents or not judged:
         raise InputError(f"{name} does not contain {'queries with qrels' if documents else 'documents'}")
     if unknown := next((query for query in judged if query not in queries), None):
@@ -226,7 +223,12 @@ def _read(
 ) -> RetrievalSet:
     """Read the files of a set, which is called by its name, split, language (if known) and source."""
     texts = read_unique(queries, query_text)
-    ids, documents = spill_pairs_to_disk((_id_of(row), _document_text(row)) for row in _rows(corpus))
+
+    def whole(row: Row) -> str:
+        title = row.text("title") if row.values.get("title") is not None else ""
+        return f"{title} {row.text('text')}".strip()
+
+    ids, documents = spill_pairs_to_disk((_id_of(row), whole(row)) for row in _rows(corpus))
     repeated = np.flatnonzero(first_places(ids) != np.arange(len(ids)))
     if len(repeated):
         raise _repeated(next(islice(_rows(corpus), int(repeated[0]), None)), ids[repeated[0]])
@@ -234,11 +236,6 @@ def _read(
         language = language_of(documents[:_LANGUAGE_SAMPLE])
         called["language"] = "en" if language == UNKNOWN else language
     return _assemble(ids, documents, texts, read_judgements(qrels, texts), **called)
-
-
-def _document_text(row: Row) -> str:
-    title = row.text("title") if row.values.get("title") is not None else ""
-    return f"{title} {row.text('text')}".strip()
 
 
 def query_text(row: Row) -> str:
@@ -293,24 +290,21 @@ def read_judgements(path: Path, queries: Container[str]) -> dict[str, dict[str, 
 
 def _qrels_rows(path: Path) -> Iterator[Row]:
     if format_of(path) == ".jsonl":
-        return read_file(path, columns=_QRELS)
+        yield from read_file(path, columns=_QRELS)
+        return
     first = next(iter(read_lines(path)), (0, ""))[1].split()
     if first[:1] == ["query-id"]:
-        rows = parse_tsv(str(path), read_lines(path), _QRELS)
-    elif len(first) == 4:
-        rows = _trec_rows(path)
-    else:
+        for number, values in parse_tsv(str(path), read_lines(path), _QRELS):
+            yield Row(f"{path}:{number}", values)
+        return
+    if len(first) != 4:
         message = f"{path}, line 1: expected the header query-id, corpus-id, score, or four fields as in TREC"
         hint = "write qrels as in BEIR (with tabs), or as in TREC: QUERY 0 DOCUMENT GRADE"
         raise InputError(message, hint)
-    return (Row(f"{path}:{number}", values) for number, values in rows)
-
-
-def _trec_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in read_lines(path):
         fields = line.split()
         if len(fields) not in (0, 4):
             message = f"{path}:{number}: expected four fields, but found {len(fields)}"
             raise InputError(message, "write QUERY 0 DOCUMENT GRADE")
         if fields:
-            yield number, dict(zip(_QRELS, (fields[0], *fields[2:]), strict=True))
+            yield Row(f"{path}:{number}", dict(zip(_QRELS, (fields[0], *fields[2:]), strict=True)))

@@ -4,9 +4,8 @@ Every sampler takes class numbers, shape (n,), or how many rows there are, and r
 ascending order, int64. The same seed gives the same rows, no row is drawn twice, and parts do not share rows.
 InputError is raised for scores in place of class numbers, and if there are not enough rows.
 
-The copies are made offline by back-translation (SCL, section 4.2), which samples at temperatures of 0.3 to
-0.9 and adds three to each labelled row. The paper does not say whether both texts of a pair are translated;
-the file decides, by repeating the one that is not.
+The copies are made offline by back-translation (SCL, section 4.2). The paper does not say whether both texts
+of a pair are translated; the file decides, by repeating the one that is not.
 """
 
 from __future__ import annotations
@@ -64,13 +63,7 @@ class Extremes(NamedTuple):
 def stratified_sample(labels: Labels, size: int, *, seed: Seed) -> Rows:
     """Draw rows so that each class keeps its share, to within one row.
 
-    scikit-learn's splitters do the same but refuse classes of one row and samples smaller than the number of
-    classes.
-
-    Example:
-        >>> labels = np.array([0] * 80 + [1] * 20)
-        >>> np.bincount(labels[stratified_sample(labels, 10, seed=1)])
-        array([8, 2])
+    scikit-learn's splitters refuse classes of one row and samples smaller than the number of classes.
     """
     numbers = class_numbers(labels)
     if not 0 < size <= len(numbers):
@@ -83,13 +76,7 @@ def stratified_sample(labels: Labels, size: int, *, seed: Seed) -> Rows:
 
 
 def cap_per_class(labels: Labels, *, seed: Seed, limit: int | None = None) -> Rows:
-    """Draw at most `limit` rows of each class; by default 5,000 of two, 1,000 of more (LaCon, section 3.1).
-
-    Example:
-        >>> labels = np.array([0] * 80 + [1] * 20)
-        >>> np.bincount(labels[cap_per_class(labels, seed=1, limit=30)])
-        array([30, 20])
-    """
+    """Draw at most `limit` rows per class; by default 5,000 of two, 1,000 of more (LaCon, section 3.1)."""
     numbers = class_numbers(labels)
     counts = np.bincount(numbers)
     if limit is None:
@@ -100,16 +87,7 @@ def cap_per_class(labels: Labels, *, seed: Seed, limit: int | None = None) -> Ro
 
 
 def few_shot_per_class(labels: Labels, *, seed: Seed, shots: int = 20) -> TrainSplit:
-    """Draw as many rows of each class to train on as for validation (LaCon, section 4.1).
-
-    The paper has 20 `shots`, and 10, 20, 50 and 100 in its figure 2.
-
-    Example:
-        >>> labels = np.array([0] * 80 + [1] * 40)
-        >>> split = few_shot_per_class(labels, seed=1, shots=5)
-        >>> np.bincount(labels[split.train])
-        array([5, 5])
-    """
+    """Draw `shots` rows per class to train on, and as many for validation (LaCon, section 4.1)."""
     numbers = class_numbers(labels)
     drawn = _draw_each(numbers, np.where(np.bincount(numbers) > 0, 2 * shots, 0), seed)
     parts = ([rows[:shots] for rows in drawn], [rows[shots:] for rows in drawn])
@@ -121,18 +99,8 @@ def imbalanced(
 ) -> Rows:
     """Draw a training set in which one class is rarer than the others (LaCon, section 4.2).
 
-    Args:
-        labels: (n,) class numbers.
-        ratio: The paper's rho: how many times the minority's rows each other class has; 1 to 20 there.
-        seed: Seed of the run.
-        smallest: Rows of the minority.
-        minority: Its class number, which the paper does not state; by default the rarer class, or of equals
-            the lower number.
-
-    Example:
-        >>> labels = np.array([0] * 400 + [1] * 400)
-        >>> np.bincount(labels[imbalanced(labels, ratio=4, seed=1)])
-        array([ 32, 128])
+    The minority has `smallest` rows, each other class `ratio` (the paper's rho, 1 to 20) times as many.
+    By default it is the rarer class, or of equals the lower number: the paper does not say.
     """
     numbers = class_numbers(labels)
     counts = np.bincount(numbers)
@@ -150,13 +118,8 @@ def imbalanced(
 def scl_dev_split(labels: Labels, *, seed: int = 0, validation: int = 500) -> DevSplit:
     """Split a dev split into a test half and about 500 rows for selection (SCL, section 4.1).
 
-    In both parts the classes keep their shares. If the other half is smaller, as of RTE, MRPC and SST-2, all
-    of it is for validation. All models share one test set, so the seed is not that of a run.
-
-    Example:
-        >>> split = scl_dev_split(np.array([0] * 800 + [1] * 800), seed=1)
-        >>> len(split.validation), len(split.test)
-        (500, 800)
+    In both parts the classes keep their shares. If the other half is smaller, as of RTE, MRPC and SST-2,
+    all of it is for validation. All models share one test set, so the seed is not that of a run.
     """
     numbers = class_numbers(labels)
     _require_rows(len(numbers), 2)
@@ -170,11 +133,6 @@ def sg_bert_dev_split(size: int) -> DevSplit:
     """Take the first tenth of a dev split for selection, the rest as test set (SG-BERT, A.4, table 10).
 
     The paper splits by order and does not say how it rounds; the tenth is rounded down.
-
-    Example:
-        >>> split = sg_bert_dev_split(1000)
-        >>> len(split.validation), len(split.test)
-        (100, 900)
     """
     _require_rows(size, 10)
     rows = np.arange(size, dtype=np.int64)
@@ -184,33 +142,20 @@ def sg_bert_dev_split(size: int) -> DevSplit:
 def lacon_train_split(labels: Labels, *, seed: int) -> TrainSplit:
     """Hold out 5 % of the training rows for early stopping (LaCon, section 3.1, footnote 1).
 
-    The dev split is the test set there. The paper does not say how the rows are drawn; here the classes keep
+    The dev split is the test set there. The paper does not say how rows are drawn; here classes keep
     their shares.
-
-    Example:
-        >>> split = lacon_train_split(np.array([0] * 80 + [1] * 20), seed=1)
-        >>> len(split.train), len(split.validation)
-        (95, 5)
     """
     numbers = class_numbers(labels)
-    size = round(_LACON_HELD_OUT * len(numbers))
-    if not 0 < size < len(numbers):
-        share = f"a share of {_LACON_HELD_OUT:g} of {len(numbers):,} rows"
-        raise InputError(f"{share} leaves a split empty", "use more data")
-    validation = stratified_sample(numbers, size, seed=seed)
+    _require_rows(len(numbers), 20)
+    validation = stratified_sample(numbers, round(_LACON_HELD_OUT * len(numbers)), seed=seed)
     return TrainSplit(np.setdiff1d(np.arange(len(numbers)), validation), validation)
 
 
 def draw_extremes(gold: npt.NDArray[np.floating], *, count: int = 20, seed: int = 0) -> Extremes:
     """Draw `count` pairs each of the highest and of the lowest scores (SG-BERT, section 5.4).
 
-    The paper draws 20 pairs scored 5 and 20 scored 0 from STS-B dev. If a set has fewer pairs of its highest
-    or lowest score, those of the next score follow; both ends must not have a score in common.
-
-    Example:
-        >>> ends = draw_extremes(np.arange(100) / 20, count=3, seed=1)
-        >>> sorted(ends.positive.tolist())[0] > sorted(ends.negative.tolist())[-1]
-        True
+    The paper draws 20 pairs scored 5 and 20 scored 0 from STS-B dev. If a set has fewer pairs of its
+    highest or lowest score, those of the next score follow; both ends must not have a score in common.
     """
     if not 0 < count <= len(gold) // 2:
         message = f"cannot draw {count} positive and {count} negative pairs from {len(gold)}"
@@ -235,7 +180,7 @@ def class_numbers(labels: Labels) -> Rows:
 
 def _require_rows(found: int, needed: int) -> None:
     if found < needed:
-        raise InputError(f"cannot split {found} rows; {needed} are needed", "use a complete dev split")
+        raise InputError(f"cannot split {found} rows; {needed} are needed", "use a complete split")
 
 
 def _draw(numbers: Rows, quotas: Rows, seed: Seed) -> Rows:
@@ -264,17 +209,8 @@ class Copy(NamedTuple):
 def read_copies(path: AnyPath, *, pair: str | None = None, temperature: str | None = None) -> list[Copy]:
     """Read noisy copies from a table, as `sentemb data noisy-copies` writes it.
 
-    Args:
-        path: A `.tsv`, `.csv`, `.jsonl` or `.parquet` file, also compressed, with the number of the original
-            row in column `index`, from 0, and the copy, or the first text of a pair, in column `augmented`.
-        pair: Column of the second text of a pair.
-        temperature: Column of the sampling temperature.
-
-    Raises:
-        InputError: The file or a column is missing, or a cell does not fit; with the line.
-
-    Example:
-        >>> copies = read_copies("copies.csv")  # doctest: +SKIP
+    The number of the original row, from 0, is in column `index`, the copy, or its first text, in
+    `augmented`.
     """
     columns = ["index", "augmented", *(name for name in (pair, temperature) if name)]
     copies = []
@@ -319,26 +255,22 @@ def add_copies(
 ) -> LabelledTexts:
     """Make a noisy training set: the chosen rows, then `ratio` copies of each, with their labels.
 
-    Args:
-        data: The training split.
-        rows: The labelled rows to train on, such as those of `stratified_sample`; SCL has 100.
-        copies: Copies of rows of the training split; those of other rows are skipped.
-        seed: Seed of the choice if a row has more copies.
-        temperature: Use only copies of this temperature; all by default.
-        ratio: Copies of each row.
-
-    Raises:
-        InputError: A copy does not belong to a row of the split, only one of both has pairs, or a chosen row
-            has too few copies.
-
-    Example:
-        >>> noisy = add_copies(data, rows, read_copies("copies.csv"), seed=1)  # doctest: +SKIP
+    `copies` are of rows of the training split `data`; those of other rows, or of another temperature than
+    the temperature if one is named. The seed chooses if a row has more copies.
     """
     by_row: defaultdict[int, list[Copy]] = defaultdict(list)
     for copy in copies:
-        if temperature is None or copy.temperature == temperature:
-            _check_copy(copy, data)
-            by_row[copy.original].append(copy)
+        if temperature not in (None, copy.temperature):
+            continue
+        if (copy.pair is None) != (data.pairs is None):
+            kind = "single texts" if data.pairs is None else "pairs"
+            message = f"{copy.location}: {data.name} has {kind}"
+            raise InputError(message, "name one column of copies per text (augmented, augmented_pair)")
+        if not 0 <= copy.original < len(data):
+            known = f"{data.name} {data.split} does not have row {copy.original} (counted from 0)"
+            hint = "use the training split from which the copies were made"
+            raise InputError(f"{copy.location}: {known}", hint)
+        by_row[copy.original].append(copy)
     rng = np.random.default_rng(seed)
     chosen: list[Copy] = []
     for row in rows.tolist():
@@ -357,14 +289,3 @@ def add_copies(
         pairs=None if kept.pairs is None else kept.pairs + [copy.pair or "" for copy in chosen],
         labels=np.concatenate([kept.labels, np.repeat(kept.labels, ratio)]),
     )
-
-
-def _check_copy(copy: Copy, data: LabelledTexts) -> None:
-    if (copy.pair is None) != (data.pairs is None):
-        message = f"{copy.location}: {data.name} has {'single texts' if data.pairs is None else 'pairs'}"
-        raise InputError(message, "name one column of copies per text (augmented, augmented_pair)")
-    if not 0 <= copy.original < len(data):
-        message = (
-            f"{copy.location}: {data.name} {data.split} does not have row {copy.original} (counted from 0)"
-        )
-        raise InputError(message, "use the training split from which the copies were made")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -106,30 +106,19 @@ def files_of(folder: Source) -> list[Source]:
 def _read_entry(
     entry: Entry, columns: Sequence[str] | None, data_dir: DataDir, *, check_rows: bool
 ) -> Iterator[Row]:
+    """Yield the training rows of a set."""
     if entry.kind == "retrieval":
         message = f"{entry.name} has separate files for documents and queries"
         raise InputError(message, "name one of its files, such as corpus.jsonl")
     if "train" not in entry.splits:
         raise InputError(f"{entry.name} is a test set, without texts to train on or to search")
     require_columns(columns, entry.columns, entry.name)
-    count = 0
-    for count, row in enumerate(_entry_rows(entry, data_dir, check_rows=check_rows), start=1):
-        yield Row(f"{entry.name}:{count}", {name: row[name] for name in columns or entry.columns})
-    check_row_count(entry.name, count, entry.rows.get("train"), strict=check_rows)
-
-
-def _entry_rows(entry: Entry, data_dir: DataDir, *, check_rows: bool) -> Iterator[dict[str, Any]]:
-    """Yield the training rows of a set."""
     reading: dict[str, Any] = {"data_dir": data_dir, "check_rows": check_rows}
-    cells: Iterator[tuple[Any, ...]]
+    cells: Iterable[tuple[Any, ...]]
     if entry.derived_from:
         every = (load_scored_pairs(entry.base.name, split=split, **reading) for split in entry.base.splits)
-        cells = (
-            (text,)
-            for pairs in every
-            for both in zip(pairs.first, pairs.second, strict=True)
-            for text in both
-        )
+        both = (texts for pairs in every for texts in zip(pairs.first, pairs.second, strict=True))
+        cells = ((text,) for texts in both for text in texts)
     elif entry.kind == "scored-pairs":
         pairs = load_scored_pairs(entry.name, split="train", **reading)
         cells = zip(pairs.first, pairs.second, pairs.gold.tolist(), strict=True)
@@ -139,7 +128,11 @@ def _entry_rows(entry: Entry, data_dir: DataDir, *, check_rows: bool) -> Iterato
     else:
         rows = read_split(entry, "train", locate(entry, "train", data_dir))
         cells = (tuple(row.values.values()) for row in rows)
-    return (dict(zip(entry.columns, row, strict=True)) for row in cells)
+    count = 0
+    for count, row in enumerate(cells, start=1):
+        values = dict(zip(entry.columns, row, strict=True))
+        yield Row(f"{entry.name}:{count}", {name: values[name] for name in columns or values})
+    check_row_count(entry.name, count, entry.rows.get("train"), strict=check_rows)
 
 
 def describe_source(source: AnyPath, *, data_dir: DataDir = None, rows: int | None = None) -> dict[str, Any]:
@@ -152,7 +145,7 @@ def describe_source(source: AnyPath, *, data_dir: DataDir = None, rows: int | No
 
     Returns:
         The source, its hub id and revision if it has them, its files with path, bytes and SHA-256 (none
-        if it was streamed, from the hub or a URI), and the rows.
+        if it was streamed), and the rows.
 
     Raises:
         InputError: The data folder or a readable file in a folder does not exist, or the hub does not answer.

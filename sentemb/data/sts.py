@@ -187,9 +187,8 @@ def read_scored_pairs(
         30
     """
     source = source_at(path)
-    if first is None or second is None:
-        usual = usual_columns(source, PAIR_COLUMNS)
-        first, second = first or usual[0], second or usual[1]
+    usual = (first, second) if first and second else usual_columns(source, PAIR_COLUMNS)
+    first, second = first or usual[0], second or usual[1]
     score = score or usual_columns(source, [(column,) for column in SCORE_COLUMNS])[0]
     rows = list(read_file(source, columns=(first, second, score)))
     for row in rows:  # published sets have a few blank sentences, which count; in a user's file one is a slip
@@ -200,7 +199,6 @@ def read_scored_pairs(
 
 def _pairs_of(rows: Iterable[Row], columns: Sequence[str], name: str, split: str, source: str) -> ScoredPairs:
     one, other, score = columns
-    pairs = [(row.text(one), row.text(other), row.number(score)) for row in rows]
-    first, second = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    gold = [pair[2] for pair in pairs]
+    cells = [(row.text(one), row.text(other), row.number(score)) for row in rows]
+    first, second, gold = map(list, zip(*cells, strict=True)) if cells else ([], [], [])
     return ScoredPairs(name, split, first, second, np.array(gold, dtype=np.float64), source=source)

@@ -5,5 +5,4 @@ from .encoder import Role as Role
 from .encoder import TextEncoder as TextEncoder
 from .encoder import for_role as for_role
 from .encoder import similarity_of as similarity_of
-from .resolve import encode_together as encode_together
 from .resolve import load_encoder as load_encoder

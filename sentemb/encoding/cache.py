@@ -43,24 +43,22 @@ class VectorStore:
                 connection.execute(_SCHEMA)
                 connection.execute("SELECT text, sum, vector FROM vectors LIMIT 1")
         except (OSError, sqlite3.OperationalError) as error:
-            raise InputError(
-                f"cannot use the cache folder {folder}: {error}", "choose another cache folder"
-            ) from error
+            message = f"cannot use the cache folder {folder}: {error}"
+            raise InputError(message, "choose another cache folder") from error
 
     def get(self, texts: Sequence[str]) -> dict[int, Vectors]:
         """Return the vectors that exist, by the place of their text."""
-        hashes = [_hash(text) for text in texts]
-        places = {key: index for index, key in enumerate(hashes)}
+        places = {_hash(text): index for index, text in enumerate(texts)}
+        hashes = list(places)
         found: dict[int, Vectors] = {}
         with self._replaced_if_damaged() as connection:
             for first in range(0, len(hashes), _KEYS_PER_QUERY):
                 keys = hashes[first : first + _KEYS_PER_QUERY]
-                marks = ",".join("?" * len(keys))
-                query = f"SELECT text, sum, vector FROM vectors WHERE text IN ({marks})"
+                query = f"SELECT * FROM vectors WHERE text IN ({','.join('?' * len(keys))})"
                 for key, checksum, blob in connection.execute(query, keys):
-                    if not isinstance(blob, bytes):  # a damaged header may make it any other type
-                        continue
-                    if len(blob) == 4 * self._dimension and zlib.crc32(blob) == checksum:
+                    # A damaged header may give it any other type.
+                    fits = isinstance(blob, bytes) and len(blob) == 4 * self._dimension
+                    if fits and zlib.crc32(blob) == checksum:
                         found[places[key]] = np.frombuffer(blob, dtype="<f4").astype(np.float32, copy=False)
         return found
 
@@ -88,12 +86,8 @@ class VectorStore:
             raise
         except _DAMAGED as error:
             aside = self.path.with_suffix(".damaged")
-            logger.warning(
-                "the cache %s is damaged (%s) and starts empty; the damaged file was renamed to %s",
-                self.path,
-                error,
-                aside.name,
-            )
+            message = "the cache %s is damaged (%s) and starts empty; the damaged file was renamed to %s"
+            logger.warning(message, self.path, error, aside.name)
             with suppress(FileNotFoundError):  # another process was first
                 self.path.replace(aside)
             with self._connection() as connection:
@@ -154,16 +148,12 @@ class CachedEncoder:
             vectors[some] = self.encoder.encode(new, progress=progress)
             store.put(new, vectors[some])
         self._measured.update(hash(unique[index]) for index in missing)
-        self._note([unique[index] for index in found])
+        cached = [unique[index] for index in found if hash(unique[index]) not in self._measured]
+        if cached and self.tokens is not None:  # count those that the model truncates
+            self._measured.update(map(hash, cached))
+            self.tokens.note(cached)
         logger.info("%s: %d vectors from the cache, %d encoded", self.name, len(found), len(missing))
         return vectors[positions]
-
-    def _note(self, texts: list[str]) -> None:
-        """Count the cached texts that the model truncates."""
-        new = [text for text in texts if hash(text) not in self._measured]
-        if new and self.tokens is not None:
-            self._measured.update(map(hash, new))
-            self.tokens.note(new)
 
 
 def _hash(text: str) -> bytes:

@@ -46,10 +46,8 @@ class _Actor:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
         for name, here in _versions().items():
             if here != versions[name]:
-                raise InputError(
-                    f"{socket.gethostname()} has {name} {here}, but this machine has {versions[name]}",
-                    "install the same version on all machines",
-                )
+                message = f"{socket.gethostname()} has {name} {here}, but this machine has {versions[name]}"
+                raise InputError(message, "install the same version on all machines")
         self._work = make(threads)
 
     def do(self, task: Task) -> Any:
@@ -76,11 +74,8 @@ class _Worker:
         if isinstance(error, ray.exceptions.RayTaskError):
             raise error.cause if isinstance(error.cause, InputError | OSError) else error
         if getattr(error, "actor_init_failed", False):
-            reason = str(error).strip().splitlines()[-1]
-            raise InputError(
-                f"a worker of the Ray cluster failed to start: {reason}",
-                "install the same version of sentemb on every node",
-            )
+            message = f"a worker of the Ray cluster failed to start: {str(error).strip().splitlines()[-1]}"
+            raise InputError(message, "install the same version of sentemb on every node")
         if not isinstance(error, ray.exceptions.RayError):
             return None
         # A node that dies takes its actors with it; until Ray knows, they are out of reach.
@@ -112,17 +107,11 @@ def ray_workers(make: Make, *, address: str, count: int | None, say: Callable[[s
         nodes = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
         count = count or min(sum(nodes), _MOST_WORKERS)
         if not count:
-            raise InputError(
-                f"the Ray cluster {address} does not report CPUs",
-                "set the number of workers with --workers",
-            )
+            hint = "set the number of workers with --workers"
+            raise InputError(f"the Ray cluster {address} does not report CPUs", hint)
         cpus = cpus_each(nodes, count)
-        crew = Crew(
-            functools.partial(_Worker, make, cpus),
-            count,
-            say=say,
-            waiting=f"waiting for workers to start; each needs {cpus} free CPUs on a node",
-        )
+        waiting = f"waiting for workers to start; each needs {cpus} free CPUs on a node"
+        crew = Crew(functools.partial(_Worker, make, cpus), count, say=say, waiting=waiting)
         try:
             yield crew
         finally:
@@ -133,13 +122,8 @@ def ray_workers(make: Make, *, address: str, count: int | None, say: Callable[[s
 def connected(address: str, *, cpus: int = 0) -> Iterator[None]:
     """Join a Ray cluster, or start one; a program that has joined one stays in it.
 
-    Args:
-        address: `local` for one of this machine alone; `auto` for the one that this machine is part of; or
-            `host:6379` or `ray://host:10001`.
-        cpus: Minimum number of CPUs of a local cluster; by default that of this machine.
-
-    Raises:
-        InputError: The cluster does not answer, or it has another version of Ray or Python.
+    The address is `local` for one of this machine alone, with at least `cpus` CPUs; `auto` for the one
+    that this machine is part of; or `host:6379` or `ray://host:10001`.
     """
     if ray.is_initialized():
         yield
@@ -171,10 +155,8 @@ def connected(address: str, *, cpus: int = 0) -> Iterator[None]:
 
 def cpus_each(nodes: Sequence[int], count: int) -> int:
     """Return the most CPUs that each of `count` workers can have on nodes with these CPUs; at least one."""
-    fitting = [
-        cpus for cpus in range(1, max(nodes, default=1) + 1) if sum(node // cpus for node in nodes) >= count
-    ]
-    return max(fitting, default=1)
+    most = max(nodes, default=1)
+    return next((cpus for cpus in range(most, 1, -1) if sum(node // cpus for node in nodes) >= count), 1)
 
 
 def _check_head(address: str) -> None:

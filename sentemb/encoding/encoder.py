@@ -184,12 +184,8 @@ def similarity_of(encoder: TextEncoder) -> Similarity:
 
 @functools.cache
 def _warn_of_cosine(name: str, own: str) -> None:
-    logger.warning(
-        "%s was trained for the %s distance, which is not supported; its vectors are compared by "
-        "cosine similarity",
-        name,
-        own,
-    )
+    compared = "which is not supported; its vectors are compared by cosine similarity"
+    logger.warning("%s was trained for the %s distance, %s", name, own, compared)
 
 
 def unique_texts(texts: Sequence[str]) -> tuple[list[str], NDArray[np.intp]]:
@@ -200,10 +196,8 @@ def unique_texts(texts: Sequence[str]) -> tuple[list[str], NDArray[np.intp]]:
     positions = np.empty(len(texts), dtype=np.intp)
     for index, text in enumerate(texts):
         if not isinstance(text, str):
-            raise InputError(
-                f"text {index} is a {type(text).__name__}, not a string",
-                "remove or convert it before encoding",
-            )
+            message = f"text {index} is a {type(text).__name__}, not a string"
+            raise InputError(message, "remove or convert it before encoding")
         positions[index] = places.setdefault(text, len(places))
     return list(places), positions
 
@@ -219,8 +213,6 @@ def check_finite(vectors: Vectors, texts: Sequence[str], *, name: str) -> None:
     """Raise NonFiniteError if vectors contain NaN or infinities."""
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(bad):
-        index = int(bad[0])
-        raise NonFiniteError(
-            f"{name} returned NaN or infinity for text {index} ({texts[index][:40]!r}), {len(bad)} in total",
-            "check the model's weights, or encode in float32",
-        )
+        text = f"text {bad[0]} ({texts[bad[0]][:40]!r}), {len(bad)} in total"
+        hint = "check the model's weights, or encode in float32"
+        raise NonFiniteError(f"{name} returned NaN or infinity for {text}", hint)

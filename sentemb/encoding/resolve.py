@@ -1,11 +1,12 @@
-"""From whatever the user calls a model to an encoder, or several encoders over one transformer."""
+"""From whatever the user calls a model to an encoder."""
 
 from __future__ import annotations
 
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from inspect import getattr_static
 from pathlib import Path
 from typing import Any, get_args
@@ -19,9 +20,8 @@ from sentemb.data.lines import read_lines
 from sentemb.data.locate import VARIABLE
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.encoder import Precision, TextEncoder, Vectors, check_finite, unique_texts
-from sentemb.encoding.sentence import SentenceEncoder, is_plain_text_model
-from sentemb.encoding.tokens import Tokens
-from sentemb.encoding.view import Branches, fingerprint_of, view_with_states, with_modules
+from sentemb.encoding.sentence import SentenceEncoder
+from sentemb.encoding.view import view_with_states, with_modules
 from sentemb.errors import InputError
 from sentemb.modules import Poolings, load
 from sentemb.modules.poolings import LayerPooling
@@ -75,16 +75,16 @@ def load_encoder(
         array([[9., 1.]], dtype=float32)
     """
     if precision not in get_args(Precision):
-        raise InputError(
-            f"unknown precision {precision!r}", f"choose one of {', '.join(get_args(Precision))}"
-        )
+        known = f"choose one of {', '.join(get_args(Precision))}"
+        raise InputError(f"unknown precision {precision!r}", known)
+    is_name = isinstance(model, (str, Path))
     if isinstance(model, (str, Path)) and not _is_word_vectors(Path(model)):
         built = load(model, pooling=pooling, max_length=max_length, device=device)
         # One raw transformer is a different encoder under each pooling, with a record of its own.
         name = name_of(str(model)) if pooling is None else f"{name_of(str(model))}-{pooling}"
         encoder: TextEncoder = SentenceEncoder(built, name=name, precision=precision, frozen=True)
     else:
-        kind = f"the word vectors {model}" if isinstance(model, (str, Path)) else f"a {type(model).__name__}"
+        kind = f"the word vectors {model}" if is_name else f"a {type(model).__name__}"
         for option, value in (("pooling", pooling), ("max_length", max_length), ("device", device)):
             if value is not None:
                 hint = f"remove {option}, or pass a model folder"
@@ -93,10 +93,8 @@ def load_encoder(
     if cache_dir is None:
         return encoder
     if isinstance(encoder, FunctionEncoder):
-        raise InputError(
-            f"vectors of the function {encoder.name} cannot be cached, because its code may change",
-            "remove the cache folder (--cache-dir)",
-        )
+        message = f"vectors of the function {encoder.name} cannot be cached, because its code may change"
+        raise InputError(message, "remove the cache folder (--cache-dir)")
     return CachedEncoder(encoder, Path(cache_dir).expanduser())
 
 
@@ -167,47 +165,37 @@ class FunctionEncoder:
     @property
     def dimension(self) -> int:
         """Length of a vector; the empty string is encoded if nothing has been encoded yet."""
-        if self._dimension is None:
-            self.encode([""])
-        assert self._dimension is not None
-        return self._dimension
+        return self._dimension or self.encode([""]).shape[1]
 
     def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
         """Encode texts; see `TextEncoder.encode`. The function shows its own progress, if any."""
         unique, positions = unique_texts(texts)
         if not unique:
             return np.zeros((0, self.dimension), dtype=np.float32)
-        vectors = self._checked(self._function(unique), count=len(unique))[positions]
-        check_finite(vectors, texts, name=self.name)
+        result = self._function(unique)
+        if hasattr(result, "detach"):  # a torch tensor, perhaps on an accelerator
+            result = result.detach().float().cpu().numpy()
+        problem, hint = "", "return one vector per text, always of the same length"
+        try:
+            vectors = np.asarray(result, dtype=np.float32)
+        except (TypeError, ValueError) as error:
+            problem = f"a {type(result).__name__}, which is not an array of numbers: {error}"
+            raise InputError(f"{self.name} returned {problem}", hint) from error
+        count = len(unique)
+        if vectors.ndim != 2 or vectors.shape[0] != count or vectors.shape[1] == 0:
+            problem = f"an array of shape {vectors.shape} for {count} texts"
+            hint = f"return an array of shape ({count}, dimension)"
+        elif vectors.shape[1] != (self._dimension or vectors.shape[1]):
+            problem = f"vectors of {vectors.shape[1]} dimensions, after {self._dimension} before"
+        if problem:
+            raise InputError(f"{self.name} returned {problem}", hint)
+        check_finite(vectors[positions], texts, name=self.name)
         self._dimension = vectors.shape[1]
-        return vectors
+        return vectors[positions]
 
     def describe(self) -> dict[str, Any]:
         """Describe how vectors are computed; see `TextEncoder.describe`."""
         return {"encoder": "function", "backend": self.fingerprint, "precision": "unknown"}
-
-    def _checked(self, result: Any, *, count: int) -> Vectors:
-        if hasattr(result, "detach"):  # a torch tensor, perhaps on an accelerator
-            result = result.detach().float().cpu().numpy()
-        try:
-            vectors = np.asarray(result, dtype=np.float32)
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"{self.name} returned a {type(result).__name__}, which is not an array of numbers: {error}",
-                "return one vector per text, all of the same length",
-            ) from error
-        if vectors.ndim != 2 or vectors.shape[0] != count or vectors.shape[1] == 0:
-            raise InputError(
-                f"{self.name} returned an array of shape {vectors.shape} for {count} texts",
-                f"return an array of shape ({count}, dimension)",
-            )
-        if self._dimension is not None and vectors.shape[1] != self._dimension:
-            raise InputError(
-                f"{self.name} returned vectors of {vectors.shape[1]} dimensions, after {self._dimension} "
-                "before",
-                "always return vectors of the same length",
-            )
-        return vectors
 
 
 class WordVectorEncoder:
@@ -222,14 +210,11 @@ class WordVectorEncoder:
         self.name = path.name
         self._places, self._table = _read_word_vectors(path)
         self.dimension = int(self._table.shape[1])
-        self._fingerprint: str | None = None
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the file."""
-        if self._fingerprint is None:
-            self._fingerprint = sha256_of(self._path)
-        return self._fingerprint
+        return sha256_of(self._path)
 
     def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
         """Encode texts; see `TextEncoder.encode`. It is too fast for a progress bar."""
@@ -244,12 +229,8 @@ class WordVectorEncoder:
             else:
                 unknown += 1
         if unknown:
-            logger.warning(
-                "%s: %d of %d texts do not contain a known word; their vectors are zero",
-                self.name,
-                unknown,
-                len(unique),
-            )
+            message = "%s: %d of %d texts do not contain a known word; their vectors are zero"
+            logger.warning(message, self.name, unknown, len(unique))
         return vectors[positions]
 
     def describe(self) -> dict[str, Any]:
@@ -292,96 +273,6 @@ def _read_word_vectors(path: Path) -> tuple[dict[str, int], Vectors]:
     return places, np.stack(rows)
 
 
-def encode_together(models: Mapping[str, SentenceTransformer]) -> list[TextEncoder]:
-    """Return encoders of models that differ only in what follows their transformer.
-
-    Poolings of one checkpoint, or flows fitted with several seeds: the first encoder that gets some texts
-    encodes them for all, and the others return what it kept if they get the same texts.
-
-    Args:
-        models: The models by their names in records. Nobody trains them meanwhile.
-
-    Returns:
-        An encoder for each model, in their order.
-
-    Raises:
-        InputError: There is no model, one is not a plain text pipeline, or one has another transformer.
-
-    Example:
-        >>> poolings = {name: load("bert-mini", pooling=name) for name in ("cls", "mean")}
-        >>> [encoder.encode(["a cat sat"]).shape for encoder in encode_together(poolings)]
-        [(1, 256), (1, 256)]
-    """
-    if not models:
-        raise InputError("the list of models is empty", "pass at least one model")
-    family = _Family(models)
-    return [_Member(family, number, name, model) for number, (name, model) in enumerate(models.items())]
-
-
-class _Family:
-    """The transformer with what every model does after it, and the vectors of the last texts."""
-
-    def __init__(self, models: Mapping[str, SentenceTransformer]) -> None:
-        (first, leader), *_ = models.items()
-        expected = _transformer_fingerprint(leader)
-        for name, model in models.items():
-            if not is_plain_text_model(model) or model.truncate_dim is not None:
-                raise InputError(
-                    f"{name} is not a plain text pipeline and cannot be encoded together with others",
-                    "encode with it separately",
-                )
-            if _transformer_fingerprint(model) != expected:
-                raise InputError(
-                    f"{name} differs from {first} in its transformer, tokenizer, maximum length or prompt",
-                    "encode together only variants of the same model",
-                )
-        configs = (model[0].model.config for model in models.values())
-        all_states = any(getattr(config, "output_hidden_states", False) for config in configs)
-        transformer = view_with_states(leader[0], wanted=all_states)
-        branches = Branches([list(model)[1:] for model in models.values()])
-        joined = with_modules(leader, [transformer, branches])
-        self.encoder = SentenceEncoder(joined, name=" + ".join(models), frozen=True)
-        widths = [int(model.get_embedding_dimension() or 0) for model in models.values()]
-        self._ends = np.cumsum(widths)[:-1]
-        self._texts: list[str] = []
-        self._vectors: list[Vectors] = []
-
-    def encode(self, texts: Sequence[str], *, progress: bool) -> list[Vectors]:
-        """Return the vectors of every model, in their order."""
-        if not self._vectors or list(texts) != self._texts:
-            vectors = self.encoder.encode(texts, progress=progress)
-            self._texts, self._vectors = list(texts), np.split(vectors, self._ends, axis=1)
-        return self._vectors
-
-
-class _Member:
-    """One model of a family as a `TextEncoder`."""
-
-    def __init__(self, family: _Family, number: int, name: str, model: SentenceTransformer) -> None:
-        self._family, self._number = family, number
-        self.name = name
-        self.fingerprint = fingerprint_of(model)
-        self.dimension = int(model.get_embedding_dimension() or 0)
-
-    @property
-    def tokens(self) -> Tokens | None:
-        """The tokens of the transformer."""
-        return self._family.encoder.tokens
-
-    def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
-        """Encode texts; see `TextEncoder.encode`."""
-        return np.ascontiguousarray(self._family.encode(texts, progress=progress)[self._number])
-
-    def describe(self) -> dict[str, Any]:
-        """Describe how vectors are computed; see `TextEncoder.describe`."""
-        return self._family.encoder.describe()
-
-
-def _transformer_fingerprint(model: SentenceTransformer) -> str:
-    # Whether it returns the states of all layers depends on what comes after, and changes none of them.
-    return fingerprint_of(with_modules(model, [view_with_states(model[0], wanted=False)]))
-
-
 class LayerEncoder:
     """The layers of a transformer, pooled without whatever its model does after the last."""
 
@@ -397,10 +288,8 @@ class LayerEncoder:
         if not isinstance(model, SentenceTransformer):
             model = load(model, pooling="mean", device=device, max_length=max_length)
         if not isinstance(model[0], Transformer):
-            raise InputError(
-                f"{self.name} starts with {type(model[0]).__name__}, which does not have layers",
-                "pass a transformer model",
-            )
+            message = f"{self.name} starts with {type(model[0]).__name__}, which does not have layers"
+            raise InputError(message, "pass a transformer model")
         transformer = view_with_states(model[0])
         self.poolings = tuple(poolings)
         self.layers = int(transformer.model.config.num_hidden_layers) + 1

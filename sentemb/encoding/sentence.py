@@ -41,7 +41,7 @@ from sentemb.encoding.linear import kernel_for, replace_linears, this_processor
 from sentemb.encoding.rows import ReadyTexts, Rows, texts_of
 from sentemb.encoding.static import encode_static, is_static_model
 from sentemb.encoding.tokens import Tokens, batches, same_length_batches, tokenise
-from sentemb.encoding.view import Branches, fingerprint_of, inference_view
+from sentemb.encoding.view import fingerprint_of, inference_view
 from sentemb.modules.loading import CUSTOM_MODULES
 
 # Tokens in a batch. A CPU is fastest while the activations of a layer stay in its caches; an accelerator
@@ -49,7 +49,7 @@ from sentemb.modules.loading import CUSTOM_MODULES
 TOKEN_BUDGET_CPU = 4096
 TOKEN_BUDGET_ACCELERATOR = 32768
 _DROPOUT_BATCH = 64
-_PLAIN_MODULES = (Transformer, Pooling, WeightedLayerPooling, Dense, Normalize, Branches, *CUSTOM_MODULES)
+_PLAIN_MODULES = (Transformer, Pooling, WeightedLayerPooling, Dense, Normalize, *CUSTOM_MODULES)
 
 
 class SentenceEncoder:
@@ -139,13 +139,8 @@ class SentenceEncoder:
             if self.tokens is not None:
                 self.tokens.note(unique)
             with training_flags_kept(self.model):
-                vectors = self.model.encode(
-                    unique,
-                    prompt=self.prompt,
-                    task=self.role,
-                    show_progress_bar=progress,
-                    convert_to_numpy=True,
-                )
+                options: dict[str, Any] = {"show_progress_bar": progress, "convert_to_numpy": True}
+                vectors = self.model.encode(unique, prompt=self.prompt, task=self.role, **options)
             vectors = np.asarray(vectors, dtype=np.float32)
         vectors = vectors[positions]
         check_finite(vectors, texts, name=self.name)
@@ -170,23 +165,19 @@ class SentenceEncoder:
         elif is_static_model(self.model):
             backend = BAGS
         dtype = next((str(weight.dtype) for weight in self.model.parameters()), "float32")
+        precision = "bfloat16 linear layers" if kernel == "packed-bfloat16" else dtype.removeprefix("torch.")
+        roles: tuple[Role | None, ...] = (None, "query", "document")
         return {
             "encoder": "sentence-transformers",
             "backend": backend,
             "linear_kernel": kernel,
             "linear_kernel_for": this_processor()._asdict(),
-            "precision": "bfloat16 linear layers"
-            if kernel == "packed-bfloat16"
-            else dtype.removeprefix("torch."),
+            "precision": precision,
             "precision_asked": self._precision,
             "device": str(self.model.device),
             "threads": torch.get_num_threads(),
             "max_length": _longest(_input_module(self.model, self.role)),
-            "prompts": {
-                "default": prompt_of(self.model, None),
-                "query": prompt_of(self.model, "query"),
-                "document": prompt_of(self.model, "document"),
-            },
+            "prompts": {role or "default": prompt_of(self.model, role) for role in roles},
             "routes": _has_routes(self.model),
             "similarity": self.similarity,
             "versions": {
@@ -237,23 +228,24 @@ class SentenceEncoder:
 
     def _encode_plain(self, texts: list[str], *, progress: bool) -> Vectors:
         ready, view = self.prepare(texts), self._ready_view()
-        divide = same_length_batches if view.device.type == "cpu" else batches
-        parts = list(divide(ready.lengths, token_budget=_token_budget(view.device)))
+        if view.device.type == "cpu":
+            parts = list(same_length_batches(ready.lengths, token_budget=TOKEN_BUDGET_CPU))
+        else:
+            parts = list(batches(ready.lengths, token_budget=TOKEN_BUDGET_ACCELERATOR))
 
         def encode(rows: NDArray[np.intp]) -> Vectors:
             return _forward(view, [(ready, rows)])
 
-        vectors: Vectors | None = None
+        vectors = np.empty((len(texts), 0), dtype=np.float32)
         bar = Progress(console=Console(stderr=True), transient=True) if progress else None
         task = bar.add_task("encoding", total=len(texts)) if bar else None
         with bar or nullcontext(), _mapping(view.device, len(parts)) as each:
             for rows, output in zip(parts, each(encode, parts), strict=True):
-                if vectors is None:
+                if not vectors.size:
                     vectors = np.empty((len(texts), output.shape[1]), dtype=np.float32)
                 vectors[rows] = output
                 if bar is not None and task is not None:
                     bar.advance(task, len(rows))
-        assert vectors is not None  # there is at least one text
         return vectors
 
 
@@ -346,10 +338,6 @@ def _longest(module: nn.Module) -> int | None:
 def _has_routes(model: SentenceTransformer) -> bool:
     """Return whether a model may have separate networks for queries and documents."""
     return any(isinstance(module, Router) for module in model)
-
-
-def _token_budget(device: torch.device) -> int:
-    return TOKEN_BUDGET_CPU if device.type == "cpu" else TOKEN_BUDGET_ACCELERATOR
 
 
 @contextmanager

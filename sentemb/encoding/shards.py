@@ -24,11 +24,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
+from pydantic import TypeAdapter
 
 from sentemb._files import held, new_file, read_json, sha256_of, write_json, write_text
 from sentemb._machine import describe_processor
@@ -107,7 +108,7 @@ class Settings:
     dimension: int
     dtype: DType
     shard_size: int
-    model: Mapping[str, Any]  # an `EncoderSpec`
+    model: dict[str, Any]  # an `EncoderSpec`
     role: Role | None = None  # None if prompts and routes were not used
 
     def file_name(self, rows: Sequence[Row]) -> str:
@@ -121,20 +122,10 @@ class Settings:
 
 
 class ShardFolder:
-    """A finished folder of shards.
+    """A finished folder of shards; InputError if it is not finished, or its manifest is damaged.
 
-    Args:
-        path: The folder.
-
-    Attributes:
-        settings: What its vectors depend on.
-        source: Name of the corpus.
-        processors: What computed the vectors; those of several kinds of processors agree to about 1e-5.
-        files: The shards, in the order of their rows.
-        rows: Number of rows of each shard.
-
-    Raises:
-        InputError: The folder does not exist, it is not finished, or its manifest is damaged.
+    `files` are the shards in the order of their rows, `rows` their numbers of rows. Vectors that several
+    kinds of `processors` computed agree to about 1e-5.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -143,33 +134,25 @@ class ShardFolder:
         if not manifest.is_file():
             begun = (self.path / BEGUN).is_file()
             hint = "run the same `sentemb encode` command again to finish it" if begun else None
-            raise InputError(
-                f"{self.path} does not contain finished vectors: {MANIFEST} is missing",
-                hint or "create it with `sentemb encode`",
-            )
+            message = f"{self.path} does not contain finished vectors: {MANIFEST} is missing"
+            raise InputError(message, hint or "create it with `sentemb encode`")
         values = read_json(manifest)
         try:
             if values["format"] != _FORMAT:
                 raise InputError(f"{manifest} has the format {values['format']}", "update sentemb to read it")
-            self.settings = Settings(**values["settings"])
+            self.settings = TypeAdapter(Settings).validate_python(values["settings"])
+            EncoderSpec.of(self.settings.model)
             self.source = str(values["source"])
             self.processors = [str(name) for name in values.get("processors", [])]
             shards = values["shards"]
             self.files = [self.path / str(shard["file"]) for shard in shards]
             self.rows = [int(shard["rows"]) for shard in shards]
             self._checksums = [str(shard["sha256"]) for shard in shards]
-            sound = (
-                isinstance(self.settings.dimension, int)
-                and self.settings.dtype in _FLOATS
-                and self.settings.role in (None, *get_args(Role))
-                and isinstance(self.settings.model["model"], str)
-                and isinstance(self.settings.model.get("max_length"), int | None)
-                and all(file.parent == self.path for file in self.files)
-            )
+            if any(file.parent != self.path for file in self.files):
+                raise ValueError("a shard is outside of the folder")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(f"{manifest} is damaged: {error!r}", "run `sentemb encode` again") from None
-        if not sound:
-            raise InputError(f"{manifest} is damaged", "run `sentemb encode` again")
+            reason = " ".join(str(error).split())
+            raise InputError(f"{manifest} is damaged: {reason}", "run `sentemb encode` again") from None
 
     def __len__(self) -> int:
         return sum(self.rows)
@@ -185,32 +168,25 @@ class ShardFolder:
         return blake2b(" ".join(file.name for file in self.files).encode(), digest_size=16).hexdigest()
 
     def verify(self) -> None:
-        """Compare every shard with its checksum.
-
-        Raises:
-            InputError: One is missing or was changed.
-        """
+        """Raise InputError if a shard is missing or was changed."""
         for path, checksum in zip(self.files, self._checksums, strict=True):
             if not path.is_file() or sha256_of(path) != checksum:
-                raise InputError(
-                    f"{path} is missing or does not match its checksum", "run `sentemb encode` again"
-                )
+                message = f"{path} is missing or does not match its checksum"
+                raise InputError(message, "run `sentemb encode` again")
 
     def check_encoder(self, encoder: TextEncoder) -> None:
         """Raise InputError if the vectors are not those that an encoder, without a role, gives documents."""
         made, documents = self.settings.fingerprint, for_role(encoder, "document").fingerprint
-        again = "encode the documents with `sentemb encode --role document`"
+        hint = "encode the documents with `sentemb encode --role document`"
         if self.settings.role == "query":
-            raise InputError(f"{self.path} contains vectors of queries, not of documents", again)
+            raise InputError(f"{self.path} contains vectors of queries, not of documents", hint)
         if made == documents:
             return
+        was = f"{self.path} was encoded"
         if made == encoder.fingerprint:
-            raise InputError(
-                f"{self.path} was encoded without the document prompt or route of {encoder.name}", again
-            )
+            raise InputError(f"{was} without the document prompt or route of {encoder.name}", hint)
         raise InputError(
-            f"{self.path} was encoded with {self.settings.name} ({made[:12]}), "
-            f"not with {encoder.name} ({documents[:12]})",
+            f"{was} with {self.settings.name} ({made[:12]}), not with {encoder.name} ({documents[:12]})",
             "pass the encoder of the vectors, with the same pooling and maximum length",
         )
 
@@ -280,27 +256,23 @@ def encode_shards(
     """Encode rows into a folder of shards: a new one, or that of an interrupted run of the same settings.
 
     A finished shard is not encoded again, regardless of when a run was killed. Its bytes depend on rows,
-    model and type alone, not on the number of processes. Memory holds a few shards. Rows without a vector,
-    which are blank or cannot be encoded, are listed in `set-aside.jsonl`.
+    model and `dtype` alone, not on the number of processes. Memory holds a few shards. Rows without a
+    vector, which are blank or cannot be encoded, are listed in `set-aside.jsonl`.
 
-    Args:
-        rows: The rows, any number of them.
-        output: The folder.
-        model: Arguments of `load_encoder`.
-        source: Name of the corpus, for the manifest.
-        pool: What starts workers, such as `local_pool`; None encodes in this process.
-        role: Role of the texts in a search, which decides their prompt and route.
-        dtype: Number format of the stored vectors.
-        shard_size: Rows of a shard.
-        progress: Called with the number of rows that are done.
-        say: Called with a message about retries and different processors.
-
-    Raises:
-        InputError: The folder contains something else, the model cannot be loaded, two rows have one id, no
-            row can be encoded, or a worker died three times on one shard.
+    `model` are arguments of `load_encoder`, `source` is the name of the corpus, and `pool` starts
+    workers, such as `local_pool`; None encodes in this process. `progress` gets the number of rows that
+    are done, `say` messages about retries and different processors.
     """
     folder = Path(output)
-    _check_output(folder)
+    refuse_uri(folder)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file", "choose another output folder")
+    if (folder / MANIFEST).exists():
+        raise InputError(f"{folder} already contains finished vectors", "choose another output, or remove it")
+    others = {path.name for path in folder.iterdir()} - {_LOCK} if folder.exists() else set()
+    if others and BEGUN not in others:
+        message = f"{folder} is not empty and not an output folder of `sentemb encode`"
+        raise InputError(message, "choose another output folder")
     writer = _writer(model, role, folder, dtype=dtype, shard_size=shard_size)
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
@@ -346,9 +318,8 @@ def _encode(
         path.unlink()  # of rows that do not exist any more
     if empty:
         first = f"; {refused[0].location}: {refused[0].reason}" if refused else ""
-        raise InputError(
-            f"{source} does not contain a row that can be encoded{first}", "pass at least one text"
-        )
+        message = f"{source} does not contain a row that can be encoded{first}"
+        raise InputError(message, "pass at least one text")
     if refused:
         aside = [json.dumps(row._asdict(), ensure_ascii=False) + "\n" for row in refused]
         write_text(folder / SET_ASIDE, "".join(aside))
@@ -357,9 +328,7 @@ def _encode(
             f"the vectors were computed on different processors ({'; '.join(sorted(processors))}): "
             "they agree to about 1e-5, so another run may not give identical files"
         )
-    write_manifest(
-        folder, settings, shards, set_aside=len(refused), source=source, processors=sorted(processors)
-    )
+    write_manifest(folder, settings, shards, len(refused), source, sorted(processors))
     for name in (BEGUN, _LOCK):
         (folder / name).unlink()
     return Encoded(ShardFolder(folder), len(refused), encoded)
@@ -378,35 +347,30 @@ class _ShardWriter:
         if (existing := finished(self.folder / file)) is not None:
             return file, existing, False
         refused = {number: reason for number, row in enumerate(rows) if (reason := _reason_against(row))}
-        good = [number for number in range(len(rows)) if number not in refused]
-        vectors = self._encode(rows, good, refused)
-        kept = [rows[number] for number in good if number not in refused]
-        aside = [
-            Refused(rows[number].location, rows[number].id, refused[number]) for number in sorted(refused)
-        ]
+        vectors = self._encode(rows, refused)
+        kept = [row for number, row in enumerate(rows) if number not in refused]
+        aside = [Refused(rows[at].location, rows[at].id, refused[at]) for at in sorted(refused)]
         write_shard(self.folder / file, kept, vectors, aside, self.settings)
         return file, Finished(len(kept), aside, describe_processor()), True
 
-    def _encode(self, rows: list[Row], numbers: list[int], refused: dict[int, str]) -> Any:
-        """Return the vectors as they are stored; rows that cannot be encoded are found by bisection."""
-        if not numbers:
-            return np.empty((0, self.settings.dimension), dtype=self.settings.dtype)
+    def _encode(self, rows: list[Row], refused: dict[int, str]) -> Any:
+        """Return the vectors as they are stored, and add the rows that cannot be encoded to the refused."""
+        numbers = [number for number in range(len(rows)) if number not in refused]
+        vectors = np.empty((len(numbers), self.settings.dimension), dtype=np.float32)
         try:
-            vectors = self.encoder.encode([rows[number].text for number in numbers])
-        except InputError as error:
-            if len(numbers) == 1:
-                refused[numbers[0]] = error.message
-                return self._encode(rows, [], refused)
-            half = len(numbers) // 2
-            return np.concatenate(
-                [self._encode(rows, some, refused) for some in (numbers[:half], numbers[half:])]
-            )
+            vectors = self.encoder.encode([rows[number].text for number in numbers]) if numbers else vectors
+        except InputError:  # of some text: each alone has the same vector as among others
+            for place, number in enumerate(numbers):
+                try:
+                    vectors[place] = self.encoder.encode([rows[number].text])[0]
+                except InputError as error:
+                    refused[number] = error.message
         with np.errstate(over="ignore"):
             stored = np.ascontiguousarray(vectors, dtype=self.settings.dtype)
         fits = np.isfinite(stored).all(axis=1)
-        for place in np.flatnonzero(~fits).tolist():
-            refused[numbers[place]] = f"its vector exceeds the range of {self.settings.dtype}"
-        return stored[fits]
+        for number in np.array(numbers)[~fits].tolist():
+            refused.setdefault(number, f"its vector exceeds the range of {self.settings.dtype}")
+        return stored[[number not in refused for number in numbers]]
 
 
 def _reason_against(row: Row) -> str | None:
@@ -424,15 +388,9 @@ def _writer(model: Mapping[str, Any], role: Role, folder: Path, **options: Any) 
     from sentemb.encoding.resolve import load_encoder  # not before a model is needed
 
     encoder = for_role(load_encoder(**model), role)
-    settings = Settings(
-        name=encoder.name,
-        fingerprint=encoder.fingerprint,
-        dimension=encoder.dimension,
-        model=asdict(EncoderSpec.of(model).seen_from(folder)),
-        role=role,
-        **options,
-    )
-    return _ShardWriter(encoder, folder, settings)
+    of_encoder = {name: getattr(encoder, name) for name in ("name", "fingerprint", "dimension")}
+    spec = asdict(EncoderSpec.of(model).seen_from(folder))
+    return _ShardWriter(encoder, folder, Settings(**of_encoder, model=spec, role=role, **options))
 
 
 def _load(model: dict[str, Any], folder: Path, settings: Settings, run: str, threads: int) -> _ShardWriter:
@@ -443,7 +401,7 @@ def _load(model: dict[str, Any], folder: Path, settings: Settings, run: str, thr
     try:
         is_seen = bool(json.loads((folder / BEGUN).read_bytes())[_RUN] == run)
         tempfile.TemporaryFile(dir=folder).close()
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         is_seen = False
     if not is_seen:
         raise InputError(
@@ -454,10 +412,8 @@ def _load(model: dict[str, Any], folder: Path, settings: Settings, run: str, thr
     assert settings.role is not None  # this run has one
     writer = _writer(model, settings.role, folder, dtype=settings.dtype, shard_size=settings.shard_size)
     if writer.settings.fingerprint != settings.fingerprint:
-        raise InputError(
-            f"a worker loaded a different model as {settings.name}",
-            "copy the same model to all machines, and encode again",
-        )
+        message = f"a worker loaded a different model as {settings.name}"
+        raise InputError(message, "copy the same model to all machines, and encode again")
     return writer
 
 
@@ -468,27 +424,9 @@ def _absolute(model: Mapping[str, Any]) -> dict[str, Any]:
     return {**model, "model": EncoderSpec.of(model).located().model, **found}
 
 
-def _check_output(folder: Path) -> None:
-    """Raise InputError if shards cannot be written to a folder."""
-    refuse_uri(folder)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file", "choose another output folder")
-    if (folder / MANIFEST).exists():
-        raise InputError(f"{folder} already contains finished vectors", "choose another output, or remove it")
-    if (
-        folder.exists()
-        and not (folder / BEGUN).exists()
-        and any(path.name != _LOCK for path in folder.iterdir())
-    ):
-        raise InputError(
-            f"{folder} is not empty and not an output folder of `sentemb encode`",
-            "choose another output folder",
-        )
-
-
 def _begin(folder: Path, settings: Settings) -> str:
     """Note the settings, or refuse to resume with others; return a unique id of the run."""
-    now = json.loads(json.dumps(asdict(settings)))
+    now = asdict(settings)
     if (folder / BEGUN).exists():
         before = read_json(folder / BEGUN)
         if differing := [name for name, value in now.items() if before.get(name) != value]:
@@ -505,20 +443,18 @@ def write_shard(
     path: Path, rows: Sequence[Row], vectors: Any, refused: Sequence[Refused], settings: Settings
 ) -> None:
     """Write a shard atomically: rows with their vectors (rows, dimension), and the rows without one."""
-    table = pa.table(
-        {
-            "id": pa.array([str(row.id) for row in rows], pa.string()),
-            "id_is_integer": pa.array([isinstance(row.id, int) for row in rows], pa.bool_()),
-            "text": pa.array([row.text for row in rows], pa.large_string()),
-            "metadata": pa.array([json.dumps(row.metadata) for row in rows], pa.large_string()),
-            "vector": pa.FixedSizeListArray.from_arrays(
-                pa.array(vectors.reshape(-1), _FLOATS[settings.dtype]), settings.dimension
-            ),
-        }
-    )
-    schema = table.schema.with_metadata({_REFUSED: json.dumps(refused), _PROCESSOR: describe_processor()})
-    with new_file(path) as file, pa.ipc.new_file(file, schema) as writer:
-        writer.write_table(table.replace_schema_metadata(schema.metadata))
+    vector = pa.array(vectors.reshape(-1), _FLOATS[settings.dtype])
+    columns = {
+        "id": pa.array([str(row.id) for row in rows], pa.string()),
+        "id_is_integer": pa.array([isinstance(row.id, int) for row in rows], pa.bool_()),
+        "text": pa.array([row.text for row in rows], pa.large_string()),
+        "metadata": pa.array([json.dumps(row.metadata) for row in rows], pa.large_string()),
+        "vector": pa.FixedSizeListArray.from_arrays(vector, settings.dimension),
+    }
+    about = {_REFUSED: json.dumps(refused), _PROCESSOR: describe_processor()}
+    table = pa.table(columns, metadata=about)
+    with new_file(path) as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
 
 
 def finished(path: Path) -> Finished | None:
@@ -536,18 +472,11 @@ def write_manifest(
     folder: Path,
     settings: Settings,
     shards: Sequence[tuple[str, int]],
-    *,
     set_aside: int,
     source: str,
     processors: Sequence[str],
 ) -> None:
     """Finish a folder, with the names and rows of its shards and the processors that computed them."""
     listed = [{"file": file, "rows": rows, "sha256": sha256_of(folder / file)} for file, rows in shards]
-    values = {
-        "format": _FORMAT,
-        "settings": asdict(settings),
-        "source": source,
-        "set_aside": set_aside,
-        "processors": list(processors),
-    }
-    write_json(folder / MANIFEST, {**values, "shards": listed})
+    values = {"format": _FORMAT, "settings": asdict(settings), "source": source, "set_aside": set_aside}
+    write_json(folder / MANIFEST, {**values, "processors": processors, "shards": listed})

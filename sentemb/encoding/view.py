@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -41,12 +40,12 @@ def _copy(module: ModuleType, done: dict[int, nn.Module]) -> ModuleType:
     return view
 
 
-def view_with_states(transformer: Any, *, wanted: bool = True) -> Any:
-    """Return an inference view of a transformer that returns the states of all layers, or no longer does."""
+def view_with_states(transformer: Any) -> Any:
+    """Return an inference view of a transformer that returns the states of all layers."""
     view = inference_view(transformer)
     # A copy, since the caller's model would save the flag, and every later user pay for it.
     view.model.config = copy.copy(view.model.config)
-    view.model.config.output_hidden_states = wanted
+    view.model.config.output_hidden_states = True
     return view
 
 
@@ -82,24 +81,6 @@ def linear(weight: NDArray[np.float32]) -> Dense:
     dense = Dense(inputs, outputs, bias=False, activation_function=nn.Identity())
     dense.linear.weight.data = torch.from_numpy(np.ascontiguousarray(weight))
     return dense
-
-
-class Branches(nn.Module):
-    """Branches that each turn a transformer's output into sentence vectors, which are concatenated."""
-
-    def __init__(self, branches: Sequence[Sequence[nn.Module]]) -> None:
-        super().__init__()
-        self.branches = nn.ModuleList(nn.ModuleList(branch) for branch in branches)
-
-    def forward(self, features: dict[str, Any]) -> dict[str, Any]:
-        """Run every branch."""
-        vectors = []
-        for branch in self.branches:
-            output = dict(features)  # a branch does not see what another one adds
-            for module in branch:  # type: ignore[attr-defined]
-                output = module(output)
-            vectors.append(output["sentence_embedding"])
-        return {**features, "sentence_embedding": torch.cat(vectors, dim=1)}
 
 
 def fingerprint_of(model: SentenceTransformer) -> str:

@@ -98,7 +98,11 @@ class Crew:
             while self._idle and self._todo:
                 worker, work = self._idle.pop(), self._todo.popleft()
                 self._busy[worker.submit(work[1])] = worker, work
-            for future in self._completed():
+            completed, _ = wait(self._busy, timeout=_PATIENCE, return_when=FIRST_COMPLETED)
+            if not completed and self._waiting and all(work is None for _, work in self._busy.values()):
+                self._say(self._waiting)
+                self._waiting = ""
+            for future in completed:
                 self._take(future, done)
             while following in done:
                 yield done.pop(following)
@@ -112,13 +116,6 @@ class Crew:
     def _add_worker(self) -> None:
         worker = self._start()
         self._busy[worker.load()] = worker, None
-
-    def _completed(self) -> set[Future[Any]]:
-        completed, _ = wait(self._busy, timeout=_PATIENCE, return_when=FIRST_COMPLETED)
-        if not completed and self._waiting and all(work is None for _, work in self._busy.values()):
-            self._say(self._waiting)
-            self._waiting = ""
-        return completed
 
     def _take(self, future: Future[Any], done: dict[int, Any]) -> None:
         """Note a result, or replace a worker that died."""
@@ -139,24 +136,17 @@ class Crew:
         if crash is None:
             raise error
         self._deaths[number, crash.node] += 1
-        self._check_deaths(number, crash)
+        deaths = self._deaths[number, crash.node]
+        if deaths >= (_NODES if crash.node else _TRIES):
+            died = f"{deaths} nodes were lost" if crash.node else f"workers stopped {deaths} times"
+            where = "while they loaded the model" if number is None else f"on shard {number + 1}"
+            hint = "provide more memory, or use fewer --workers or a smaller --shard-size"
+            raise InputError(f"{died} {where} (the last time: {crash.reason})", hint)
         self._add_worker()
         if work is not None:
             lost = "a node was lost" if crash.node else "a worker stopped"
             self._say(f"{lost} ({crash.reason}); retrying shard {work[0] + 1}")
             self._todo.appendleft(work)
-
-    def _check_deaths(self, number: int | None, crash: Crash) -> None:
-        """Raise InputError if a task has killed too many workers or nodes, or if none starts."""
-        deaths = self._deaths[number, crash.node]
-        if deaths < (_NODES if crash.node else _TRIES):
-            return
-        died = f"{deaths} nodes were lost" if crash.node else f"workers stopped {deaths} times"
-        where = "while they loaded the model" if number is None else f"on shard {number + 1}"
-        raise InputError(
-            f"{died} {where} (the last time: {crash.reason})",
-            "provide more memory, or use fewer --workers or a smaller --shard-size",
-        )
 
 
 def local_pool(count: int) -> Pool | None:

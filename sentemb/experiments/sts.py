@@ -15,8 +15,9 @@ from sentence_transformers import SentenceTransformer
 
 from sentemb._files import new_folder, write_text
 from sentemb.data.positive_pairs import draw_pairs
-from sentemb.encoding import TextEncoder, encode_together, load_encoder
+from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.encoding.resolve import name_of
+from sentemb.encoding.sentence import SentenceEncoder
 from sentemb.errors import InputError
 from sentemb.evaluation.environment import command_line
 from sentemb.evaluation.record import load_predictions
@@ -173,7 +174,7 @@ class StsTrials(TrialKind):
 class FrozenTrials(StsTrials):
     """Frozen encoders: poolings, and transforms fitted on their vectors.
 
-    The sentences are encoded once for all of them. A method's recipe is a pooling, `whitening` or `flow`.
+    A method's recipe is a pooling, `whitening` or `flow`.
     """
 
     parallel = False
@@ -189,7 +190,9 @@ class FrozenTrials(StsTrials):
                     models[name] = _transformed(method, trial.seed, self._sentences(method), vectors)
                 else:
                     models[name] = load(self._base(method), pooling=method.recipe)  # type: ignore[arg-type]
-        self._encoders = dict(zip(models, encode_together(models), strict=True)) if models else {}
+        self._encoders = {
+            name: SentenceEncoder(model, name=name, frozen=True) for name, model in models.items()
+        }
 
     def trials(self) -> list[Trial]:
         """Return a trial per seed for the flow, and one without a seed for the other methods."""

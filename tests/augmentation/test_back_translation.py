@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import subprocess
 import sys
@@ -13,16 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sentemb.augmentation import (
-    Decoding,
-    Seq2SeqTranslator,
-    back_translate,
-    count_back_translations,
-    noisy_copies,
-)
-from sentemb.augmentation.back_translation import open_store, store_path
-from sentemb.data import LabelledTexts, add_copies, read_copies
+from sentemb.augmentation import Decoding, Seq2SeqTranslator, back_translate
+from sentemb.augmentation.back_translation import count_back_translations, noisy_copies, store_path
+from sentemb.data import LabelledTexts
 from sentemb.data.columns import write_table
+from sentemb.data.sampling import add_copies, read_copies
 from sentemb.errors import InputError
 from tests.waiting import wait_for
 
@@ -169,21 +163,6 @@ def test_a_damaged_cache_is_named(tmp_path: Path, damage: Callable[[bytes], byte
     with pytest.raises(InputError, match=r"cannot be used: .*delete the file; its texts are then") as caught:
         back_translate(CATS, there, Words("back"), cache=tmp_path)
     assert str(path) in str(caught.value)
-
-
-def test_a_cache_belongs_to_one_translator_and_process(tiny_t5: Path, tmp_path: Path) -> None:
-    translator = Seq2SeqTranslator(tiny_t5, decoding=SAMPLED)
-    with open_store(tmp_path, translator):
-        busy = pytest.raises(InputError, match="another process is translating")
-        with busy, open_store(tmp_path, translator):
-            pass
-    with closing(sqlite3.connect(store_path(tmp_path, translator))) as database:
-        ((fingerprint, described),) = database.execute("SELECT * FROM manifest")
-    assert fingerprint == translator.fingerprint
-    assert json.loads(described)["decoding"] == {"temperature": 0.9, "seed": 0, "max_new_tokens": 6}
-    store_path(tmp_path, translator).rename(store_path(tmp_path, Words("elsewhere")))
-    with pytest.raises(InputError, match="does not contain translations by elsewhere"):
-        back_translate(["cat"], Words("elsewhere"), Words("back"), cache=tmp_path)
 
 
 def test_progress_and_a_translator_that_does_not_answer(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from sentemb.cli.main import run
-from sentemb.data import load_columns, read_copies
+from sentemb.data import load_columns
+from sentemb.data.sampling import read_copies
 from tests.augmentation.conftest import build_marian, build_t5
 from tests.cli.conftest import Command
 

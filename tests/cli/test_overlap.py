@@ -12,26 +12,24 @@ WriteFile = Callable[[str, str], Path]
 
 
 def test_table_examples_and_json(write_file: WriteFile, tmp_path: Path, sentemb: Command) -> None:
-    test = write_file("test.tsv", "one\ttwo\nA man sat.\tTwo birds fly over the old red house\n")
-    train = write_file("train.txt", "nothing\na man  sat.\ntwo birds fly over the red house\n")
+    test = write_file("test.tsv", "one\ttwo\nA man sat.\tTwo birds fly over the red house\n")
+    train = write_file("train.txt", "nothing\na man  sat.\ntwo birds fly over the red house today\n")
     output = tmp_path / "overlap.json"
     code, out, err = sentemb("data", "overlap", train, "--sets", test, "--output", output)
     assert code == 0
     assert f"Texts of test sets in the 3 texts of {train}" in out
     (line,) = [line for line in out.splitlines() if line.endswith(" 1 |")]
-    assert line.strip("| ").split(" | ")[-7:] == ["2", "1", "0", "1", "100.0%", "1", "1"]
+    assert line.strip("| ").split(" | ")[-6:] == ["2", "1", "1", "100.0%", "1", "1"]
     assert f"{test}, exact, {train}:2: A man sat." in out
-    assert f"{test}, near 0.93, {train}:3: Two birds fly over the old red house" in out
-    assert "    training text: two birds fly over the red house" in out
+    assert f"{test}, inside, {train}:3: Two birds fly over the red house" in out
+    assert "    training text: two birds fly over the red house today" in out
     assert "3 texts read" in err
     assert f"next: sentemb train sg-opt --data {train}" in err
     values = json.loads(output.read_text())
     assert values["train"] == str(train) and values["sets"][0]["exact"] == 1
-    code, out, _ = sentemb(
-        "data", "overlap", train, "--sets", test, "--set-column", "two", "--nearness", 1, "--examples", 0
-    )
-    assert code == 0 and "there:" not in out
-    assert "0.0%" in out
+    code, out, _ = sentemb("data", "overlap", train, "--sets", test, "--set-column", "one", "--examples", 0)
+    assert code == 0 and "training text:" not in out
+    assert "100.0%" in out
 
 
 def test_both_sides_may_be_elsewhere(tmp_path: Path, sentemb: Command) -> None:

@@ -11,7 +11,7 @@ from sentemb.errors import InputError
 
 
 def test_entries_are_complete() -> None:
-    assert len({entry.name for entry in entries()}) == len(entries()) == 138
+    assert len({entry.name for entry in entries()}) == len(entries()) == 132
     assert {entry.name for entry in entries("triples")} == {"nli-triples", "simcse-nli"}
     for entry in entries():
         assert get(entry.name).name == entry.name

@@ -13,8 +13,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sentemb.data import LabelledTexts, clean_pairs, load_labelled, load_pairs, read_triples, split_pairs
-from sentemb.data.paraphrases import NAMES, paraphrase_components
+from sentemb.data import LabelledTexts, load_labelled
+from sentemb.data.paraphrases import (
+    NAMES,
+    clean_pairs,
+    load_pairs,
+    paraphrase_components,
+    read_triples,
+    split_pairs,
+)
 from sentemb.data.positive_pairs import (
     PairBatches,
     draw_pairs,
@@ -22,7 +29,6 @@ from sentemb.data.positive_pairs import (
     load_positive_pairs,
     negative_column,
     pair_batches,
-    pair_columns,
 )
 from sentemb.errors import InputError
 
@@ -57,9 +63,10 @@ def test_cleaning_counts_what_it_drops_and_components_are_what_paraphrases_join(
     kept, counts = clean_pairs(pairs(LABELLED))
     rows = list(zip(kept.texts, kept.pairs, kept.labels.tolist(), strict=True))
     assert rows == [LABELLED[number] for number in (0, 2, 3, 8, 9)]
-    assert (counts.rows, counts.kept, counts.blank, counts.identical) == (10, 5, 1, 1)
-    assert (counts.contradictory, counts.repeated, counts.implied) == (2, 1, 1)
-    assert "kept 5 of 10 pairs; skipped 1 with a blank text" in str(counts)
+    assert str(counts) == (
+        "5 pairs from 10 rows; skipped: 1 duplicates, 2 with both labels, 1 with the same text twice, 1 blank"
+        ". 1 of the pairs are labelled 0 although other pairs imply that they are paraphrases"
+    )
     edges = [(a, b) for a, b, label in rows if label]
     located = list(zip(chain(*(row[:2] for row in rows)), paraphrase_components(kept).flat, strict=True))
     for one, component in located:
@@ -143,10 +150,10 @@ def test_triples_account_for_every_row(write_file: WriteFile) -> None:
         ("A man eats.", "Someone eats."),
     ]
     assert {one.negative for one in triples} == {"Nobody eats.", "A cat eats."}
-    assert counts.other_labels == {"neutral": 1, "-": 1}
-    assert (counts.rows, counts.triples, counts.blank, counts.repeated, counts.unused) == (12, 2, 1, 1, 0)
-    assert (counts.contradictory, counts.no_contradiction, counts.no_entailment) == (2, 1, 1)
-    assert "2 triples from 12 rows; skipped: 1 '-', 1 'neutral' with other labels" in str(counts)
+    assert str(counts) == (
+        "2 triples from 12 rows; skipped: 1 duplicates, 1 labelled 'neutral', 1 blank, 1 labelled '-', "
+        "2 with both labels, 1 entailments without a contradiction, 1 contradictions without an entailment"
+    )
 
 
 def test_the_seed_draws_the_contradiction(write_file: WriteFile) -> None:
@@ -154,18 +161,17 @@ def test_the_seed_draws_the_contradiction(write_file: WriteFile) -> None:
     source = write_file("nli.csv", f"premise,hypothesis,label\nA man eats.,He lives.,entailment\n{rows}")
     assert len({read_triples(source, seed=seed)[0][0].negative for seed in range(20)}) > 3
     triples, counts = read_triples(source, seed=3)
-    assert (triples, counts.unused) == (read_triples(source, seed=3)[0], 8)
+    assert triples == read_triples(source, seed=3)[0]
+    assert "8 contradictions that were not drawn" in str(counts)
 
 
 def test_real_triples(shared_data: Path) -> None:
     triples, counts = read_triples(shared_data / "nli" / "nli_pairs.tsv.gz", only={"source": "cad-snli"})
-    assert counts.rows == 11327 and len(triples) == counts.triples > 1000
-    others = sum(counts.other_labels.values()) + counts.blank + counts.repeated + counts.contradictory
-    alone = counts.no_contradiction + counts.no_entailment + counts.unused
+    assert counts.rows == 11327 and len(triples) == counts.kept > 1000
     negatives = len({(one.anchor, one.negative) for one in triples})
-    assert counts.rows == others + alone + counts.triples + negatives
+    assert counts.rows == sum(counts.skipped.values()) + counts.kept + negatives
     # A set of the catalogue has its own numbers of the classes.
-    message = "0 triples from 32 rows; skipped: 3 'neutral' with other labels, .* 19 entailments without"
+    message = "0 triples from 32 rows; skipped: 3 labelled 'neutral', 19 entailments without"
     with pytest.raises(InputError, match=message):
         read_triples("fewglue-cb", data_dir=shared_data)
 
@@ -215,11 +221,6 @@ def test_columns_of_positive_pairs(write_file: WriteFile) -> None:
     path = write_file("a.csv", "positive,anchor,score,n\np,a,s,n\n")
     found = load_positive_pairs(path, ["positive", "score", "anchor", "n"])
     assert found.rows[0] == {"anchor": "p", "positive": "s", "negative": "a", "negative_2": "n"}
-    lines = "how do I close a file in Python\tcall close\nhow to open one\tcall open\n"
-    found = load_positive_pairs(write_file("a.tsv", lines))  # without a header
-    assert found.names == ("anchor", "positive")
-    assert found.rows["anchor"][:] == ["how do I close a file in Python", "how to open one"]
-    assert not pair_columns(write_file("a.csv", lines.replace("\t", ";"))).is_header
     found = load_positive_pairs(write_file("a.csv", "query,passage\na,p\n A ,P\na,q\n"))
     assert (found.rows["positive"][:], found.repeated) == (["p", "q"], 1)
     for names, column in ((("question", "answer"), "negative"), (("sent0", "sent1"), "hard_neg")):

@@ -16,8 +16,6 @@ from tests.docs.examples import names, public_objects, write_files
 
 RETURNED = {
     "sentemb.adaptation.Adapted": "adapt",
-    "sentemb.augmentation.BackTranslationCounts": "count_back_translations",
-    "sentemb.augmentation.NoisyCopies": "noisy_copies",
     "sentemb.classification.ClassifierRun": "fit_classifier",
     "sentemb.compression.Agreement": "distill_static",
     "sentemb.compression.LayeredStudent": "distill_layers",
@@ -25,11 +23,6 @@ RETURNED = {
     "sentemb.compression.VariantReports": "compress",
     "sentemb.compression.Speed": "distill_static",
     "sentemb.compression.StaticStudent": "distill_static",
-    "sentemb.data.Contamination": "find_contamination",
-    "sentemb.data.Extremes": "draw_extremes",
-    "sentemb.data.PairCounts": "clean_pairs",
-    "sentemb.data.PairSplit": "split_pairs",
-    "sentemb.data.TripleCounts": "read_triples",
     "sentemb.evaluation.choosing.Candidate": "choose",
     "sentemb.evaluation.choosing.Choice": "choose",
     "sentemb.evaluation.choosing.Leak": "find_leaks",

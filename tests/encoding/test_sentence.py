@@ -18,12 +18,11 @@ from transformers import AutoTokenizer
 
 import sentemb.encoding.sentence as sentence
 from sentemb._compat import Dense, Normalize
-from sentemb.encoding import encode_together, load_encoder
+from sentemb.encoding import load_encoder
 from sentemb.encoding.sentence import SentenceEncoder, is_plain_text_model
 from sentemb.encoding.tokens import TokenisedTexts
 from sentemb.errors import InputError
 from sentemb.modules import Poolings, load
-from tests.conftest import build_tiny_bert
 
 MakeEncoder = Callable[..., SentenceTransformer]
 
@@ -258,7 +257,7 @@ def batches_by_thread(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(threading.current_thread().name)
         return make(self, indices)
 
-    monkeypatch.setattr(sentence, "_token_budget", lambda device: 32)
+    monkeypatch.setattr(sentence, "TOKEN_BUDGET_CPU", 32)
     monkeypatch.setattr(TokenisedTexts, "batch", batch)
     return names
 
@@ -289,41 +288,3 @@ def test_a_failing_batch_is_raised_and_leaves_the_threads_as_they_were(
     with pytest.raises(MemoryError, match="too large"):
         SentenceEncoder(make_encoder("mean"), name="tiny").encode(texts)
     assert torch.get_num_threads() == 3
-
-
-FAMILY_TEXTS = ["the cat sat", "a dog ran in the park", "the man", "the cat sat", "children ran " * 20]
-POOLINGS = ("cls", "max", "first-last", "wk")
-
-
-def test_each_model_gives_what_it_gives_alone_from_one_pass(tmp_path: Path) -> None:
-    base = build_tiny_bert(tmp_path / "bert", layers=4)
-    models = {pooling: load(base, pooling=pooling) for pooling in POOLINGS}
-    alone = {name: load_encoder(model) for name, model in models.items()}
-    calls: list[int] = []
-    models["cls"][0].model.embeddings.register_forward_hook(
-        lambda module, inputs, output: calls.append(output.shape[0])
-    )
-    encoders = encode_together(models)
-    assert [encoder.name for encoder in encoders] == list(POOLINGS)
-    together = [encoder.encode(FAMILY_TEXTS) for encoder in encoders]
-    assert sum(calls) == 4  # the different texts
-    for encoder, vectors in zip(encoders, together, strict=True):
-        expected = alone[encoder.name]
-        assert encoder.fingerprint == expected.fingerprint and encoder.dimension == expected.dimension
-        np.testing.assert_allclose(vectors, expected.encode(FAMILY_TEXTS), rtol=0, atol=1e-6)
-    np.testing.assert_allclose(encoders[1].encode(FAMILY_TEXTS[:2]), together[1][:2], rtol=0, atol=1e-6)
-    assert not models["cls"][0].model.config.output_hidden_states
-
-
-def test_another_transformer_or_length_is_refused(tmp_path: Path, tiny_bert: Path) -> None:
-    first, other = load(tiny_bert, pooling="cls"), load(tiny_bert, pooling="mean")
-    other.max_seq_length = 8
-    with pytest.raises(InputError, match=r"short differs from long in"):
-        encode_together({"long": first, "short": other})
-    changed = load(tiny_bert, pooling="mean")
-    with torch.no_grad():
-        next(changed[0].parameters()).add_(1)
-    with pytest.raises(InputError, match="changed differs from first in its transformer"):
-        encode_together({"first": first, "changed": changed})
-    with pytest.raises(InputError, match="the list of models is empty"):
-        encode_together({})

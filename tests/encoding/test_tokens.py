@@ -15,7 +15,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 import sentemb.encoding.tokens as module
-from sentemb.encoding import encode_together, for_role, load_encoder
+from sentemb.encoding import for_role, load_encoder
 from sentemb.encoding.tokens import Tokens, batches, tokenise, tokens_of
 from sentemb.encoding.truncation import report_pending, report_truncation
 from sentemb.modules import load
@@ -191,9 +191,8 @@ def test_counting_ends_where_the_room_does() -> None:
 
 def test_a_prompt_takes_room(tmp_path: Path) -> None:
     model = load("sg-bert-mini")
-    for encoder in (load_encoder(model, cache_dir=tmp_path), *encode_together({"a": model})):
-        tokens = tokens_of(encoder)
-        assert tokens is not None and tokens.room == model.max_seq_length - 2
+    tokens = tokens_of(load_encoder(model, cache_dir=tmp_path))
+    assert tokens is not None and tokens.room == model.max_seq_length - 2
     model.prompts = {"query": "find this: ", "document": ""}
     plain = tokens_of(load_encoder(model))
     query = tokens_of(for_role(load_encoder(model), "query"))

@@ -38,5 +38,5 @@ def shards(
         file = settings.file_name(some)
         write_shard(folder / file, some, encoder.encode([row.text for row in some]), [], settings)
         written.append((file, len(some)))
-    write_manifest(folder, settings, written, set_aside=0, source="texts", processors=[])
+    write_manifest(folder, settings, written, 0, "texts", [])
     return ShardFolder(folder)

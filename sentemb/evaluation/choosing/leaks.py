@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sentemb.data.catalogue import expand, get
-from sentemb.data.contamination import GROUPS, INSIDE_WORDS, NearTexts, fold, load_held_out
+from sentemb.data.contamination import GROUPS, INSIDE_WORDS, KnownTexts, load_held_out, words_key
 from sentemb.data.files import names_a_file
 from sentemb.data.locate import MissingDataError, resolve_data_dir
 from sentemb.data.retrieval import load_retrieval
@@ -26,9 +26,7 @@ class Leak:
     """The user's texts that are in a known set."""
 
     name: str  # the set
-    texts: (
-        int  # how many of the user's sentences, lines and queries it has, also nearly or inside longer ones
-    )
+    texts: int  # how many of the user's sentences, lines and queries it has, also inside longer ones
     examples: tuple[str, ...]
 
 
@@ -60,7 +58,6 @@ def find_leaks(
     texts: Iterable[str],
     sets: Sequence[str] = SETS,
     *,
-    nearness: float = 0.9,
     data_dir: str | os.PathLike[str] | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> LeakReport:
@@ -70,7 +67,6 @@ def find_leaks(
         texts: Documents and queries; their sentences of six words and more are searched for.
         sets: Names of the catalogue, files, `sts`, `transfer` and `retrieval`; those that are not
             available are skipped.
-        nearness: Texts are near from this share of common words in the same order.
         data_dir: The folder of data; `SENTEMB_DATA` by default.
         progress: Called with the stage and how many of how many sets are done.
 
@@ -85,9 +81,12 @@ def find_leaks(
         >>> print(report.sentence())  # doctest: +SKIP
     """
     names = known_sets(sets)
-    own = list(dict.fromkeys(fold(text) for whole in texts for text in _parts(whole)))
+    own: dict[str, str] = {}
+    for whole in texts:
+        for text in _parts(whole):
+            own.setdefault(words_key(text), text)
     here = resolve_data_dir(data_dir) is not None
-    index = NearTexts(own, nearness=nearness)
+    index = KnownTexts(own)
     checked: list[str] = []
     missing: list[str] = []
     leaks: list[Leak] = []
@@ -101,9 +100,9 @@ def find_leaks(
             missing.append(name)
             continue
         checked.append(name)
-        found = Counter(match.number for text in dict.fromkeys(known) for match in index.find(text))
+        found = Counter(key for text in dict.fromkeys(known) for key, _ in index.find(text))
         if found:
-            examples = tuple(own[place] for place, _ in found.most_common(_EXAMPLES))
+            examples = tuple(own[key] for key, _ in found.most_common(_EXAMPLES))
             leaks.append(Leak(name, len(found), examples))
         if progress is not None:
             progress("looking into known test sets", number, len(names))

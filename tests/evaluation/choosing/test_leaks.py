@@ -13,7 +13,7 @@ OWN = [
 ]
 
 
-def test_sentences_are_found_the_same_near_and_inside(write_file: Callable[[str, str], Path]) -> None:
+def test_sentences_are_found_the_same_and_inside(write_file: Callable[[str, str], Path]) -> None:
     known = write_file(
         "known.tsv",
         "one\ttwo\ntwo birds fly over the old red house today\tnothing\n"
