@@ -27,6 +27,7 @@ from sentemb._files import new_folder, read_json, sha256_of, write_json
 from sentemb.errors import InputError
 from sentemb.losses.base import bibtex
 from sentemb.modules.check import check_vocabulary
+from sentemb.pretraining.cooccurrence import start_from_cooccurrence
 from sentemb.pretraining.model import (
     first_position,
     load_base,
@@ -284,7 +285,7 @@ class PretrainSession(Session):
     def __init__(self, config: PretrainConfig, *, progress: ConsoleProgress | None) -> None:
         super().__init__(config, progress=progress)
         self.budget = Budget(config)
-        self.corpus = Corpus(config.corpus, validation_share=config.validation_share)
+        self.corpus = Corpus(config.corpus, config.exclude, validation_share=config.validation_share)
         if config.base is not None:
             self.tokenizer = load_tokenizer(config.base)
             self.model = load_base(config.base, seed=self.seed)
@@ -319,6 +320,9 @@ class PretrainSession(Session):
         training, validation = parts
         if self.model is None:
             self.model = new_bert(self.tokenizer, config)
+            if config.initialise == "cooccurrence" and not saved:
+                document_start = self.tokenizer.cls_token_id
+                start_from_cooccurrence(self.model, training, document_start=document_start, seed=self.seed)
         for module in self.model.modules():
             if isinstance(module, nn.Dropout):
                 module.p = config.dropout
@@ -354,6 +358,8 @@ class PretrainSession(Session):
             "source": "the corpus",
             "files": {path.name: sha256_of(path) for path in corpus.files},
             "documents": corpus.documents.total(),
+            "sentences_looked_for": len(corpus.excluded),
+            "lines_left_out": corpus.skipped,
         }
         return {"data": data}
 
@@ -389,6 +395,7 @@ class PretrainSession(Session):
         rows = {
             "Size": None if config.base else f"{config.layers} layers of width {config.width}, {vocabulary}",
             "Training text": f"{', '.join(files[:_LISTED_FILES])}{more}: {data['documents']:,} documents",
+            "Lines excluded": f"{data['lines_left_out']:,}" if config.exclude else None,
             "Recipe": recipe_of(config),
             "Masking rate": f"{config.masking_rate:g}, whole words",
             "Rows": f"{config.length} tokens, packed",

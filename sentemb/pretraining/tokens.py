@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import logging
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,19 +24,35 @@ from sentemb.data.lines import read_lines
 from sentemb.errors import InputError
 from sentemb.modules.source import find_source
 
+logger = logging.getLogger(__name__)
+
 SUFFIXES = (".txt", ".txt.gz", ".txt.xz")
 _PATTERN = "bert-mini"
 _TEXTS = 2000  # that are tokenized at once
+# An excluded sentence of at least six words counts wherever it stands, a shorter one only as the whole line.
+_CONTAINED, _SHORTEST_SENTENCE = 6, 3
+_WORD = re.compile(r"[^\W_]+")
 _SCHEMA = pa.schema({"tokens": pa.list_(pa.int32()), "word_starts": pa.list_(pa.bool_())})
 _MASKED, _RANDOM = 0.8, 0.1  # of the chosen words; the rest stay as they are (BERT, section 3.1)
 
 
 class Corpus:
-    """The lines of text files that are not blank, in two parts; making it reads the files once."""
+    """The lines of text files that are not blank, in two parts; making it reads the files once.
 
-    def __init__(self, sources: Sequence[str], *, validation_share: float) -> None:
+    Lines that contain a sentence of the files `exclude` are skipped; case and punctuation do not count.
+    """
+
+    def __init__(
+        self, sources: Sequence[str], exclude: Sequence[str] = (), *, validation_share: float
+    ) -> None:
         self.files: list[Path] = []
         self.validation_share = validation_share
+        # Any field of a table may be a sentence; shorter ones are names of genres and the like.
+        lines = (line for name in exclude for _, line in read_lines(local_path(name).expanduser()))
+        fields = (tuple(_WORD.findall(field.lower())) for line in lines for field in line.split("\t"))
+        self.excluded = frozenset(words for words in fields if len(words) >= _SHORTEST_SENTENCE)
+        self._starts = {words[:_CONTAINED] for words in self.excluded if len(words) >= _CONTAINED}
+        self._lengths = sorted({len(words) for words in self.excluded})
         for name in sources:
             if is_remote(name):
                 raise InputError(
@@ -55,6 +73,9 @@ class Corpus:
             self.documents.update(part for part, _ in self._read(path))
             if self.documents.total() == before:
                 raise InputError(f"{path} does not contain text", "add text, or remove it from --corpus")
+        self.skipped = self.documents.pop("skipped", 0)
+        if exclude:
+            logger.info("%d lines contain an excluded sentence and are skipped", self.skipped)
         for part in ("train", "validation"):
             if not self.documents[part]:
                 raise InputError(
@@ -65,14 +86,31 @@ class Corpus:
     def texts(self, wanted: str | None = None) -> Iterator[str]:
         """Stream the lines, stripped, or those for `train` or `validation`."""
         for path in self.files:
-            yield from (text for part, text in self._read(path) if wanted in (None, part))
+            for part, text in self._read(path):
+                if part != "skipped" and wanted in (None, part):
+                    yield text
 
     def _read(self, path: Path) -> Iterator[tuple[str, str]]:
         for _, line in read_lines(path):
-            if text := line.strip():
+            text = line.strip()
+            if text and self._is_excluded(text):
+                yield "skipped", text
+            elif text:
                 # By the text, so that repeated lines are in one part.
                 held_out = zlib.crc32(text.encode("utf-8")) < self.validation_share * 2**32
                 yield "validation" if held_out else "train", text
+
+    def _is_excluded(self, text: str) -> bool:
+        if not self.excluded:
+            return False
+        words = tuple(_WORD.findall(text.lower()))
+        return words in self.excluded or any(
+            words[start : start + length] in self.excluded
+            for start in range(len(words) - _CONTAINED + 1)
+            if words[start : start + _CONTAINED] in self._starts
+            for length in self._lengths
+            if length >= _CONTAINED
+        )
 
 
 def train_wordpiece(texts: Iterable[str], vocabulary_size: int) -> PreTrainedTokenizerFast:

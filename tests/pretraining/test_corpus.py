@@ -1,4 +1,4 @@
-"""The lines of text files, in two parts."""
+"""The lines of text files, in two parts, and the sentences that must not be among them."""
 
 from __future__ import annotations
 
@@ -50,3 +50,37 @@ def test_the_parts_do_not_overlap(write_file: WriteFile) -> None:
     assert not {*training} & {*validation}
     assert 30 < len(validation) < 140
     assert (corpus.documents["train"], corpus.documents["validation"]) == (len(training), len(validation))
+
+
+SENTENCE = "A man is playing a large flute"
+
+
+@pytest.mark.parametrize(
+    ("line", "skipped"),
+    [
+        (SENTENCE, True),
+        ("He said: a MAN is playing, a large flute!", True),
+        ("One. A man is playing a large flute. Two.", True),
+        ("A man is playing a large flutes", False),
+        ("man is playing a large flute", False),
+        ("Birds fly high", True),
+        ("Birds fly high today", False),
+        ("main captions", False),
+    ],
+)
+def test_long_sentences_are_excluded_anywhere_and_short_ones_whole(
+    line: str, skipped: bool, write_file: WriteFile
+) -> None:
+    texts = [f"line number {number}" for number in range(99)]
+    source = write_file("corpus.txt", "\n".join([*texts, line]))
+    exclude = write_file("test.tsv", f"genre\t4.2\t{SENTENCE}.\tbirds fly high.\tmain captions\n")
+    corpus = Corpus([str(source)], [str(exclude)], validation_share=0.1)
+    assert list(corpus.texts()) == texts + [line] * (not skipped)
+    assert (len(corpus.excluded), corpus.skipped) == (2, int(skipped))
+    assert corpus.documents.total() == 100 - corpus.skipped
+
+
+def test_a_corpus_of_excluded_lines_is_refused(write_file: WriteFile) -> None:
+    source = write_file("only.txt", SENTENCE)
+    with pytest.raises(InputError, match="too few documents"):
+        Corpus([str(source)], [str(source)], validation_share=0.1)

@@ -259,6 +259,8 @@ class PretrainConfig(CheckedModel, RunConfig):
     """Text files (.txt, .txt.gz, .txt.xz; one document per line) or folders of such files."""
     base: str | None = None
     """Model to continue pretraining. By default a new BERT and its vocabulary are created."""
+    exclude: tuple[str, ...] = ()
+    """Files of sentences that must not occur in training lines, such as test sets."""
     vocabulary: int = Field(16_000, ge=300)
     """Vocabulary size of a new tokenizer."""
     layers: int = Field(6, ge=1)
@@ -271,6 +273,8 @@ class PretrainConfig(CheckedModel, RunConfig):
     """Feed-forward size of a new BERT."""
     positions: int = Field(128, ge=1)
     """Position embeddings of a new BERT. Those beyond `length` stay untrained."""
+    initialise: Literal["cooccurrence", "random"] = "cooccurrence"
+    """Initialization of the token embeddings of a new BERT."""
     length: int = Field(128, ge=8)
     """Tokens per row."""
     masking_rate: float = Field(0.15, gt=0, lt=1)
