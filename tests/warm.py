@@ -1,4 +1,4 @@
-"""What commands import and compile, for the server of `processes`, which forks after it has imported this.
+"""Modules and compiled patterns of the commands, for the server of `processes`, which imports this and forks.
 
 A forked process does not collect what is frozen here: that would copy half a gigabyte.
 """

@@ -296,10 +296,10 @@ def regression(
     best, predictions, misses, passes = -1.0, np.empty(0), 0, 0
     while passes <= longest and misses <= patience:
         for _ in range(50):
-            for rows in torch.from_numpy(orders.permutation(len(targets))).split(64):
+            for rows in torch.split(torch.from_numpy(orders.permutation(len(targets))), 64):
                 loss = nn.functional.mse_loss(layer(data.features[rows]).softmax(dim=1), targets[rows])
                 optimizer.zero_grad()
-                loss.backward()
+                torch.autograd.backward(loss)
                 optimizer.step()
         passes += 50
         score = correlate("pearson", expect(dev.features), dev.labels, noise=ROUNDING, default=0.0)
