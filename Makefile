@@ -72,7 +72,7 @@ kill: $(DEVELOPED)  ## Kill commands at 630 random moments and run them again
 	SENTEMB_KILLS=30 $(BIN)/python -m pytest -m 'not network and not gpu and not fuzz' tests/kills tests/serving/test_stopping.py
 
 # Each command has its own timeout, so a test of 180 commands does not need one.
-fuzz: $(DEVELOPED)  ## Run commands on 10,000 damaged files and odd options (about an hour)
+fuzz: $(DEVELOPED)  ## Run commands on 15,000 damaged files and odd options (about an hour on 2 cores)
 	SENTEMB_FUZZ=180 $(BIN)/python -m pytest -m fuzz -o faulthandler_timeout=0 --dist load tests/fuzz
 
 tables: $(DEVELOPED)  ## Regenerate the tables of README.md and eval/results from the records

@@ -16,7 +16,7 @@ from torch import Tensor
 from sentemb._compat import BaseEvaluator
 from sentemb.classification.classifier import Classifier, Input, check_inputs, compute
 from sentemb.data.labelled import LabelledTexts, score_classes
-from sentemb.encoding.encoder import Vectors, normalised
+from sentemb.encoding.encoder import NonFiniteError, Vectors, normalised
 from sentemb.encoding.sentence import training_flags_kept
 from sentemb.errors import InputError
 from sentemb.evaluation.classification import Task
@@ -81,7 +81,11 @@ class ClassifierEvaluator(BaseEvaluator):
             pairs=self.data.pairs is not None,
             max_length=self.max_length,
         )
-        metrics = score_classifier(classifier, self.data)
+        try:
+            metrics = score_classifier(classifier, self.data)
+        except NonFiniteError as error:
+            why = f"the classifier gives NaN or infinity after step {steps}"
+            raise InputError(why, "lower the learning rate or the weight decay") from error
         prefixed: dict[str, float] = self.prefix_name_to_metrics(metrics, self.name)
         self.store_metrics_in_model_card_data(encoder, prefixed, epoch, steps)
         return prefixed

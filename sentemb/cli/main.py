@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import signal
 import sys
 import time
@@ -171,7 +172,20 @@ def _call(arguments: list[str] | None) -> Any:
     except RuntimeError as error:  # Python 3.11 wraps an interrupt in a class body, as in an import
         if isinstance(error.__cause__, KeyboardInterrupt):
             raise KeyboardInterrupt from error
+        _refuse_for_memory(error)
         raise
+    except MemoryError as error:
+        _refuse_for_memory(error)
+        raise
+
+
+def _refuse_for_memory(error: Exception) -> None:
+    """Raise InputError if an error says that memory is full; torch has no class for it on a CPU."""
+    if isinstance(error, MemoryError) or re.search("can't allocate memory|out of memory", str(error)):
+        size = re.search(r"allocate ([\d.]+ \w+)", str(error))
+        more = f": {size[1]} more could not be allocated" if size else ""
+        hint = "use smaller batches, shorter texts or a smaller model"
+        raise InputError(f"there is not enough memory{more}", hint) from error
 
 
 def _described(error: Exception) -> str:

@@ -12,12 +12,13 @@ from sentemb._compat import WeightedLayerPooling
 from sentemb.errors import InputError
 from sentemb.losses.base import EncoderLoss, check_choice, check_number
 from sentemb.losses.encoder import unwrap
-from sentemb.losses.functional import nt_xent, supervised_contrastive
+from sentemb.losses.functional import info_nce, nt_xent, supervised_contrastive
 from sentemb.losses.gather import mean_weight
 from sentemb.losses.supcon import warn_of_few_positives
 from sentemb.losses.views import View, check_dropouts
 
 Reduction = Literal["mean", "sum"]
+Form = Literal["consert", "simcse"]
 
 
 class ClassificationLoss(EncoderLoss):
@@ -122,10 +123,11 @@ class CrossEntropyContrastLoss(ClassificationLoss):
     Every row is encoded twice in one forward; z_i and z'_i are its vectors. CE is the head's mean
     cross-entropy on the first view, phi(x, y) = exp(cos(x, y) / temperature)::
 
-        loss     = CE + weight * contrast
-        contrast = 1 / b * sum over the 2b vectors x of -log( phi(x, partner of x) / sum_{y != x} phi(x, y) )
+        loss    = CE + weight * contrast
+        consert   1 / b * sum over the 2b vectors x of -log( phi(x, partner of x) / sum_{y != x} phi(x, y) )
+        simcse    1 / b * sum_i -log( phi(z_i, z'_i) / sum_j phi(z_i, z'_j) )
 
-    ConSERT adds both directions, so the term is twice a mean over 2b vectors. A batch of one has contrast 0.
+    ConSERT adds both directions, so its term is twice a mean over 2b vectors. A batch of one has contrast 0.
     Duplicated texts are negatives of each other.
 
     Inputs:
@@ -136,6 +138,7 @@ class CrossEntropyContrastLoss(ClassificationLoss):
         head: Maps the encoder's output to logits, such as `LinearHead`. The loss owns its weights.
         weight: alpha; 0.15 in ConSERT.
         temperature: Divides the cosine; 0.1 in ConSERT.
+        form: `consert`, or the one-directional `simcse`, which may be what LaCon calls "InfoNCE".
         gather_across_devices: Take in-batch negatives from all processes.
 
     Raises:
@@ -161,11 +164,13 @@ class CrossEntropyContrastLoss(ClassificationLoss):
         *,
         weight: float = 0.15,
         temperature: float = 0.1,
+        form: Form = "consert",
         gather_across_devices: bool = True,
     ) -> None:
         super().__init__(model, head)
         self.weight = check_number(self, "weight", weight, low=0, inclusive=True)
         self.temperature = check_number(self, "temperature", temperature, low=0)
+        self.form: Form = check_choice(self, "form", form, get_args(Form))
         self.gather_across_devices = gather_across_devices
 
     def views_of(self, sentence_features: Iterable[dict[str, Any]]) -> list[View]:
@@ -184,7 +189,8 @@ class CrossEntropyContrastLoss(ClassificationLoss):
         logits, *views = embeddings
         entropies = self.cross_entropy(logits, labels)  # (b,)
         rows, anchors, share = self.gather(torch.stack(views, dim=1))  # (n, 2, d)
-        contrast = nt_xent(*rows.unbind(1), temperature=self.temperature, anchors=anchors)  # (2b,)
+        objective = nt_xent if self.form == "consert" else info_nce
+        contrast = objective(*rows.unbind(1), temperature=self.temperature, anchors=anchors)  # (2b,) or (b,)
         contrast = contrast.sum() / len(logits)
         return {"ce": share * entropies.mean(), "contrast": self.weight * share * contrast}
 

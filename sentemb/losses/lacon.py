@@ -14,6 +14,7 @@ from sentemb.losses.cross_entropy import ClassificationLoss
 from sentemb.losses.functional import EVERY, without
 
 Denominator = Literal["negatives", "infonce", "all"]
+Slices = Literal["renormalised", "global"]
 
 _SLICE = 128  # 768 dimensions in 6 heads, the best of section 4.4
 
@@ -50,6 +51,8 @@ class LaConLoss(ClassificationLoss):
             dimensions: 6 for a width of 768, the best of the paper (section 4.4), 2 for 256, 1 below that.
         ler_weight: lambda; 0.5, the middle of the grid 0.1 to 1. The paper reports a wide range of good
             values without naming one (section 4.4).
+        slices: Similarity in ICL. `renormalised` is the cosine of slices, since sim is the cosine; `global`
+            is the dot product of slices of normalised vectors.
         denominator: Denominator of LCL. `negatives` as printed; `infonce` adds the positive itself, so that
             LCL is never negative; `all` sums over the whole batch.
         gather_across_devices: Use the texts of all processes in LCL.
@@ -77,6 +80,7 @@ class LaConLoss(ClassificationLoss):
         *,
         heads: int | None = None,
         ler_weight: float = 0.5,
+        slices: Slices = "renormalised",
         denominator: Denominator = "negatives",
         gather_across_devices: bool = True,
     ) -> None:
@@ -88,6 +92,7 @@ class LaConLoss(ClassificationLoss):
             )
         self.heads = self._checked_heads(heads)
         self.ler_weight = check_number(self, "ler_weight", ler_weight, low=0, inclusive=True)
+        self.slices: Slices = check_choice(self, "slices", slices, get_args(Slices))
         self.denominator: Denominator = check_choice(self, "denominator", denominator, get_args(Denominator))
         self.gather_across_devices = gather_across_devices
 
@@ -102,7 +107,9 @@ class LaConLoss(ClassificationLoss):
         (vectors,) = embeddings
         classes = self.row_labels(labels, rows=len(vectors))  # (b,)
         # ICL: the cross-entropy over the labels in every head, summed over heads.
-        similarities = head_similarities(vectors, self.head.label_vectors, heads=self.heads)  # (m, b, c)
+        similarities = head_similarities(
+            vectors, self.head.label_vectors, heads=self.heads, slices=self.slices
+        )  # (m, b, c)
         logits = similarities.flatten(0, 1) / self.head.temperature  # (m * b, c)
         # Also checks the labels before processes exchange them.
         entropies = self.cross_entropy(logits, classes.repeat(self.heads))  # (m * b,)
@@ -142,17 +149,22 @@ class LaConLoss(ClassificationLoss):
 # The cost is texts times labels, since texts are not compared with each other.
 
 
-def head_similarities(vectors: Tensor, label_vectors: Tensor, *, heads: int) -> Tensor:
-    """Cosine of every text with every label in each of m equal slices of the dimensions (LaCon, Eq. 4).
+def head_similarities(
+    vectors: Tensor, label_vectors: Tensor, *, heads: int, slices: Slices = "renormalised"
+) -> Tensor:
+    """Similarity of every text with every label in each of m equal slices of the dimensions (LaCon, Eq. 4).
 
-    Returns `(m, n, c)` from `(n, d)` and `(c, d)`.
+    `renormalised` is the cosine of two slices. `global` is the dot product of slices of vectors of length 1,
+    so the heads add up to the cosine of the whole vectors. Returns `(m, n, c)` from `(n, d)` and `(c, d)`.
     """
 
-    def slices(rows: Tensor) -> Tensor:
-        return unit_vectors(rows.reshape(len(rows), heads, -1).transpose(0, 1))  # (m, n, d / m)
+    def divide(rows: Tensor) -> Tensor:
+        whole = unit_vectors(rows) if slices == "global" else rows
+        parts = whole.reshape(len(rows), heads, -1).transpose(0, 1)  # (m, n, d / m)
+        return parts if slices == "global" else unit_vectors(parts)
 
     with torch.autocast(vectors.device.type, enabled=False):
-        return slices(vectors) @ slices(label_vectors).mT  # (m, n, c)
+        return divide(vectors) @ divide(label_vectors).mT  # (m, n, c)
 
 
 def label_centered(

@@ -435,7 +435,10 @@ def put_vectors(connection: sqlite3.Connection, chunks: Numbers, vectors: Vector
 
 def read_chunks(connection: sqlite3.Connection) -> Numbers:
     """Return the numbers of all chunks of a database, rising."""
-    return np.fromiter((number for (number,) in connection.execute(_CHUNKS)), dtype=np.int64)
+    try:
+        return np.fromiter((number for (number,) in connection.execute(_CHUNKS)), dtype=np.int64)
+    except TypeError as error:
+        raise sqlite3.DatabaseError("a chunk has no number") from error
 
 
 def read_texts(connection: sqlite3.Connection, chunks: Numbers) -> list[str]:

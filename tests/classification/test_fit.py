@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -214,3 +215,13 @@ def test_the_evaluator_keeps_its_scores_for_the_model_card(trained: ClassifierRu
     kept = classifier.encoder.model_card_data.eval_results_dict
     assert kept is not None
     assert kept[evaluator] == scores
+
+
+def test_weights_that_diverge_are_named_with_the_step(trained: ClassifierRun) -> None:
+    head = deepcopy(trained.classifier.head)
+    with torch.no_grad():
+        for parameter in head.parameters():
+            parameter.fill_(float("inf"))
+    evaluator = ClassifierEvaluator(head, toy_set(24, seed=1, split="dev"))
+    with pytest.raises(InputError, match="gives NaN or infinity after step 7; lower the learning rate"):
+        evaluator(trained.classifier.encoder, steps=7)

@@ -154,6 +154,27 @@ def test_an_interrupt_in_a_class_body_leaves_with_130(monkeypatch: pytest.Monkey
     assert left.value.code == 130
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MemoryError(), "there is not enough memory; use smaller batches"),
+        (RuntimeError("CUDA out of memory. Tried to allocate 1.50 GiB."), "memory: 1.50 GiB more could not"),
+        (RuntimeError("can't allocate memory: you tried to allocate 187 bytes."), "memory: 187 bytes more"),
+    ],
+)
+def test_full_memory_is_one_line(
+    error: Exception, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fill(**options: object) -> None:
+        raise error
+
+    monkeypatch.setattr("sentemb.cli.main.build", lambda: fill)
+    with pytest.raises(SystemExit) as left:
+        run([])
+    printed = capsys.readouterr().err
+    assert left.value.code == 2 and said in printed and printed.count("\n") == 1
+
+
 def test_tables_are_markdown_in_a_pipe_and_columns_that_fit_on_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

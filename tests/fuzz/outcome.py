@@ -56,8 +56,9 @@ class Outcome:
         return not any(map(_BAD_NUMBER.search, given)) and bool(_BAD_NUMBER.search(self.printed))
 
     def diverged(self) -> bool:
-        """Return True if training diverged, which leaves a run to inspect."""
-        return bool(re.search("loss is not finite at step|gives NaN or infinity", self.printed))
+        """Return True if training diverged or ran out of memory, which leaves a run to inspect."""
+        found = "loss is not finite at step|gives NaN or infinity|there is not enough memory"
+        return bool(re.search(found, self.printed))
 
     def tail(self) -> str:
         """Return the end of the output."""

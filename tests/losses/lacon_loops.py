@@ -11,7 +11,7 @@ from tests.losses.loops import cosine
 
 
 def instance_centered(
-    texts: Tensor, labels: Tensor, classes: list[int], *, heads: int, temperature: float
+    texts: Tensor, labels: Tensor, classes: list[int], *, heads: int, temperature: float, slices: str
 ) -> Tensor:
     """Eq. 4: minus one over N in front of the sums over heads and texts."""
     size, total = texts.shape[1] // heads, 0
@@ -20,7 +20,12 @@ def instance_centered(
             part = slice(head * size, (head + 1) * size)
             phis = []
             for label in labels:
-                phis.append(torch.exp(cosine(text[part], label[part]) / temperature))
+                if slices == "renormalised":
+                    similarity = cosine(text[part], label[part])
+                else:
+                    lengths = text.pow(2).sum().sqrt() * label.pow(2).sum().sqrt()
+                    similarity = sum(x * y for x, y in zip(text[part], label[part], strict=True)) / lengths
+                phis.append(torch.exp(similarity / temperature))
             total = total - torch.log(phis[own] / sum(phis))
     return total / len(texts)
 

@@ -9,15 +9,19 @@ from sentemb.modules import LinearHead
 from tests.losses import loops
 
 
+@pytest.mark.parametrize("form", ["consert", "simcse"])
 @pytest.mark.parametrize("size", [1, 2, 5])
-def test_components_and_gradients_equal_the_loops(size) -> None:
+def test_components_and_gradients_equal_the_loops(form, size) -> None:
     torch.manual_seed(0)
     tensors = [torch.randn(size, width, dtype=torch.float64).requires_grad_() for width in (3, 5, 5)]
     labels = torch.arange(size) % 3
-    loss = CrossEntropyContrastLoss(nn.Linear(1, 1), nn.Identity())
+    loss = CrossEntropyContrastLoss(nn.Linear(1, 1), nn.Identity(), form=form)
     value = loss.compute_loss_from_embeddings(tensors, labels)
     logits, first, second = tensors
-    contrast = sum(loops.base(first, second, temperature=0.1)) / size  # both directions added
+    if form == "consert":  # both directions added
+        contrast = sum(loops.base(first, second, temperature=0.1)) / size
+    else:
+        contrast = sum(loops.simcse(first, second, [], temperature=0.1)) / size
     ce = sum(-logits[i].log_softmax(0)[labels[i]] for i in range(size)) / size
     expected = {"ce": ce, "contrast": 0.15 * contrast}
     torch.testing.assert_close(value, expected, atol=1e-9, rtol=1e-9)

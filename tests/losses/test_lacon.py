@@ -51,7 +51,9 @@ def texts(count: int, *, seed: int = 0) -> torch.Tensor:
 def expected_components(loss: LaConLoss, vectors: torch.Tensor, classes: list[int]) -> dict:
     labels = loss.head.label_vectors
     temperature = loss.head.temperature
-    icl = lacon_loops.instance_centered(vectors, labels, classes, heads=loss.heads, temperature=temperature)
+    icl = lacon_loops.instance_centered(
+        vectors, labels, classes, heads=loss.heads, temperature=temperature, slices=loss.slices
+    )
     lcl = lacon_loops.label_centered(
         vectors,
         labels,
@@ -65,6 +67,7 @@ def expected_components(loss: LaConLoss, vectors: torch.Tensor, classes: list[in
 OPTIONS = {
     "paper": {},
     "three heads": {"heads": 3},
+    "global slices": {"heads": 3, "slices": "global"},
     "infonce": {"denominator": "infonce"},
     "all": {"denominator": "all"},
 }

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
-from sentemb.search.folder import check_output, read_manifest
+from sentemb.search.folder import check_output, database_errors, read_chunks, read_manifest
 from tests.search.bag_of_words import BagOfWords
 
 
@@ -254,3 +254,15 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def test_a_number_that_is_lost_is_a_damaged_database() -> None:
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE documents (number, form)")
+    connection.execute("CREATE TABLE chunks (id)")
+    connection.execute("INSERT INTO documents VALUES (NULL, 0)")
+    with (
+        pytest.raises(InputError, match=r"lost\.sqlite cannot be read: a chunk has no number"),
+        database_errors(Path("lost.sqlite")),
+    ):
+        read_chunks(connection)
