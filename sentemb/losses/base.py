@@ -27,6 +27,10 @@ class LossParameters(nn.Module):
     sentence-transformers saves, restores, clips and averages over ranks only the weights under `loss.model`.
     A trainer of sentemb does the same for the weights that this class yields. A subclass lists the child
     modules that hold them in `owned_modules`, without the encoder and frozen reference encoders.
+
+    Example:
+        >>> issubclass(SelfGuidedLoss, LossParameters)
+        True
     """
 
     owned_modules: ClassVar[tuple[str, ...]] = ()
@@ -80,6 +84,10 @@ class EncoderLoss(LossParameters):
     sentence vectors of all text columns, it also overrides `views_of`, which selects what is encoded, and
     `embeddings_of`, which selects the compared part of the output. Encoding and comparing are separate, so
     `GradientCache` can wrap any subclass. Options are stored under the names of the constructor's arguments.
+
+    Example:
+        >>> issubclass(SimCSELoss, EncoderLoss)
+        True
     """
 
     references: ClassVar[tuple[str, ...]] = ()

@@ -239,7 +239,7 @@ class SelfGuidedLoss(EncoderLoss):
     def get_config_dict(self) -> dict[str, Any]:
         """Return the options for the model card."""
         options = super().get_config_dict()
-        del options["view_cache"]
+        options.pop("view_cache", None)  # a subclass may not have it
         return options
 
     def columns_of_views(self, columns: Sequence[_Column]) -> Sequence[_Column]:

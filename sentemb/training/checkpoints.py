@@ -6,19 +6,19 @@ import errno
 import os
 import re
 import shutil
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
 
-from safetensors import SafetensorError, safe_open
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import ExportableState
 
-from sentemb._files import read_json, writing
+from sentemb._files import read_json, write_json, writing
 from sentemb.errors import InputError
 
 _ONLY_FOR_RESUMING = ("optimizer.pt", "scheduler.pt", "scaler.pt", "rng_state*.pth")
+_FILES = "files.json"
 
 
 def checkpoint_name(step: int) -> str:
@@ -62,6 +62,8 @@ def save_checkpoint(trainer: Any) -> None:
                 state.stateful_callbacks = {type(one).__name__: one.state() for one in exportable}
                 state.save_to_json(str(partial / TRAINER_STATE_NAME))
             wait()
+            if arguments.should_save:
+                seal(partial)
     except (OSError, RuntimeError) as error:
         shutil.rmtree(partial, ignore_errors=True)
         if "inline_container" in str(error):  # torch does not say which error its writer met
@@ -74,30 +76,47 @@ def save_checkpoint(trainer: Any) -> None:
     wait()
 
 
+def seal(folder: Path) -> None:
+    """List the files of a checkpoint with their checksums; the list is written last."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    write_json(folder / _FILES, {path.relative_to(folder).as_posix(): _checksum(path) for path in files})
+
+
 def check_checkpoint(folder: Path) -> None:
-    """Raise InputError if a file of a checkpoint was truncated, or is missing."""
-    path = folder / TRAINER_STATE_NAME
+    """Raise InputError if a file of a checkpoint is missing or changed."""
     try:
-        read_json(path)
-        for path in sorted(folder.rglob("*")):
-            if path.suffix == ".safetensors":
-                with safe_open(path, "pt"):
-                    pass
-            elif path.suffix in (".pt", ".pth"):
-                ZipFile(path).close()
-            elif path.suffix == ".json":
-                read_json(path)
-    except (InputError, OSError, SafetensorError, BadZipFile) as error:
+        listed = read_json(folder / _FILES)
+        if not isinstance(listed, dict):
+            raise InputError(f"{_FILES} does not list any files")
+        for name, checksum in listed.items():
+            if not (folder / name).is_file():
+                raise InputError(f"{name} is missing")
+            if _checksum(folder / name) != checksum:
+                raise InputError(f"{name} does not match its checksum")
+    except (InputError, OSError) as error:
         raise InputError(
-            f"checkpoint {folder} is damaged: {path.name}: {error}",
+            f"checkpoint {folder} is damaged: {error}",
             "delete its folder, then resume from the previous checkpoint or start from scratch",
         ) from error
 
 
 def keep_weights(folder: Path) -> None:
-    """Remove from a checkpoint what only a resumed run reads."""
-    for path in (path for pattern in _ONLY_FOR_RESUMING for path in folder.glob(pattern)):
+    """Remove from a checkpoint what only a resumed run reads: first from its list, then the files."""
+    doomed = [path for pattern in _ONLY_FOR_RESUMING for path in folder.glob(pattern)]
+    if (listing := folder / _FILES).exists():
+        gone = {path.name for path in doomed}
+        write_json(listing, {name: sum for name, sum in read_json(listing).items() if name not in gone})
+    for path in doomed:
         path.unlink()
+
+
+def _checksum(path: Path) -> str:
+    """Return the CRC-32 of a file, which is fast enough for gigabytes at every save."""
+    checksum = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            checksum = zlib.crc32(block, checksum)
+    return f"crc32 {checksum:08x}"
 
 
 def remove_folder(path: Path) -> None:

@@ -30,7 +30,7 @@ def test_split_pairs(write_file, tmp_path, sentemb) -> None:
     columns = ["--columns", "one,two", "--label", "same"]
     code, out, _ = sentemb("data", "split-pairs", str(source), *columns, "--output", str(tmp_path / "parts"))
     assert code == 0
-    assert out.startswith("kept 9 of 10 pairs") and "train.jsonl: 7 pairs" in out
+    assert out.startswith("9 pairs from 10 rows; skipped: 1 duplicates") and "train.jsonl: 7 pairs" in out
     parts = {name: rows_of(tmp_path / "parts" / f"{name}.jsonl") for name in ("train", "dev", "test")}
     assert {name: len(rows) for name, rows in parts.items()} == {"train": 7, "dev": 1, "test": 1}
     assert parts["train"][0].keys() == {"sentence1", "sentence2", "label"}

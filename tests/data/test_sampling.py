@@ -104,7 +104,7 @@ def test_sizes_of_classes() -> None:
         (lambda: imbalanced(LABELS, ratio=2, minority=3, seed=0), "no row has the minority class 3"),
         (lambda: sg_bert_dev_split(9), "cannot split 9 rows; 10 are needed"),
         (lambda: scl_dev_split(np.array([1])), "cannot split 1 rows; 2 are needed"),
-        (lambda: lacon_train_split(np.array([0, 1] * 4), seed=0), "0.05 of 8 rows leaves a split empty"),
+        (lambda: lacon_train_split(np.array([0, 1] * 4), seed=0), "cannot split 8 rows; 20 are needed"),
         (lambda: draw_extremes(GOLD, count=7), "7 positive"),
         (lambda: draw_extremes(GOLD, count=0), "0 positive"),
         (lambda: draw_extremes(GOLD[:1], count=1), "from 1"),

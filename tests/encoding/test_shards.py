@@ -134,7 +134,7 @@ def test_damage_is_named(tmp_path: Path) -> None:
 
     for old, new, said in (
         ('"dimension": 256', '"dimension": 9', r"shard-.*arrow is damaged"),
-        ('"model": "static-mini"', '"no": "model"', r"shards\.json is damaged: KeyError\('model'\)"),
+        ('"model": "static-mini"', '"no": "model"', r"shards\.json is damaged: .*'model'"),
         ('"file": "', '"file": "../', r"shards\.json is damaged"),
         (before, "{}", r"shards\.json is damaged"),
     ):

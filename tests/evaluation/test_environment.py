@@ -40,6 +40,5 @@ def test_every_round_has_every_action_and_begins_with_another(monkeypatch: pytes
     monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
     seconds = time_in_turns({"slow": time.perf_counter, "fast": lambda: None}, rounds=2, warm_up=1)
     assert seconds == {"slow": [2, 2], "fast": [1, 1]}
-    for rounds, warm_up in ((0, 0), (1, -1)):
-        with pytest.raises(InputError, match="rounds is"):
-            time_in_turns({}, rounds=rounds, warm_up=warm_up)
+    with pytest.raises(InputError, match="rounds is 0"):
+        time_in_turns({}, rounds=0)

@@ -204,7 +204,7 @@ def test_the_interval_is_that_of_the_figures_measured_again_without_each_group()
     reach = stats.t.ppf(0.95, GROUPS - 1) * errors
     np.testing.assert_allclose(np.subtract(found.high, found.geometry), reach, rtol=1e-6)
     np.testing.assert_allclose(np.subtract(found.geometry, found.low), reach, rtol=1e-6)
-    assert (found.positives, found.sentences, found.confidence) == (45, 180, 0.9)
+    assert (found.positives, found.sentences) == (45, 180)
 
 
 def test_sentences_that_pairs_connect_are_in_one_group() -> None:

@@ -3,8 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
-from safetensors.torch import save_file
 
 from sentemb.errors import InputError
 from sentemb.training.checkpoints import (
@@ -13,6 +11,7 @@ from sentemb.training.checkpoints import (
     keep_weights,
     remove_remains,
     rotate,
+    seal,
 )
 
 
@@ -54,11 +53,16 @@ def test_rotation_keeps_the_newest_and_the_protected(
     assert [step for step, _ in checkpoints(folder)] == left
 
 
-def test_a_finished_run_keeps_only_weights(tmp_path: Path) -> None:
+def test_a_checkpoint_without_what_was_dropped_is_complete(tmp_path: Path) -> None:
     for name in ("model", "optimizer.pt", "scheduler.pt", "rng_state_0.pth"):
         (tmp_path / name).write_text(name)
+    seal(tmp_path)
     keep_weights(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    check_checkpoint(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"model", "files.json"}
+    (tmp_path / "model").unlink()
+    with pytest.raises(InputError, match="model is missing"):
+        check_checkpoint(tmp_path)
 
 
 def test_remains_of_a_kill_go(folder: Path) -> None:
@@ -68,16 +72,29 @@ def test_remains_of_a_kill_go(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "file", ["model.safetensors", "trainer_state.json", "1_Pooling/config.json", "optimizer.pt"]
+    ("file", "content", "message"),
+    [
+        ("model.safetensors", b"cut", "model.safetensors does not match its checksum"),
+        ("trainer_state.json", b'{"global_step": 4}', "trainer_state.json does not match its checksum"),
+        ("1_Pooling/config.json", None, "1_Pooling/config.json is missing"),
+        ("model.safetensors", b"\1" + bytes((2 << 20) - 1), "model.safetensors does not match its checksum"),
+        ("files.json", None, "no such file: .*files.json"),
+        ("files.json", b"[]", "does not list any files"),
+        ("files.json", b"{", "not valid JSON"),
+    ],
 )
-def test_a_truncated_file_of_a_checkpoint_is_one_clear_error(file: str, tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_one_clear_error(
+    file: str, content: bytes | None, message: str, tmp_path: Path
+) -> None:
     (tmp_path / "trainer_state.json").write_text('{"global_step": 3}')
     (tmp_path / "1_Pooling").mkdir()
     (tmp_path / "1_Pooling" / "config.json").write_text("{}")
-    save_file({"weight": torch.ones(8)}, tmp_path / "model.safetensors")
-    torch.save({"state": torch.ones(8)}, tmp_path / "optimizer.pt")
+    (tmp_path / "model.safetensors").write_bytes(bytes(2 << 20))
+    seal(tmp_path)
     check_checkpoint(tmp_path)
-    content = (tmp_path / file).read_bytes()
-    (tmp_path / file).write_bytes(content[: len(content) // 2])
-    with pytest.raises(InputError, match=rf"is damaged: .*{Path(file).name}.*; delete its folder, then"):
+    if content is None:
+        (tmp_path / file).unlink()
+    else:
+        (tmp_path / file).write_bytes(content)
+    with pytest.raises(InputError, match=rf"is damaged: .*{message}.*; delete its folder, then resume"):
         check_checkpoint(tmp_path)
