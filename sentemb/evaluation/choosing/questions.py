@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from sentemb._compat import StaticEmbedding
 from sentemb.data.bm25 import count_query_terms, count_terms
 from sentemb.data.documents import Document, read_unique_documents
 from sentemb.data.generated_queries import CHOOSING, FEWEST, NEIGHBORS, QUOTE, SENTENCE, generate_queries
@@ -20,7 +21,6 @@ from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import TextEncoder
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.sentence import SentenceEncoder
-from sentemb.encoding.static import is_static_model
 from sentemb.errors import InputError
 from sentemb.evaluation.choosing.calibration import Double
 from sentemb.evaluation.record import load_predictions
@@ -135,7 +135,8 @@ def family_of(searcher: Searcher) -> str:
     if isinstance(searcher, HybridSearcher):
         return "hybrid"
     encoder = encoder_of(searcher)
-    static = isinstance(encoder, SentenceEncoder) and is_static_model(encoder.model)
+    # Wherever it runs: the fast path of static models is one of the CPU.
+    static = isinstance(encoder, SentenceEncoder) and isinstance(encoder.model[0], StaticEmbedding)
     return "static" if static else "transformer"
 
 

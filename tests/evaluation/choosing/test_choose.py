@@ -12,13 +12,16 @@ import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
+from sentemb.encoding import load_encoder
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.evaluation.choosing import Choice, choose
 from sentemb.evaluation.choosing.calibration import predictor_for
 from sentemb.evaluation.choosing.choice import Cost
-from sentemb.evaluation.retrieval import HybridSearcher, KeywordSearcher, evaluate_retrieval
+from sentemb.evaluation.choosing.questions import family_of
+from sentemb.evaluation.retrieval import DenseSearcher, HybridSearcher, KeywordSearcher, evaluate_retrieval
 from sentemb.evaluation.sts import evaluate_pairs, load_sets
+from sentemb.modules import load
 from sentemb.report.results import choice_table
 from tests.evaluation.retrieval.conftest import make_set
 
@@ -226,3 +229,10 @@ def test_a_speed_is_recommended_where_it_is_known_and_higher(alone: Choice) -> N
         verdict = replace(alone, candidates=candidates, pairs=(pair,)).verdict()
         assert verdict.startswith("take a") and "b does not differ significantly from it" in verdict
         assert verdict.endswith(said) if said.endswith(")") else said in verdict
+
+
+def test_a_static_model_is_static_on_any_device() -> None:
+    model = load("static-mini")
+    searcher = DenseSearcher(load_encoder(model))
+    model.to("meta")
+    assert family_of(searcher) == "static"
