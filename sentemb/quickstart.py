@@ -19,8 +19,8 @@ from sentemb.data.bundled_text import (
     bundled_questions,
     bundled_sentences_file,
     bundled_uses,
-    stdlib_documents,
 )
+from sentemb.data.docstrings import stdlib_documents
 from sentemb.data.documents import Document
 from sentemb.data.retrieval import RetrievalSet, retrieval_set
 from sentemb.encoding import TextEncoder, load_encoder
@@ -274,8 +274,8 @@ def _page(
     page.heading("Questions about Python's standard library")
     page.text(answers.verdict(), style="verdict")
     page.text(
-        f"The documents describe {documents:,} functions, classes and modules of Python 3.11: the beginning "
-        f"of their documentation and, for {len(bundled_uses()):,} of them, typical uses. The "
+        f"The documents describe {documents:,} functions, classes and modules of this Python version: the "
+        f"beginning of their documentation and, for {len(bundled_uses()):,} of them, typical uses. The "
         f"{len(answers.questions)} questions are in a user's words. The uses were written without knowing "
         "the questions, and do not contain any of them."
     )

@@ -1,24 +1,20 @@
 """English text that comes with the package, for a first run without a download.
 
-Written for this project, under its licence, except for Python's docstrings. One annotator gave the scores: a
-smoke test, no benchmark.
+Written for this project, under its licence. One annotator gave the scores: a smoke test, no benchmark.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from sentemb.data.documents import Document
 from sentemb.data.files import read_file
 from sentemb.data.sts import ScoredPairs, Subset, read_scored_pairs
 
 _FOLDER = Path(__file__).with_name("bundled")
-STDLIB = _FOLDER / "stdlib.jsonl.gz"
 BUNDLED_PAIRS = "sentemb-pairs"
 """Name of the bundled pairs, as in `train --dev sentemb-pairs`."""
 
@@ -53,19 +49,6 @@ def bundled_questions() -> list[Question]:
     """Read plain questions about the standard library, written before anything was searched for."""
     rows = map(json.loads, (_FOLDER / "questions.jsonl").read_text(encoding="utf-8").splitlines())
     return [Question(row["question"], tuple(row["answers"]), row["split"]) for row in rows]
-
-
-def stdlib_documents() -> Iterator[Document]:
-    """Yield about five thousand documents on the names of Python's standard library.
-
-    A document is a qualified name in words, the first sentence of its docstring, that of its module, and what
-    people use it for, where that is known.
-    """
-    uses = bundled_uses()
-    for row in read_file(STDLIB):
-        name, text, module, kind = row.values.values()
-        whole = f"{text} {uses[name]}" if name in uses else text
-        yield Document(whole, name, {"module": module, "kind": kind})
 
 
 def bundled_uses() -> dict[str, str]:

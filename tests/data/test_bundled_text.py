@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections import Counter
 from importlib.resources import files
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +23,8 @@ from sentemb.data.bundled_text import (
     bundled_sentences,
     bundled_sentences_file,
     bundled_uses,
-    stdlib_documents,
 )
+from sentemb.data.docstrings import MAX_WORDS, clean_documentation, name_in_words, stdlib_documents
 from sentemb.data.documents import Document
 
 
@@ -142,15 +146,15 @@ def test_corpus_holds_what_people_look_for(
     documents: dict[str, Document], identifier: str, kind: str, phrase: str
 ) -> None:
     document = documents[identifier]
+    assert document.text.startswith(f"{name_in_words(identifier)}: ")
     assert phrase in document.text and "Built-in functions" not in document.text
     assert document.metadata["kind"] == kind
 
 
 def test_documents_are_public_unique_single_lines(documents: dict[str, Document]) -> None:
     for name, document in documents.items():
-        words, _, body = document.text.partition(": ")
-        assert words.replace(" ", "") == name.replace(".", "").replace("_", ""), document
-        assert 3 <= len(body.split()) <= 130, document
+        body = document.text.removeprefix(f"{name_in_words(name)}: ")
+        assert 3 <= len(body.split()) <= 3 * (MAX_WORDS + 3), document
         assert "\n" not in body and document.text == document.text.strip()
         assert not any(part.startswith("_") for part in name.split("."))
     modules = {document.metadata["module"].partition(".")[0] for document in documents.values()}
@@ -171,3 +175,51 @@ def test_a_document_has_its_module_and_ends_with_its_uses(documents: dict[str, D
     known = uses.keys() & documents.keys()
     assert len(known) > 0.9 * len(uses), "this Python has other names"
     assert all(documents[name].text.endswith(f" {uses[name]}") for name in known)
+
+
+def test_names_of_others_are_not_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    def display() -> None:
+        """Show an object in the notebook."""
+
+    display.__module__ = "IPython.display"
+    monkeypatch.setattr("builtins.display", display, raising=False)
+    some = {"os.no_such_name": "Do it.", "nosuchmodule.run": "Run it.", "os.environ": "Read a setting."}
+    monkeypatch.setattr("sentemb.data.docstrings.bundled_uses", lambda: some)
+    corpus = list(stdlib_documents())
+    builtins = [one.id for one in takewhile(lambda one: one.metadata["module"] == "builtins", corpus)]
+    assert "print" in builtins and "display" not in builtins
+    assert [document.id for document in corpus if document.id in some] == ["os.environ"]
+
+
+def test_collecting_is_silent_and_the_same_every_time() -> None:
+    program = (
+        "import sys, hashlib\n"
+        "from sentemb.data.docstrings import stdlib_documents\n"
+        "text = repr(list(stdlib_documents()))\n"
+        "unwanted = {'this', 'antigravity', 'tkinter', 'turtle', 'torch'} & set(sys.modules)\n"
+        "sys.exit(' '.join(unwanted) or hashlib.sha256(text.encode()).hexdigest())\n"
+    )
+    command = [sys.executable, "-W", "error", "-c", program]
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    running = [
+        subprocess.Popen(command, env={**os.environ, "PYTHONHASHSEED": seed}, **options)
+        for seed in ("1", "2")
+    ]
+    ((out, error),) = {process.communicate() for process in running}
+    assert out == "" and len(error.strip()) == 64, error
+
+
+def test_documentation_and_names_become_running_text() -> None:
+    expected = {
+        "Return `x`.\n\n    >>> f(1)\n    1\n\n    More about :func:`g`.": "Return x. More about g.",
+        "Return the sum of all. Never fails.": "Return the sum of all.",
+        "f(a) -> int\nf(a, b) -> int\n\nAdd what is given.": "Add what is given.",
+        "f(a) -> the sum\n    of all\nIt never fails.": "It never fails.",
+        "f(a) -> int\nf(**options) -> int": "f(a) -> int; f(**options) -> int",
+        "Heading\n=======\n\nText.": "Heading Text.",
+        "": "",
+    }
+    assert {documentation: clean_documentation(documentation) for documentation in expected} == expected
+    assert len(clean_documentation("word " * 200).split()) == MAX_WORDS
+    assert name_in_words("collections.OrderedDict.move_to_end") == "collections Ordered Dict move to end"
+    assert name_in_words("io.TextIOWrapper") == "io Text IO Wrapper"

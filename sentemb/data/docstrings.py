@@ -1,19 +1,12 @@
-"""The docstrings of Python's standard library as the documents of the quickstart.
-
-`python -m benchmarks.stdlib_documents` writes `sentemb/data/bundled/stdlib.jsonl.gz` from the running Python.
-A row has the id, the module, the kind and the text: the qualified name in words, the first sentence of its
-docstring and that of its module. `uses.tsv` is read separately; only its names are needed here.
-"""
+"""The docstrings of Python's standard library as a search corpus that every machine already has."""
 
 from __future__ import annotations
 
 import ast
 import contextlib
 import functools
-import gzip
 import importlib
 import inspect
-import json
 import re
 import sys
 import sysconfig
@@ -21,7 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from sentemb.data.bundled_text import STDLIB, bundled_uses
+from sentemb.data.bundled_text import bundled_uses
+from sentemb.data.documents import Document
 
 Kind = Literal["module", "class", "function", "method", "data"]
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -49,29 +43,25 @@ _LEFT_OUT = frozenset(
 )
 
 
-def stdlib_rows() -> Iterator[dict[str, str]]:
-    """Yield about five thousand rows from the docstrings of the running Python's standard library.
+def stdlib_documents() -> Iterator[Document]:
+    """Yield about five thousand documents from the docstrings of the running Python's standard library.
 
-    Names without a docstring that people use, such as `csv.DictReader`, come last. Modules written in C, from
-    a list of those whose import has no visible effect, and modules of such names are imported; all others are
-    only parsed. Private names and tests are skipped; of repeated docstrings the first is kept.
+    A document is a qualified name in words, the first sentence of its docstring, that of its module, and what
+    people use it for, where the package has that. Names without a docstring that people use, such as
+    `csv.DictReader`, come last. Modules written in C, from a list of those whose import has no visible
+    effect, and modules of such names are imported; all others are only parsed. Private names and tests are
+    skipped; of repeated docstrings the first is kept.
     """
     identifiers: set[str] = set()
     texts: set[tuple[str, str, str]] = set()
     about: dict[str, str] = {}
     uses = bundled_uses()
 
-    def row(identifier: str, text: str, module: str, kind: Kind) -> dict[str, str]:
+    def document(identifier: str, text: str, module: str, kind: Kind) -> Document:
         of_module = about.get(module, "") if identifier.startswith(f"{module}.") else ""
         *before, last = filter(None, (text, of_module, uses.get(identifier, "")))
         whole = " ".join([*(one if one.endswith(".") else f"{one}." for one in before), last])
-        whole = whole.removesuffix(uses.get(identifier, ""))
-        return {
-            "id": identifier,
-            "text": f"{name_in_words(identifier)}: {whole}".strip(),
-            "module": module,
-            "kind": kind,
-        }
+        return Document(f"{name_in_words(identifier)}: {whole}", identifier, {"module": module, "kind": kind})
 
     for module, path, kind, documentation in _everything():
         text = clean_documentation(documentation)
@@ -84,10 +74,10 @@ def stdlib_rows() -> Iterator[dict[str, str]]:
         texts.add(repeated)
         if not path:
             about[module] = text
-        yield row(identifier, text, module, kind)
+        yield document(identifier, text, module, kind)
     for identifier in sorted(uses.keys() - identifiers):
         if found := _resolve(identifier):
-            yield row(identifier, "", *found)
+            yield document(identifier, "", *found)
 
 
 def _resolve(identifier: str) -> tuple[str, Kind] | None:
@@ -198,8 +188,3 @@ def _definitions(statements: list[ast.stmt]) -> Iterator[_Definition]:
         elif isinstance(statement, ast.Try):
             handlers = [inner for handler in statement.handlers for inner in handler.body]
             yield from _definitions(statement.body + handlers + statement.orelse)
-
-
-if __name__ == "__main__":
-    lines = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in stdlib_rows())
-    STDLIB.write_bytes(gzip.compress(lines.encode(), mtime=0))
