@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 
 from sentemb.adaptation import adapt
 from sentemb.data.docstrings import stdlib_documents
-from sentemb.quickstart import SEARCH_ENCODER, TEST, Answers, ask_everything
+from sentemb.quickstart import SEARCH_ENCODER, TEST, Answers, search_in_all_modes
 from sentemb.report.figures import COLOURS, panels, png_of
 from sentemb.search import SearchIndex
 
@@ -28,7 +28,7 @@ def search(folder: Path) -> Answers:
     documents = list(stdlib_documents())
     adapt(documents, SEARCH_ENCODER, folder / "adapted", seeds=(1,))
     index = SearchIndex.build(documents, SEARCH_ENCODER)
-    return ask_everything(documents, index, adapted=SearchIndex.build(documents, folder / "adapted"))
+    return search_in_all_modes(documents, index, adapted=SearchIndex.build(documents, folder / "adapted"))
 
 
 def draw(answers: Answers) -> bytes:

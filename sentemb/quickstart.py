@@ -77,9 +77,8 @@ class Answers:
     """Results of all search modes."""
 
     questions: list[Question]
-    hits: dict[
-        str, list[list[Hit]]
-    ]  # the ten best of each question, by mode; the last is the recommended one
+    # The ten best of each question, by mode; the last mode is the recommended one.
+    hits: dict[str, list[list[Hit]]]
     scores: dict[tuple[str, str, str], Estimate]  # by search mode, split and metric
     gain: Difference  # in hit@10 on `test`, of the last mode over keyword search
 
@@ -122,7 +121,7 @@ class Answers:
         return Table("", ("search", "questions", "hit@10", "recall@10", "MRR@10"), rows, notes=notes, names=2)
 
 
-class _AskedIndex:
+class _RecordedHits:
     """The hits of an index in one search mode, as a searcher for `evaluate_retrieval`."""
 
     dimension = None
@@ -147,10 +146,10 @@ class _AskedIndex:
         return {"encoder": self.name}
 
 
-def ask_everything(
+def search_in_all_modes(
     documents: Sequence[Document], index: SearchIndex, *, adapted: SearchIndex | None = None
 ) -> Answers:
-    """Ask all questions in every search mode; hybrid search is fitted on the questions of `dev`."""
+    """Search with all questions in every mode; hybrid search is fitted on the questions of `dev`."""
     known = {document.id for document in documents}
     questions = []
     for question in bundled_questions():
@@ -181,7 +180,7 @@ def ask_everything(
     records: dict[tuple[str, str], Record] = {}
     for way, found in hits.items():
         encoder = (adapted if way == _ADAPTED and adapted is not None else index).manifest.encoder
-        searcher = _AskedIndex(way, f"{encoder.fingerprint}-{way}", texts, found)
+        searcher = _RecordedHits(way, f"{encoder.fingerprint}-{way}", texts, found)
         records |= {(way, split): evaluate_retrieval(searcher, [one]) for split, one in sets.items()}
     compared = _KEYWORD, [*hits][-1]
     on_test = [records[way, TEST] for way in compared]
@@ -234,7 +233,7 @@ def run_quickstart(
     adapted = adapt(documents, model, output / "adapted", seeds=(seed,), progress=progress)
     better = SearchIndex.build(documents, output / "adapted") if adapted.helped else None
     progress.announce("searching with the bundled questions")
-    answers = ask_everything(documents, index, adapted=better)
+    answers = search_in_all_modes(documents, index, adapted=better)
     (better or index).save(output / "index")
 
     def spearman(encoder: TextEncoder | Path) -> str:

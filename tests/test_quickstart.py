@@ -19,7 +19,7 @@ from sentemb.cli.quickstart import MARKER, clear, side_by_side
 from sentemb.data.bundled_text import bundled_questions
 from sentemb.data.docstrings import stdlib_documents
 from sentemb.modules.source import find_source
-from sentemb.quickstart import Answers, ask_everything
+from sentemb.quickstart import Answers, search_in_all_modes
 from sentemb.search import SearchIndex, read_documents
 from tests.processes import command, start
 from tests.waiting import wait_for
@@ -93,7 +93,7 @@ def answers() -> Answers:
     """Documents of three modules, asked with an encoder that knows which letters a text has."""
     modules = {"shutil", "os", "os.path", "builtins", "threading", "random", "re", "json"}
     documents = [one for one in stdlib_documents() if one.metadata["module"] in modules]
-    return ask_everything(documents, SearchIndex.build(documents, letters))
+    return search_in_all_modes(documents, SearchIndex.build(documents, letters))
 
 
 def letters(texts: list[str]) -> np.ndarray:

@@ -172,14 +172,14 @@ def _call(arguments: list[str] | None) -> Any:
     except RuntimeError as error:  # Python 3.11 wraps an interrupt in a class body, as in an import
         if isinstance(error.__cause__, KeyboardInterrupt):
             raise KeyboardInterrupt from error
-        _refuse_for_memory(error)
+        _raise_if_memory_is_full(error)
         raise
     except MemoryError as error:
-        _refuse_for_memory(error)
+        _raise_if_memory_is_full(error)
         raise
 
 
-def _refuse_for_memory(error: Exception) -> None:
+def _raise_if_memory_is_full(error: Exception) -> None:
     """Raise InputError if an error says that memory is full; torch has no class for it on a CPU."""
     if isinstance(error, MemoryError) or re.search("can't allocate memory|out of memory", str(error)):
         size = re.search(r"allocate ([\d.]+ \w+)", str(error))

@@ -358,7 +358,7 @@ class PretrainSession(Session):
             "source": "the corpus",
             "files": {path.name: sha256_of(path) for path in corpus.files},
             "documents": corpus.documents.total(),
-            "sentences_looked_for": len(corpus.excluded),
+            "sentences_looked_for": corpus.excluded,
             "lines_left_out": corpus.skipped,
         }
         return {"data": data}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +19,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from sentemb._files import new_file
 from sentemb._uris import is_remote, local_path, without_secrets
+from sentemb.data.contamination import KnownTexts, words_key
 from sentemb.data.lines import read_lines
 from sentemb.errors import InputError
 from sentemb.modules.source import find_source
@@ -29,9 +29,7 @@ logger = logging.getLogger(__name__)
 SUFFIXES = (".txt", ".txt.gz", ".txt.xz")
 _PATTERN = "bert-mini"
 _TEXTS = 2000  # that are tokenized at once
-# An excluded sentence of at least six words counts wherever it stands, a shorter one only as the whole line.
-_CONTAINED, _SHORTEST_SENTENCE = 6, 3
-_WORD = re.compile(r"[^\W_]+")
+_SHORTEST_SENTENCE = 3  # words of a sentence that is excluded
 _SCHEMA = pa.schema({"tokens": pa.list_(pa.int32()), "word_starts": pa.list_(pa.bool_())})
 _MASKED, _RANDOM = 0.8, 0.1  # of the chosen words; the rest stay as they are (BERT, section 3.1)
 
@@ -49,10 +47,9 @@ class Corpus:
         self.validation_share = validation_share
         # Any field of a table may be a sentence; shorter ones are names of genres and the like.
         lines = (line for name in exclude for _, line in read_lines(local_path(name).expanduser()))
-        fields = (tuple(_WORD.findall(field.lower())) for line in lines for field in line.split("\t"))
-        self.excluded = frozenset(words for words in fields if len(words) >= _SHORTEST_SENTENCE)
-        self._starts = {words[:_CONTAINED] for words in self.excluded if len(words) >= _CONTAINED}
-        self._lengths = sorted({len(words) for words in self.excluded})
+        keys = {words_key(field) for line in lines for field in line.split("\t")}
+        keys = {key for key in keys if len(key.split()) >= _SHORTEST_SENTENCE}
+        self.excluded, self._known = len(keys), KnownTexts(keys)
         for name in sources:
             if is_remote(name):
                 raise InputError(
@@ -93,24 +90,12 @@ class Corpus:
     def _read(self, path: Path) -> Iterator[tuple[str, str]]:
         for _, line in read_lines(path):
             text = line.strip()
-            if text and self._is_excluded(text):
+            if self.excluded and any(self._known.find(text)):
                 yield "skipped", text
             elif text:
                 # By the text, so that repeated lines are in one part.
                 held_out = zlib.crc32(text.encode("utf-8")) < self.validation_share * 2**32
                 yield "validation" if held_out else "train", text
-
-    def _is_excluded(self, text: str) -> bool:
-        if not self.excluded:
-            return False
-        words = tuple(_WORD.findall(text.lower()))
-        return words in self.excluded or any(
-            words[start : start + length] in self.excluded
-            for start in range(len(words) - _CONTAINED + 1)
-            if words[start : start + _CONTAINED] in self._starts
-            for length in self._lengths
-            if length >= _CONTAINED
-        )
 
 
 def train_wordpiece(texts: Iterable[str], vocabulary_size: int) -> PreTrainedTokenizerFast:

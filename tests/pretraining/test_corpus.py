@@ -76,7 +76,7 @@ def test_long_sentences_are_excluded_anywhere_and_short_ones_whole(
     exclude = write_file("test.tsv", f"genre\t4.2\t{SENTENCE}.\tbirds fly high.\tmain captions\n")
     corpus = Corpus([str(source)], [str(exclude)], validation_share=0.1)
     assert list(corpus.texts()) == texts + [line] * (not skipped)
-    assert (len(corpus.excluded), corpus.skipped) == (2, int(skipped))
+    assert (corpus.excluded, corpus.skipped) == (2, int(skipped))
     assert corpus.documents.total() == 100 - corpus.skipped
 
 
