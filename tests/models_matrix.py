@@ -202,10 +202,7 @@ MODELS = (
     Model("bert", encoder("bert", behind=_NORMALIZE)),
     Model("bert-e5", encoder("bert", options=_E5)),
     Model("bert-default-prompt", encoder("bert", options=_DEFAULT)),
-    Model(
-        "bert-instructor",
-        encoder("bert", options=_DEFAULT, include_prompt=False, behind=DENSE),
-    ),
+    Model("bert-instructor", encoder("bert", options=_DEFAULT, include_prompt=False, behind=DENSE)),
     Model("bert-cls", encoder("bert", pooling="cls")),
     Model("bert-max", encoder("bert", pooling="max")),
     Model("bert-many-poolings", encoder("bert", pooling=("cls", "mean", "mean_sqrt_len_tokens"))),
@@ -243,10 +240,7 @@ MODELS = (
     Model("llama-raw", raw("llama", task="causal")),
     Model("mistral", encoder("mistral", pooling="lasttoken", left=True, behind=_NORMALIZE)),
     Model("qwen2", encoder("qwen2", pooling="lasttoken", left=True, behind=_NORMALIZE)),
-    Model(
-        "qwen3",
-        encoder("qwen3", pooling="lasttoken", left=True, behind=_NORMALIZE, options=_E5),
-    ),
+    Model("qwen3", encoder("qwen3", pooling="lasttoken", left=True, behind=_NORMALIZE, options=_E5)),
     Model(
         "qwen3-bf16",
         encoder("qwen3", pooling="lasttoken", left=True, behind=_NORMALIZE, dtype="bfloat16"),

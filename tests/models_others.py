@@ -128,10 +128,7 @@ OTHERS = (
         "encoder",
     ),
     Other(
-        "own-module",
-        _with_module("custom_st.Transformer"),
-        r"its own code \(custom_st",
-        "trust_remote_code",
+        "own-module", _with_module("custom_st.Transformer"), r"its own code \(custom_st", "trust_remote_code"
     ),
     Other(
         "own-network",
@@ -140,10 +137,7 @@ OTHERS = (
         "trust_remote_code",
     ),
     Other(
-        "own-weights",
-        _edited(_lacking, "config.json", auto_map=_AUTO),
-        "its own code",
-        "trust_remote_code",
+        "own-weights", _edited(_lacking, "config.json", auto_map=_AUTO), "its own code", "trust_remote_code"
     ),
     Other("unknown", _edited(raw("bert"), "config.json", model_type="own"), "cannot load", "newer release"),
     Other(

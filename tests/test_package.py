@@ -89,9 +89,7 @@ def test_what_the_plain_installation_lacks_is_said_by_the_extra_that_brings_it()
 
 @pytest.mark.parametrize(
     ("module", "extra", "arguments"),
-    [
-        ("ray", "scale", ["encode", "absent.txt", "--ray", "local", "--output", "vectors"]),
-    ],
+    [("ray", "scale", ["encode", "absent.txt", "--ray", "local", "--output", "vectors"])],
 )
 def test_a_missing_extra_is_said_before_anything_is_read(
     module: str,

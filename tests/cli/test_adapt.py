@@ -47,16 +47,7 @@ def test_a_base_that_is_returned_is_proposed_as_it_was_read(
     documents: Path, tiny_bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reading = ["--text-column", "body", "--pooling", "cls", "--data-dir", str(tmp_path)]
-    idle = [
-        "--steps",
-        "1",
-        "--learning-rate",
-        "0",
-        "--teacher",
-        "none",
-        "--batch-size",
-        "8",
-    ]
+    idle = ["--steps", "1", "--learning-rate", "0", "--teacher", "none", "--batch-size", "8"]
     output = str(tmp_path / "mine")
     code, out, err = end([str(documents), "--base", str(tiny_bert), "-o", output, *reading, *idle], capsys)
     assert code == 0 and "is returned unchanged" in out

@@ -80,10 +80,7 @@ def test_help_shows_each_default_with_its_source(capsys: pytest.CaptureFixture[s
 
 
 def test_own_sentences_without_sts_b_are_trained_with_the_bundled_pairs(
-    arguments: list[str],
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    capsys: pytest.CaptureFixture[str],
+    arguments: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     at = arguments.index("--dev")
     command = ["simcse", *arguments[:at], *arguments[at + 2 :], "--data-dir", str(tmp_path)]
