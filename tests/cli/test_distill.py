@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from sentemb import load
-from sentemb.compression import StaticOptions
-from sentemb.compression.config import MOST_TEXTS, LayeredConfig
 from sentemb.data.bundled_text import bundled_sentences, bundled_sentences_file
 from tests.cli.conftest import Command
 from tests.training.training_helpers import make_sentences
@@ -76,17 +74,6 @@ def test_titles_are_of_the_column_that_is_named(
     assert record["data"]["documents"] == len(rows)
     if file == "distillation.json":
         assert record["title_column"] == "head" and "--title-column=head" in record["command"]
-
-
-def test_help_shows_the_defaults_that_hold(sentemb: Command) -> None:
-    code, out, _ = sentemb("distill", "--help")
-    told = "".join(out.split())
-    static = StaticOptions()
-    assert code == 0 and static.sentences == LayeredConfig.model_fields["sentences"].default == MOST_TEXTS
-    # The command says defaults by itself, since it starts without what knows them.
-    assert f"[default:({static.dimension});" in told and f"[default:({static.vocabulary});" in told
-    assert f"[default:({static.dtype})]" in told and f"[default:({MOST_TEXTS});" in told
-    assert f"[default:({static.steps};with--layersoneepoch);" in told
 
 
 def test_layers_are_distilled_by_the_same_verb(tmp_path: Path, tiny_bert: Path, sentemb: Command) -> None:

@@ -86,13 +86,6 @@ def test_table_shows_scores_and_texts_without_markup(sentemb: Command, make: Mak
     assert out.count("[red]sat[/red]") == 2  # the query and the hit
 
 
-def test_a_document_cannot_command_the_terminal(sentemb: Command, make: Make, tmp_path: Path) -> None:
-    make("a cat \x1b[31mred\x07\n")
-    code, out, _ = sentemb("index", "search", tmp_path / "index", "a cat\x1b[2J")
-    assert code == 0 and r"a cat \x1b[31mred\x07" in out and r"a cat\x1b[2J" in out
-    assert not {*out} & {"\x1b", "\x07"}
-
-
 def test_keywords_are_searched_without_the_model(
     sentemb: Command, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,19 +115,6 @@ def test_hybrid_is_fitted_on_judged_queries(sentemb: Command, make: Make, tmp_pa
     assert out.strip() in sentemb("index", "info", index)[1]
     code, out, _ = sentemb("index", "search", index, SENTENCES[2], "--mode", "hybrid", "--json")
     assert code == 0 and json.loads(out)["hits"][0]["id"] == 2
-
-
-def test_a_language_has_its_rules(sentemb: Command, make: Make, tmp_path: Path) -> None:
-    make("the cats sleep\na dog\n", "--language", "en")
-    _, out, _ = sentemb("index", "search", tmp_path / "index", "cat", "--mode", "keyword", "--json")
-    assert [hit["text"] for hit in json.loads(out)["hits"]] == ["the cats sleep"]
-
-
-def test_info_prints_the_manifest(sentemb: Command, index: Path) -> None:
-    code, out, _ = sentemb("index", "info", index, "--json")
-    assert code == 0 and json.loads(out)["documents"] == 5
-    code, out, _ = sentemb("index", "info", index)
-    assert code == 0 and "5; 0 blank ones were skipped" in out
 
 
 def test_overwrite_replaces(sentemb: Command, make: Make, tmp_path: Path) -> None:
@@ -212,14 +192,6 @@ def test_long_texts_are_split_or_cut(
     assert (facts["chunked"], facts["truncated"], facts["truncate"]) == (1, 1, "split")
     out = make(rows, *short, "--truncate", "warn", "--overwrite", name="c.jsonl")
     assert "1 document truncated; setting: warn" in out
-
-
-def test_a_filter_leaves_out_what_does_not_meet_it(sentemb: Command, make: Make, tmp_path: Path) -> None:
-    rows = [{"text": text, "year": 2018 + n, "lang": "en"} for n, text in enumerate(SENTENCES)]
-    make("".join(json.dumps(row) + "\n" for row in rows), "--text-column", "text", name="c.jsonl")
-    where = ("--where", "year>=2020", "--where", "lang=en", "--where", "year!=2021")
-    code, out, _ = sentemb("index", "search", tmp_path / "index", "a cat", *where, "--json")
-    assert code == 0 and {hit["id"] for hit in json.loads(out)["hits"]} == {2, 4}
 
 
 def test_a_file_size_limit_is_one_line(sentemb: Command, tiny_bert: Path, tmp_path: Path) -> None:
