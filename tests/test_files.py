@@ -6,7 +6,6 @@ import errno
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -129,21 +128,6 @@ def test_the_next_writer_removes_what_a_killed_one_left_and_nothing_of_a_living_
         other.kill()
     write_both()
     assert {path.name for path in tmp_path.iterdir()} == {"file", "folder"}
-
-
-def test_many_writers_and_readers_of_one_file(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    contents = [str(number) * 1000 for number in range(4)]
-    write_text(path, contents[0])
-
-    def write(content: str) -> None:
-        for _ in range(100):
-            write_text(path, content)
-            assert path.read_text() in contents
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(write, contents))
-    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_way_through_a_folder_that_is_not_there_makes_none(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import inspect
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -235,6 +235,15 @@ class EncoderOptions(Options):
         from sentemb.encoding import load_encoder
 
         return load_encoder(**self.arguments(model))
+
+    def check(self, models: Iterable[str]) -> None:
+        """Check what is known of models, before minutes are spent on data and on the first of them."""
+        from sentemb.encoding.resolve import check_address
+        from sentemb.modules.loading import check_options
+
+        check_options(self.pooling, self.device)
+        for model in models:
+            check_address(model, data_dir=self.data_dir)
 
     def arguments(self, model: str) -> Values:
         """Return what `load_encoder` takes."""

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import runpy
-import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from huggingface_hub import ModelCard
 
 from sentemb.encoding import load_encoder
-from sentemb.evaluation.record import load_records
-from sentemb.evaluation.transfer import PRESETS
 from tests.cli.conftest import Command
 from tests.records import write_senteval
 
@@ -65,30 +60,6 @@ def test_from_data_to_a_card(sentemb: Command, data: Path, model: Path, tmp_path
     assert [one.dataset_name for one in card.data.eval_results] == ["stsb"]
     assert "# Mine\n\nWords.\n" in card.text
     assert "**Geometry on stsb dev**" in card.text
-
-
-def test_transfer_is_a_program_and_a_verb(
-    sentemb: Command,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    shared_data: Path,
-    tiny_bert: Path,
-    tmp_path: Path,
-) -> None:
-    preset = replace(PRESETS["logreg"], folds=2, fold_penalties=(1.0,))
-    monkeypatch.setattr("sentemb.evaluation.transfer.evaluate.get_preset", lambda name: preset)
-    options = ["--tasks", "mrpc", "--preset", "logreg", "--pooling", "mean", "--data-dir", shared_data]
-    words = ["senteval.py", tiny_bert, *options, "--seeds", "1,2", "-o", tmp_path]
-    monkeypatch.setattr(sys, "argv", [str(word) for word in words])
-    with pytest.raises(SystemExit) as left:
-        runpy.run_path(str(PROGRAM), run_name="__main__")
-    captured = capsys.readouterr()
-    assert left.value.code == 0, captured.err
-    assert "| model | seeds | MRPC |" in captured.out
-    assert "transfer seed 2: mrpc accuracy" in captured.err
-    records = load_records(tmp_path)
-    assert [(one.seed, one.protocol) for one in records] == [(1, "logreg"), (2, "logreg")]
-    assert records[0].score("mrpc", "f1") > records[0].score("mrpc") > 60
 
 
 def test_a_card_needs_a_model_and_records_of_it(sentemb: Command, model: Path, tmp_path: Path) -> None:
