@@ -16,7 +16,6 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from sentemb.errors import InputError
-from sentemb.evaluation.geometry import unit_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -281,7 +280,7 @@ def project_to_plane(vectors: NDArray[np.float32], *, seed: int = 0) -> NDArray[
 
     if len(vectors) < 3:
         raise InputError(f"a map needs at least three texts, but got {len(vectors)}", "provide more texts")
-    unit = unit_rows(vectors)
+    unit = _unit(vectors)
     if np.ptp(unit, axis=0).max() < _ONE_DIRECTION:
         return np.zeros((len(unit), 2))
     perplexity = min(30.0, (len(unit) - 1) / 3)  # must be smaller than the number of points
@@ -299,7 +298,7 @@ def pair_map_figure(vectors: Mapping[str, NDArray[np.float32]], *, positives: in
     figure, all_axes = panels(len(vectors), width=5.2 * len(vectors), height=5.4)
     centre: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7, "color": "white"}
     for axes, (name, rows) in zip(all_axes, vectors.items(), strict=True):
-        points, unit = project_to_plane(rows, seed=seed), unit_rows(rows)
+        points, unit = project_to_plane(rows, seed=seed), _unit(rows)
         cosines = np.sum(unit[::2] * unit[1::2], axis=1)
         positive, negative = (float(np.mean(part)) for part in np.split(cosines, [positives]))
         for pair in points.reshape(-1, 2, 2):
@@ -363,6 +362,11 @@ def _scatter(axes: Axes, points: NDArray[np.float64], number: int, **style: Any)
     marker = "o" if number < len(COLOURS) else "^"  # distinguishes twice as many groups as there are colors
     style = {"marker": marker, "color": _colour(number), **style}
     axes.scatter(points[:, 0], points[:, 1], **style)
+
+
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    double = np.asarray(vectors, dtype=np.float64)
+    return double / np.maximum(np.linalg.norm(double, axis=1, keepdims=True), np.finfo(np.float64).tiny)
 
 
 def _with_legend_below(figure: Figure) -> Figure:
