@@ -66,12 +66,13 @@ def overlap(options: _Options) -> None:
         raise InputError("--columns applies to files, but this folder contains documents", "remove --columns")
     else:
         rows = (Row(one.location or shown, {"text": one.text}) for one in documents)
-    found = find_contamination(rows, held_out, progress=report)
-    report(found.texts)
+    texts, overlaps = find_contamination(rows, held_out, progress=report)
+    report(texts)
     if options.output is not None:
-        write_json(options.output, {"train": shown, "columns": chosen, **found.to_json()})
+        sets = [one.to_json() for one in overlaps]
+        write_json(options.output, {"train": shown, "columns": chosen, "texts": texts, "sets": sets})
     table = []
-    for one in found.sets:
+    for one in overlaps:
         counts = (one.texts, one.count("exact"), one.count("inside"))
         share = f"{len(one.findings) / max(one.texts, 1):.1%}"
         cells = (*(f"{count:,}" for count in counts), share, f"{one.rows:,}", f"{one.whole_rows:,}")
@@ -81,9 +82,9 @@ def overlap(options: _Options) -> None:
         "longer training text; each text counts once",
     )
     header = ("set", "texts", "exact", "inside", "total", "rows", "complete rows")
-    title = f"Texts of test sets in the {found.texts:,} texts of {shown}"
+    title = f"Texts of test sets in the {texts:,} texts of {shown}"
     show(Table(title, header, tuple(table), notes))
-    for one in found.sets:
+    for one in overlaps:
         for finding in one.findings[: options.examples]:
             typer.echo(f"{one.name}, {finding.how}, {finding.location}: {_short(finding.text)}")
             if finding.how != "exact":

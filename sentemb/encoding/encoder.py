@@ -156,11 +156,9 @@ def for_role(encoder: TextEncoder, role: Role) -> TextEncoder:
 
 
 def select_prompt(prompts: Mapping[str, str | None], default: str | None, role: Role | None) -> str:
-    """Select the prompt of a role, which may be empty; without a role, the default prompt.
-
-    sentence-transformers gives every model an empty `document` prompt and never looks further. Here the first
-    prompt with any text counts, so that `passage` and `corpus` are used too.
-    """
+    """Select the prompt of a role, which may be empty; without a role, the default prompt."""
+    # sentence-transformers gives every model an empty `document` prompt and never looks further. Here the
+    # first prompt with any text counts, so that `passage` and `corpus` are used too.
     names = [name for name in _PROMPTS[role] if name in prompts] if role else []
     if not names and default is not None:
         names = [default]

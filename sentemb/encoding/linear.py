@@ -160,8 +160,7 @@ def row_plan(kernel: LinearKernel, shape: Shape) -> RowPlan:
     """Find out on this processor with which numbers of rows a kernel gives the same bits.
 
     A few rows are repeated, so that their outputs must be too. The terms of each sum cancel out: what is left
-    is the rounding error, which any other order of summation changes, in bfloat16 as well. Of the plans with
-    tried numbers that agree, the one that costs least is returned.
+    is the rounding error, which any other order of summation changes, in bfloat16 as well.
     """
     linear, distinct = _cancelling(shape)
     if kernel == "packed-bfloat16":
@@ -206,11 +205,7 @@ def choose_kernel(
     precision: Precision,
     plan: Callable[[LinearKernel, Shape], RowPlan] = row_plan,
 ) -> LinearKernel:
-    """Choose the fastest kernel for layers of some shapes.
-
-    In float32 a slower one is taken where the faster one would need blocks; `reduced` takes bfloat16 in any
-    case.
-    """
+    """Choose the fastest kernel for layers of some shapes; in float32 one that needs no blocks, if any."""
     shapes = set(shapes)
     if not shapes or min(min(shape.inputs, shape.outputs) for shape in shapes) < _NARROWEST:
         return "stock"

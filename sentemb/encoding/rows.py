@@ -48,11 +48,7 @@ class RowEncoder(Protocol):
         ...
 
     def compute(self, rows: Rows) -> Vectors:
-        """Encode texts of one length, or a single one, as one batch, (rows, dimension).
-
-        Raises:
-            NonFiniteError: A vector is not finite.
-        """
+        """Encode texts of one length, or a single one, as one batch, (rows, dimension)."""
         ...
 
 

@@ -56,10 +56,8 @@ class SentenceEncoder:
     """Encodes with a SentenceTransformer, to float32 rounding as its own `encode` does.
 
     A plain text pipeline is tokenized, sorted and batched here; any other model, and any in a distributed
-    run, goes through `SentenceTransformer.encode`. On a CPU the vector of a text has the same bits whatever
-    else is encoded, by any number of threads. The model may be in training: its mode is left as it is,
-    and its weights are read at every call. If it is frozen, its layers are packed and its weights are hashed
-    once.
+    run, goes through `SentenceTransformer.encode`. The model may be in training: its mode is left as it is,
+    and its weights are read at every call. Layers of a frozen one are packed, and its weights hashed, once.
     """
 
     def __init__(
@@ -70,8 +68,7 @@ class SentenceEncoder:
         precision: Precision = "float32",
         frozen: bool = False,
     ) -> None:
-        self.model = model
-        self.name = name
+        self.model, self.name = model, name
         self.role: Role | None = None  # of the texts; None takes the model's default prompt and route
         # Encoders of the roles share the layers and the fingerprint of this one.
         self._base = self
@@ -283,28 +280,25 @@ def is_plain_text_model(model: SentenceTransformer, role: Role | None = None) ->
     if not modules or any(type(module) not in _PLAIN_MODULES for module in modules):
         return False
     transformer = modules[0]
-    if type(transformer) is not Transformer or any(map(_has_own_forward, model.modules())):
+    # Compiled, or wrapped in autocast by accelerate: such a forward is bound to this very module, so that a
+    # view of it would run the original, in training mode.
+    wrapped = any("forward" in vars(part) or part._compiled_call_impl is not None for part in model.modules())
+    if type(transformer) is not Transformer or wrapped:
         return False
-    return (
+    return bool(
         transformer.backend == "torch"
         and transformer.transformer_task == "feature-extraction"
         and list(transformer.modality_config) == ["text"]
         and transformer.modality_config["text"]["method"] == "forward"
         and not transformer.processing_kwargs
         and not transformer.can_flatten_inputs
-        and bool(getattr(transformer.tokenizer, "is_fast", False))
+        and getattr(transformer.tokenizer, "is_fast", False)
         and transformer.tokenizer.pad_token_id is not None
         # Batches are padded on the right, those of one length on a CPU not at all.
         and (transformer.tokenizer.padding_side == "right" or model.device.type == "cpu")
         # Leaving the prompt's tokens out of the pooling is upstream's business.
         and (not prompt_of(model, role) or all(getattr(module, "include_prompt", True) for module in modules))
     )
-
-
-def _has_own_forward(module: nn.Module) -> bool:
-    # Compiled, or wrapped in autocast by accelerate: such a forward is bound to this very module, so that a
-    # view of it would run the original, in training mode.
-    return "forward" in vars(module) or module._compiled_call_impl is not None
 
 
 @contextmanager

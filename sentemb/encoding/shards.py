@@ -122,11 +122,7 @@ class Settings:
 
 
 class ShardFolder:
-    """A finished folder of shards; InputError if it is not finished, or its manifest is damaged.
-
-    `files` are the shards in the order of their rows, `rows` their numbers of rows. Vectors that several
-    kinds of `processors` computed agree to about 1e-5.
-    """
+    """A finished folder of shards: its files in the order of their rows, and their numbers of rows."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = local_path(path)
@@ -191,11 +187,7 @@ class ShardFolder:
         )
 
     def batches(self, size: int = _ROWS_AT_ONCE) -> Iterator[Batch]:
-        """Yield the rows in their order, at most `size` at a time; memory holds one batch.
-
-        Raises:
-            InputError: A shard is missing or damaged.
-        """
+        """Yield the rows in their order, at most `size` at a time; memory holds one batch."""
         for path, rows in zip(self.files, self.rows, strict=True):
             for batch in _read(path, rows, self.settings).to_batches(max_chunksize=size):
                 ids = zip(batch["id"].to_pylist(), batch["id_is_integer"].to_pylist(), strict=True)
@@ -256,12 +248,8 @@ def encode_shards(
     """Encode rows into a folder of shards: a new one, or that of an interrupted run of the same settings.
 
     A finished shard is not encoded again, regardless of when a run was killed. Its bytes depend on rows,
-    model and `dtype` alone, not on the number of processes. Memory holds a few shards. Rows without a
-    vector, which are blank or cannot be encoded, are listed in `set-aside.jsonl`.
-
-    `model` are arguments of `load_encoder`, `source` is the name of the corpus, and `pool` starts
-    workers, such as `local_pool`; None encodes in this process. `progress` gets the number of rows that
-    are done, `say` messages about retries and different processors.
+    `model` (arguments of `load_encoder`) and `dtype` alone, not on the `pool` of workers; None encodes in
+    this process. Rows that are blank or cannot be encoded are listed in `set-aside.jsonl`.
     """
     folder = Path(output)
     refuse_uri(folder)
@@ -279,7 +267,11 @@ def encode_shards(
     try:
         with held(folder / _LOCK, f"another process is encoding into {folder}", "wait until it has finished"):
             run = _begin(folder, writer.settings)
-            make = functools.partial(_load, _absolute(model), folder.resolve(), writer.settings, run)
+            # For a process with another working folder.
+            places = {name: model[name] for name in ("cache_dir", "data_dir") if model.get(name)}
+            absolute = {name: str(Path(place).expanduser().resolve()) for name, place in places.items()}
+            absolute = {**model, "model": EncoderSpec.of(model).located().model, **absolute}
+            make = functools.partial(_load, absolute, folder.resolve(), writer.settings, run)
             with contextlib.ExitStack() as stack:
                 work: Any = functools.partial(map, writer)
                 if pool is not None:
@@ -415,13 +407,6 @@ def _load(model: dict[str, Any], folder: Path, settings: Settings, run: str, thr
         message = f"a worker loaded a different model as {settings.name}"
         raise InputError(message, "copy the same model to all machines, and encode again")
     return writer
-
-
-def _absolute(model: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments of `load_encoder` for a process with another working folder."""
-    folders = {name: model.get(name) for name in ("cache_dir", "data_dir")}
-    found = {name: str(Path(folder).expanduser().resolve()) for name, folder in folders.items() if folder}
-    return {**model, "model": EncoderSpec.of(model).located().model, **found}
 
 
 def _begin(folder: Path, settings: Settings) -> str:

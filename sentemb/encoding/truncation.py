@@ -11,15 +11,10 @@ logger = logging.getLogger(__name__)
 
 
 class TruncatedTexts:
-    """The texts that an encoder has truncated; the first ones are reported in a warning.
-
-    Attributes:
-        reported: Whether they have been reported.
-    """
+    """The texts that an encoder has truncated; the first ones are reported in a warning."""
 
     def __init__(self, name: str, room: int) -> None:
-        self.name = name
-        self.room = room
+        self.name, self.room = name, room
         self.texts: set[int] = set()
         self.reported = False
 
@@ -29,13 +24,12 @@ class TruncatedTexts:
     def add(self, texts: Iterable[str]) -> None:
         """Count texts, each once."""
         self.texts.update(map(hash, texts))
-        if not self.texts or self.reported:
-            return
-        self.reported = True
-        if _reports:
-            _reports[-1].append(self)  # the number of texts grows until the end of a command
-        else:
-            logger.warning("%s", _message(len(self), self.room, self.name))
+        if self.texts and not self.reported:
+            self.reported = True
+            if _reports:
+                _reports[-1].append(self)  # the number of texts grows until the end of a command
+            else:
+                logger.warning("%s", _message(len(self), self.room, self.name))
 
 
 _reports: list[list[TruncatedTexts]] = []  # of the commands that run
@@ -62,8 +56,8 @@ def report_pending(say: Callable[[str], None]) -> None:
         more = f" or {len(others)} other model{'s' * (len(others) != 1)}" if others else ""
         texts = set[int]().union(*(truncated.texts for truncated in group))
         say(_message(len(texts), room, f"{first}{more}"))
-    for report in _reports[-1:]:
-        report.clear()
+    if _reports:
+        _reports[-1].clear()
 
 
 def _message(count: int, room: int, name: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from sentemb.cli.index import lines_of
 from sentemb.data.labelled import load_labelled
-from sentemb.data.positive_pairs import load_positive_pairs
+from sentemb.data.pairs import load_positive_pairs
 from sentemb.data.retrieval import load_retrieval
 from sentemb.data.sources import read_rows
 from sentemb.data.sts import load_scored_pairs
