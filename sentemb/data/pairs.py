@@ -401,13 +401,7 @@ class PairBatches:
             yield rows_of[place]
 
 
-def pair_batches(
-    dataset: Dataset,
-    batch_size: int,
-    drop_last: bool,
-    seed: int = 0,
-    **_: Any,
-) -> PairBatches:
+def pair_batches(dataset: Dataset, batch_size: int, drop_last: bool, seed: int = 0, **_: Any) -> PairBatches:
     """Make the sampler of anchors, positives and hard negatives as sentence-transformers' trainer does."""
     anchors, positives, *rest = (list(dataset[name]) for name in dataset.column_names)
     negatives = list(zip(*rest, strict=True)) if rest else [()] * len(anchors)

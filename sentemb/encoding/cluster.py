@@ -113,12 +113,8 @@ def ray_workers(make: Make, *, address: str, count: int | None, say: Callable[[s
 
 @contextlib.contextmanager
 def connected(address: str, *, cpus: int = 0) -> Iterator[None]:
-    """Join a Ray cluster, or start one; a program that has joined one stays in it.
-
-    The address is `local` for one of this machine alone, with at least `cpus` CPUs; `auto` for the one
-    that this machine is part of; or `host:6379` or `ray://host:10001`.
-    """
-    if ray.is_initialized():
+    """Join a Ray cluster, or start one of this machine alone (`local`), with at least `cpus` CPUs."""
+    if ray.is_initialized():  # a program that has joined a cluster stays in it
         yield
         return
     from sentemb._compat import quiet_ray

@@ -174,7 +174,7 @@ class FunctionEncoder:
         result = self._function(unique)
         if hasattr(result, "detach"):  # a torch tensor, perhaps on an accelerator
             result = result.detach().float().cpu().numpy()
-        problem, hint = "", "return one vector per text, always of the same length"
+        problem = ""
         try:
             vectors = np.asarray(result, dtype=np.float32)
         except (TypeError, ValueError) as error:
@@ -185,7 +185,9 @@ class FunctionEncoder:
             elif vectors.shape[1] != (self._dimension or vectors.shape[1]):
                 problem = f"vectors of {vectors.shape[1]} dimensions, after {self._dimension} before"
         if problem:
-            raise InputError(f"{self.name} returned {problem}", hint)
+            raise InputError(
+                f"{self.name} returned {problem}", "return one vector per text, all of one length"
+            )
         check_finite(vectors[positions], texts, name=self.name)
         self._dimension = vectors.shape[1]
         return vectors[positions]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import sentence_transformers
@@ -28,15 +28,7 @@ from sentemb._compat import (
     input_of_route,
 )
 from sentemb._threads import one_thread, one_thread_each
-from sentemb.encoding.encoder import (
-    BAGS,
-    Precision,
-    Role,
-    Vectors,
-    check_finite,
-    select_prompt,
-    unique_texts,
-)
+from sentemb.encoding.encoder import BAGS, Precision, Role, Vectors, check_finite, select_prompt, unique_texts
 from sentemb.encoding.linear import kernel_for, replace_linears, this_processor
 from sentemb.encoding.rows import ReadyTexts, Rows, texts_of
 from sentemb.encoding.static import encode_static, is_static_model
@@ -44,10 +36,8 @@ from sentemb.encoding.tokens import Tokens, batches, same_length_batches, tokeni
 from sentemb.encoding.view import fingerprint_of, inference_view
 from sentemb.modules.loading import CUSTOM_MODULES
 
-# Tokens in a batch. A CPU is fastest while the activations of a layer stay in its caches; an accelerator
-# wants more.
-TOKEN_BUDGET_CPU = 4096
-TOKEN_BUDGET_ACCELERATOR = 32768
+# Tokens in a batch. A CPU is fastest while the activations of a layer stay in its caches.
+TOKEN_BUDGET_CPU, TOKEN_BUDGET_ACCELERATOR = 4096, 32768
 _DROPOUT_BATCH = 64
 _PLAIN_MODULES = (Transformer, Pooling, WeightedLayerPooling, Dense, Normalize, *CUSTOM_MODULES)
 
@@ -61,12 +51,7 @@ class SentenceEncoder:
     """
 
     def __init__(
-        self,
-        model: SentenceTransformer,
-        *,
-        name: str,
-        precision: Precision = "float32",
-        frozen: bool = False,
+        self, model: SentenceTransformer, *, name: str, precision: Precision = "float32", frozen: bool = False
     ) -> None:
         self.model, self.name = model, name
         self.role: Role | None = None  # of the texts; None takes the model's default prompt and route
@@ -163,7 +148,6 @@ class SentenceEncoder:
             backend = BAGS
         dtype = next((str(weight.dtype) for weight in self.model.parameters()), "float32")
         precision = "bfloat16 linear layers" if kernel == "packed-bfloat16" else dtype.removeprefix("torch.")
-        roles: tuple[Role | None, ...] = (None, "query", "document")
         return {
             "encoder": "sentence-transformers",
             "backend": backend,
@@ -174,7 +158,7 @@ class SentenceEncoder:
             "device": str(self.model.device),
             "threads": torch.get_num_threads(),
             "max_length": _longest(_input_module(self.model, self.role)),
-            "prompts": {role or "default": prompt_of(self.model, role) for role in roles},
+            "prompts": {role or "default": prompt_of(self.model, role) for role in (None, *get_args(Role))},
             "routes": _has_routes(self.model),
             "similarity": self.similarity,
             "versions": {

@@ -48,22 +48,20 @@ DType = Literal["float32", "float16"]
 """Number format of stored vectors."""
 SHARD_SIZE = 16_384
 """Rows of a shard: some seconds of a transformer, less than one of a static encoder."""
-_FORMAT = 1
-_LOCK = ".lock"
+_FORMAT, _LOCK = 1, ".lock"
 _RUN = "run"  # in the notes of what has begun: an id of the run
 _REFUSED, _PROCESSOR = b"refused", b"processor"
-_ROWS_AT_ONCE = 8192
 _COLUMNS = ["id", "id_is_integer", "text", "metadata", "vector"]
 _FLOATS = {"float32": pa.float32(), "float16": pa.float16()}
 
 
 class Row(NamedTuple):
-    """A text to encode; its location is where it was read, for messages."""
+    """A text to encode."""
 
     id: str | int
     text: str
     metadata: Mapping[str, Any]  # JSON values only
-    location: str
+    location: str  # where it was read, for messages
 
 
 class Refused(NamedTuple):
@@ -186,7 +184,7 @@ class ShardFolder:
             "pass the encoder of the vectors, with the same pooling and maximum length",
         )
 
-    def batches(self, size: int = _ROWS_AT_ONCE) -> Iterator[Batch]:
+    def batches(self, size: int = 8192) -> Iterator[Batch]:
         """Yield the rows in their order, at most `size` at a time; memory holds one batch."""
         for path, rows in zip(self.files, self.rows, strict=True):
             for batch in _read(path, rows, self.settings).to_batches(max_chunksize=size):

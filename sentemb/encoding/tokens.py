@@ -96,7 +96,10 @@ def _shorten(tokenizer: PreTrainedTokenizerBase, item: Any) -> Any:
     limit = tokenizer.model_max_length
     texts = (item,) if isinstance(item, str) else tuple(item)
     # A tokenizer that keeps the end of a text needs all of it.
-    if tokenizer.truncation_side != "right" or max(map(len, texts)) <= _reach(limit):
+    if (
+        tokenizer.truncation_side != "right"
+        or max(map(len, texts)) <= (limit + _MARGIN) * _CHARACTERS_PER_TOKEN
+    ):
         return item if isinstance(item, str) else texts
     needed = 2 * limit + _MARGIN
     if isinstance(item, str):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -48,16 +47,14 @@ def report_truncation(say: Callable[[str], None]) -> Iterator[None]:
 
 def report_pending(say: Callable[[str], None]) -> None:
     """Report now what `report_truncation` would report at the end: a line for each number of tokens."""
-    of_room: defaultdict[int, list[TruncatedTexts]] = defaultdict(list)
-    for truncated in _reports[-1] if _reports else ():
-        of_room[truncated.room].append(truncated)
-    for room, group in of_room.items():
+    pending = _reports[-1] if _reports else []
+    for room in dict.fromkeys(truncated.room for truncated in pending):
+        group = [truncated for truncated in pending if truncated.room == room]
         first, *others = dict.fromkeys(truncated.name for truncated in group)
         more = f" or {len(others)} other model{'s' * (len(others) != 1)}" if others else ""
         texts = set[int]().union(*(truncated.texts for truncated in group))
         say(_message(len(texts), room, f"{first}{more}"))
-    if _reports:
-        _reports[-1].clear()
+    pending.clear()
 
 
 def _message(count: int, room: int, name: str) -> str:

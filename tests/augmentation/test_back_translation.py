@@ -25,17 +25,14 @@ CATS = [f"cat {number}" for number in range(400)]
 
 
 class Words:
-    """Translates word by word, keeps what it was asked, and may stop on the way."""
+    """Translates word by word, and keeps what it was asked."""
 
-    def __init__(self, name: str, words: dict[str, str] | None = None, *, stop_after: int = 10**9) -> None:
+    def __init__(self, name: str, words: dict[str, str] | None = None) -> None:
         self.name, self.fingerprint = name, f"words {name}"
         self.asked: list[list[str]] = []
-        self._words, self._left = words or {}, stop_after
+        self._words = words or {}
 
     def __call__(self, texts, *, draw=0):
-        if self._left < 1:
-            raise KeyboardInterrupt
-        self._left -= 1
         self.asked.append(list(texts))
         return [" ".join(self._words.get(word, word) for word in text.split()) for text in texts]
 
@@ -76,16 +73,6 @@ def test_nothing_is_translated_again(tmp_path: Path) -> None:
         back_translate(["a cat"], other, Words("back"), cache=tmp_path, draw=draw)
         assert other.asked == [["a cat"]]
     assert len(list(tmp_path.glob("*.sqlite"))) == 3
-
-
-@pytest.mark.parametrize("stop_after", [0, 2])
-def test_an_interrupted_call_resumes(tmp_path: Path, stop_after: int) -> None:
-    texts, options = CATS[:10], {"cache": tmp_path, "batch_size": 3}
-    with pytest.raises(KeyboardInterrupt):
-        back_translate(texts, Words("there", stop_after=stop_after), Words("back"), **options)
-    there = Words("there")
-    assert back_translate(texts, there, Words("back"), **options) == texts
-    assert len(there.asked) == 4 - stop_after
 
 
 def test_samples_of_an_interrupted_call_are_those_of_an_uninterrupted_one(

@@ -54,10 +54,7 @@ def test_families_share_a_table_and_are_not_sets_themselves() -> None:
     ("call", "message"),
     [
         (lambda: get("imagenet"), "list the names with `sentemb data list`"),
-        (
-            lambda: check_row_count("a test", 1377, 1379),
-            "^a test has 1,377 rows instead of 1,379: 2 missing",
-        ),
+        (lambda: check_row_count("a test", 1377, 1379), "^a test has 1,377 rows instead of 1,379: 2 missing"),
         (lambda: check_row_count("a test", 1380, 1379), "1,380 rows instead of 1,379: 1 more than expected"),
     ],
 )

@@ -192,26 +192,6 @@ def test_broken_input_is_one_clear_error(
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("source", "fragment"),
-    [
-        ("missing.txt", "no such file: missing.txt"),
-        ("nothing", "no such file, folder, or data set: nothing"),
-        ("", "the name of the data is empty"),
-        ("stsb-sentences", "but HF_HUB_OFFLINE is set"),
-        ("nli-triples", "nli-triples is not on the hub; name the folder"),
-    ],
-)
-def test_sources_that_are_not_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, fragment: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("SENTEMB_DATA", raising=False)
-    with pytest.raises(InputError) as caught:
-        next(read_rows(source))
-    assert fragment in str(caught.value)
-
-
 def test_kinds_of_source(write_file: WriteFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     kinds = {
@@ -318,18 +298,8 @@ READERS = {
         ("columns", "a.csv", "text\na\n \n", "a.csv:3: column 'text' is empty; remove the row"),
         ("columns", "a.jsonl", '{"text": "a"}\n{"txt": "b"}\n', "a.jsonl:2 does not have a column 'text'"),
         ("documents", "a.jsonl", '{"text": " "}\n', "does not contain a document with a text"),
-        (
-            "documents",
-            "a.jsonl",
-            '{"a": "1", "b": "2"}\n',
-            "l:1: the text could be in any of the col",
-        ),
-        (
-            "documents",
-            "a.jsonl",
-            '{"text": "a", "title": 3}\n',
-            "l:1: expected a text in column 'title'",
-        ),
+        ("documents", "a.jsonl", '{"a": "1", "b": "2"}\n', "l:1: the text could be in any of the col"),
+        ("documents", "a.jsonl", '{"text": "a", "title": 3}\n', "l:1: expected a text in column 'title'"),
         ("documents", "a.csv", "The cat slept on the old mat\nIt ran\n", "v:2: the name of the only column"),
         ("labels", "a.jsonl", '{"text": "a", "label": null}\n', "a.jsonl:1: column 'label': the label is"),
         ("labels", "a.csv", "text,label\na,1\na, \n", "a.csv:3: column 'label': the label is missing"),
@@ -340,31 +310,11 @@ READERS = {
         ("pairs", "a.csv", "question,context,answer\nx,y,z\n", "the passage could be 'answer' or 'context'"),
         ("pairs", "a.csv", f"{SCORED}x,y,0\n", "has a column 'score', so some of its"),
         ("pairs", "a.csv", "query,passage\nx,\n", "a.csv:2: column 'passage' is empty"),
-        (
-            "scores",
-            "a.tsv",
-            "sentence1\tsentence2\tscore\nx\ty\t1\n \tv\t0.5\n",
-            "tsv:3: column 'sentence1",
-        ),
-        (
-            "scores",
-            "a.csv",
-            f"{SCORED}a,b,NaN\n",
-            "a.csv:2: expected a number in column 'score', but found",
-        ),
-        (
-            "scores",
-            "a.csv",
-            f"{SCORED}a,b,-1e308\n",
-            "expected a number in column 'score', but found '-1e3",
-        ),
+        ("scores", "a.tsv", "sentence1\tsentence2\tscore\nx\ty\t1\n \tv\t0.5\n", "tsv:3: column 'sentence1"),
+        ("scores", "a.csv", f"{SCORED}a,b,NaN\n", "a.csv:2: expected a number in column 'score', but found"),
+        ("scores", "a.csv", f"{SCORED}a,b,-1e308\n", "expected a number in column 'score', but found '-1e3"),
         ("scores", "a.csv", "sentence1;sentence2;score\na;b;0,5\n", "but found '0,5'; write decimals with"),
-        (
-            "scores",
-            "a.csv",
-            "sentence1,sentence2,grade\na,b,1\n",
-            "column 'score'; its columns are sentence",
-        ),
+        ("scores", "a.csv", "sentence1,sentence2,grade\na,b,1\n", "column 'score'; its columns are sentence"),
         ("scores", "a.csv", "Ein Mann isst.,Jemand isst.,4\nA,B,1\n", "Jemand isst., 4; rename them to sen"),
     ],
 )
