@@ -14,7 +14,7 @@ from pydantic import Field
 from sentence_transformers import SentenceTransformer
 
 from sentemb._files import new_folder, write_text
-from sentemb.data.positive_pairs import draw_pairs
+from sentemb.data.pairs import draw_pairs
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.encoding.resolve import name_of
 from sentemb.encoding.sentence import SentenceEncoder
