@@ -19,8 +19,8 @@ from transformers import (
     RobertaModel,
 )
 
-from sentemb.losses.encoder import pooling_names, unwrap
-from sentemb.losses.frozen_encoder import FrozenEncoder, embeddings_module, fingerprint
+from sentemb.losses.self_guided import FrozenEncoder, embeddings_module, fingerprint
+from sentemb.losses.views import pooling_names, unwrap
 
 _SIZES = {
     "hidden_size": 16,

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from sentemb.losses import functional, self_guided
-from sentemb.losses.frozen_encoder import pool_tokens
+from sentemb.losses.self_guided import pool_tokens
 from tests.losses import loops
 
 TOLERANCE = {torch.float64: {"atol": 1e-9, "rtol": 1e-9}, torch.float32: {"atol": 1e-5, "rtol": 1e-5}}

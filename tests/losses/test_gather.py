@@ -7,8 +7,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from sentemb.losses.gather import gather_rows
 from sentemb.losses.self_guided import sample_layer
+from sentemb.losses.views import gather_rows
 from tests.losses import ddp
 
 

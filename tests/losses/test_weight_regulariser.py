@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sentemb.losses.frozen_encoder import squared_distance
+from sentemb.losses.self_guided import squared_distance
 
 
 def pairs(dtype: torch.dtype = torch.float64) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
