@@ -21,9 +21,8 @@ from pydantic import Field
 
 from sentemb._files import read_json, write_json
 from sentemb.classification import fit_classifier
-from sentemb.classification.evaluator import inputs_of
-from sentemb.classification.fit import check_options, start_from_pooler
-from sentemb.classification.program import read_own_labelled
+from sentemb.classification.classifier import inputs_of
+from sentemb.classification.fit import check_options, read_own_labelled, start_from_pooler
 from sentemb.data.files import names_a_file
 from sentemb.data.labelled import LabelledTexts, load_labelled
 from sentemb.data.sampling import read_copies

@@ -30,9 +30,8 @@ from sentemb.multitask import (
     read_nli_columns,
 )
 from sentemb.multitask.model import METRICS, predict_tasks, score_tasks
-from sentemb.multitask.plan import uses_nli
 from sentemb.multitask.run import checksum
-from sentemb.multitask.tasks import TaskSets
+from sentemb.multitask.tasks import TaskSets, uses_nli
 from sentemb.report.table import ABSENT, Table, mean_cell
 from sentemb.training import get_recipe, resolve
 from sentemb.training.checkpoints import remove_folder
@@ -118,11 +117,9 @@ def run_row(
 ) -> Outcome:
     """Train, or load the finished model of a killed run, and predict every row of the dev sets."""
     run = RunFolder(Path(config.output))
-    if run.status() == "finished" and not run.differing(config):
-        model = MultiTaskModel.load(config.output)
-    else:
-        model = fit_multitask(config, train, dev, nli=nli, resume=True).model
-    predictions = predict_tasks(model, dev)
+    if run.status() != "finished" or run.differing(config):
+        fit_multitask(config, train, dev, nli=nli, resume=True)
+    predictions = predict_tasks(MultiTaskModel.load(config.output), dev)
     made = read_json(run.record)
     scores = {
         "all": score_tasks(predictions, dev),

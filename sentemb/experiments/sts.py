@@ -14,7 +14,7 @@ from pydantic import Field
 from sentence_transformers import SentenceTransformer
 
 from sentemb._files import new_folder, write_text
-from sentemb.data.positive_pairs import draw_pairs
+from sentemb.data.pairs import draw_pairs
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.encoding.resolve import name_of
 from sentemb.encoding.sentence import SentenceEncoder
@@ -33,7 +33,7 @@ from sentemb.training.checkpoints import remove_folder
 from sentemb.training.config import FlowRunConfig, TrainConfig, WhiteningRunConfig
 from sentemb.training.folder import RunFolder
 from sentemb.transforms import add_flow, add_whitening
-from sentemb.transforms.program import Sentences, load_sentences
+from sentemb.transforms.fit import Sentences, load_sentences
 
 TRANSFORMS: tuple[str, ...] = ("whitening", "flow")
 # Folders do not decide the weights, and the seed has a field of its own.

@@ -12,7 +12,7 @@ from sentemb.data.contamination import GROUPS, INSIDE_WORDS, KnownTexts, load_he
 from sentemb.data.files import names_a_file
 from sentemb.data.locate import MissingDataError, resolve_data_dir
 from sentemb.data.retrieval import load_retrieval
-from sentemb.data.sentences import sentences_of, word_spans
+from sentemb.data.words import sentences_of, word_spans
 from sentemb.evaluation.suites import RETRIEVAL
 
 SETS = ("sts", "retrieval")
