@@ -106,7 +106,7 @@ def _told(run: Any) -> Iterator[str]:
 
 def _index_command(config: Any) -> list[str]:
     """Return the command that builds an index of the passages, by the trained encoder."""
-    from sentemb.data.positive_pairs import pair_columns
+    from sentemb.data.pairs import pair_columns
 
     columns = pair_columns(config.data, config.columns, data_dir=config.data_dir)
     passages = [config.data, "--text-column", columns[1]]

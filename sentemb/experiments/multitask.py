@@ -20,7 +20,7 @@ from sentemb.errors import InputError
 from sentemb.evaluation.environment import command_line, environment
 from sentemb.evaluation.schema import OVERALL, DataSet, Record, Score
 from sentemb.experiments.experiment import Experiment, Trial, Written, joined, published
-from sentemb.experiments.runner import Inputs, Outcome, Place, TrialKind
+from sentemb.experiments.runner import Job, Outcome, Place, TrialKind
 from sentemb.experiments.tables import options_of
 from sentemb.modules import load
 from sentemb.multitask import (
@@ -79,7 +79,7 @@ class MultiTaskTrials(TrialKind):
         settings = {name: value for name, value in config.values().items() if name not in _NO_SETTING}
         return {**settings, "start_fingerprint": _fingerprint_of(config.base, config.pooling or "cls")}
 
-    def prepare(self, trial: Trial) -> Inputs:
+    def prepare(self, trial: Trial) -> Job:
         """Read the NLI triples if the row needs them."""
         config = self._config(trial)
         if uses_nli(config) and not self._nli:
@@ -91,7 +91,7 @@ class MultiTaskTrials(TrialKind):
             for task, data in sets
         } | ({"nli": checksum(nli)} if nli else {})
         fingerprint = _fingerprint_of(config.base, config.pooling or "cls")
-        return Inputs(partial(run_row, config, self._train, self._dev, nli, sums, fingerprint), sums)
+        return Job(partial(run_row, config, self._train, self._dev, nli, sums, fingerprint), sums)
 
     def end(self, trial: Trial) -> None:
         """Remove the folder of the run."""

@@ -14,7 +14,7 @@ from torch.utils.data import Dataset
 
 from sentemb.data import load_columns, load_labelled
 from sentemb.data.labelled import LabelledTexts
-from sentemb.data.paraphrases import split_pairs
+from sentemb.data.pairs import split_pairs
 from sentemb.errors import InputError
 from sentemb.training.config import MultiTaskConfig
 from sentemb.training.config import Task as Task

@@ -20,7 +20,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from sentemb._files import new_file
 from sentemb._uris import is_remote, local_path, without_secrets
 from sentemb.data.contamination import KnownTexts, words_key
-from sentemb.data.lines import read_lines
+from sentemb.data.files import read_lines
 from sentemb.errors import InputError
 from sentemb.modules.source import find_source
 

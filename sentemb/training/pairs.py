@@ -14,8 +14,7 @@ from transformers import TrainerCallback
 
 from sentemb.data import describe_source
 from sentemb.data.labelled import LabelledTexts, text_key
-from sentemb.data.paraphrases import NAMES, paraphrase_components, split_pairs
-from sentemb.data.positive_pairs import load_positive_pairs, pair_batches
+from sentemb.data.pairs import NAMES, load_positive_pairs, pair_batches, paraphrase_components, split_pairs
 from sentemb.data.retrieval import RetrievalSet, retrieval_set
 from sentemb.encoding.encoder import Role
 from sentemb.errors import InputError

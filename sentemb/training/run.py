@@ -21,7 +21,7 @@ from sentemb._uris import local_path
 from sentemb.data import describe_source, load_columns
 from sentemb.data.bundled_text import BUNDLED_PAIRS, bundled_pairs
 from sentemb.data.columns import LABEL
-from sentemb.data.paraphrases import PAIR_COLUMNS, clean_pairs, load_pairs, paraphrase_components
+from sentemb.data.pairs import PAIR_COLUMNS, clean_pairs, load_pairs, paraphrase_components
 from sentemb.data.sts import ScoredPairs, load_scored_pairs
 from sentemb.errors import InputError
 from sentemb.evaluation import STSEvaluator
