@@ -33,6 +33,7 @@ def test_a_session_runs_as_written(
         pytest.importorskip(needed, reason=f"{needed} is not installed")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SENTEMB_DATA", raising=False)
+    monkeypatch.setenv("ROOT", str(Path(__file__).resolve().parents[2]))
     shutil.copytree(tiny_bert, "bert")
     for step in steps_of(text):
         if step.is_sentemb:
