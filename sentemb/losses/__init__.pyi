@@ -7,12 +7,12 @@ from .cross_entropy import CrossEntropySupConLoss as CrossEntropySupConLoss
 from .cross_entropy import LeamLoss as LeamLoss
 from .distillation import CosineDistillationLoss as CosineDistillationLoss
 from .distillation import InBatchDistillationLoss as InBatchDistillationLoss
-from .frozen_encoder import ViewCache as ViewCache
 from .gradient_cache import GradientCache as GradientCache
 from .gradient_cache import cached as cached
 from .lacon import LaConLoss as LaConLoss
 from .paraphrase_contrast import ParaphraseContrastLoss as ParaphraseContrastLoss
 from .self_guided import SelfGuidedLoss as SelfGuidedLoss
+from .self_guided import ViewCache as ViewCache
 from .simcse import SimCSELoss as SimCSELoss
 from .supcl_seq import SupCLSeqLoss as SupCLSeqLoss
 from .supcon import SupConLoss as SupConLoss

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from sentemb._vectors import cosine_similarity
 from sentemb.errors import InputError
 from sentemb.losses.base import EncoderLoss, check_number
+from sentemb.losses.views import mean_weight
 
 
 class CosineDistillationLoss(EncoderLoss):
@@ -55,7 +56,7 @@ class CosineDistillationLoss(EncoderLoss):
             )
         (vectors,) = embeddings
         distances: Tensor = 1 - nn.functional.cosine_similarity(vectors, labels.to(vectors.dtype))
-        return distances.mean()
+        return mean_weight(distances) * distances.mean()
 
 
 class InBatchDistillationLoss(EncoderLoss):

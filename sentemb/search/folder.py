@@ -32,7 +32,7 @@ from filelock import FileLock
 from sentemb._files import check_writable, held, write_text
 from sentemb._uris import refuse_uri
 from sentemb.data.documents import IDS_HINT
-from sentemb.data.keywords import document_text
+from sentemb.data.words import document_text
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.documents import (

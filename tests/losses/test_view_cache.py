@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sentemb.errors import InputError
-from sentemb.losses.frozen_encoder import ViewCache, batch_keys
+from sentemb.losses.self_guided import ViewCache, batch_keys
 
 
 class Encoder:
@@ -102,13 +102,6 @@ def test_a_full_disk_stops_the_store_but_not_the_views(caplog, failure) -> None:
             assert torch.equal(cache.views(batch([1], [2]), encoder), plain(batch([1], [2])))
     assert len(cache) == 1
     assert "the view cache is full" in caplog.text
-
-
-def test_float64_views_come_back_in_full() -> None:
-    values = torch.randn(2, 1, 3, dtype=torch.float64)
-    cache = ViewCache()
-    for _ in range(2):
-        assert torch.equal(cache.views(batch([1], [2]), lambda _: values), values)
 
 
 def test_the_file_goes_with_the_cache(tmp_path, monkeypatch) -> None:

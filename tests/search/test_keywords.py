@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sentemb.data.bm25 import bm25_scores, bm25_weights, count_query_terms, count_terms
-from sentemb.data.keywords import document_places, document_text, varints
-from sentemb.data.language import fold
+from sentemb.data.bm25 import bm25_scores, bm25_weights, count_query_terms, count_terms, varints
+from sentemb.data.words import document_places, document_text, fold
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
 from sentemb.search.keywords import LENGTH, query_terms, snippets_of, terms_of
