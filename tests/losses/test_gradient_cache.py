@@ -92,13 +92,16 @@ def test_what_the_loss_is_multiplied_by_reaches_all_gradients(encoder64, name) -
 @pytest.mark.parametrize("name", SOME)
 def test_the_second_pass_has_the_precision_of_the_first(tiny_encoder, name) -> None:
     loss, (columns, labels) = build(name, tiny_encoder), batch(name, tiny_encoder)
-    found = []
+    found, precisions = [], set()
+    layer = tiny_encoder[0].model.encoder.layer[0].output.dense
+    layer.register_forward_hook(lambda _, __, output: precisions.add(output.dtype))
     for compute in (loss, lambda *given: in_one_graph(loss, *given)):
         torch.manual_seed(1)
         with torch.autocast("cpu", torch.bfloat16):
             value = compute(columns, labels)
         found.append({"value": value.detach(), **gradients(loss, value)})
     assert_same(*found, tolerance=1e-5)
+    assert precisions == {torch.bfloat16}
 
 
 def test_mini_batches_hold_texts_of_similar_length(encoder64) -> None:
