@@ -156,7 +156,6 @@ def test_a_row_says_whether_a_system_is_better(folder: Path) -> None:
     assert [row[:2] for row in sts.rows] == [("<b>odd_&%|", "1"), ("SG-OPT of mini <1> (cls)", "2")]
     assert [row[3:7] for row in sts.rows] == [table.rows[-1][3:7] for table in details[:2]]
     assert "accuracy" in transfers.header and len(languages.rows) == 1
-    assert [len(plot.estimates) for plot in found["significance"].forests] == [2, 1, 2]
 
 
 def test_the_verdict_names_the_best_or_says_that_nothing_is_better(folder: Path) -> None:
