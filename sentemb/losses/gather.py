@@ -60,3 +60,15 @@ def mean_weight(rows: Tensor) -> float:
     """
     counts = counts_of(rows)
     return len(counts) * len(rows) / sum(counts) if len(set(counts)) > 1 else 1.0
+
+
+def draw_per_row(rows: Tensor, *, high: int) -> Tensor:
+    """Draw an integer in 0 to `high` - 1 per row, `(b,)`, from torch's random numbers on the CPU.
+
+    All processes have the same seed, so each draws for all of them and takes its own part. The draws are
+    those of a single process with the whole batch, and restoring torch's generator restores them.
+    """
+    counts = counts_of(rows)
+    drawn = torch.randint(high, (sum(counts),))  # (rows of all processes,)
+    start = sum(counts[: get_rank()])
+    return drawn[start : start + len(rows)]

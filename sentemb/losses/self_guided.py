@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args
 import torch
 from torch import Tensor, nn
 
-from sentemb._compat import Normalize, get_rank
+from sentemb._compat import Normalize
 from sentemb._vectors import cosine_similarity, unit_vectors
 from sentemb.errors import InputError
 from sentemb.limits import refuse_above
@@ -22,7 +22,7 @@ from sentemb.losses.frozen_encoder import (
     squared_distance,
 )
 from sentemb.losses.functional import EVERY, first_of, info_nce, nt_xent, own_pair, without
-from sentemb.losses.gather import counts_of
+from sentemb.losses.gather import draw_per_row
 
 Objective = Literal["base", "opt1", "opt2", "opt3"]
 """The paper's contrastive terms: `base` is SG, `opt3` is SG-OPT."""
@@ -294,13 +294,6 @@ def opt3(sentences: Tensor, views: Tensor, *, temperature: float, anchors: slice
 
 
 def sample_layer(views: Tensor) -> Tensor:
-    """Draw one layer per sentence, uniformly and independently, from torch's CPU random numbers.
-
-    All processes have the same seed, so each draws for all of them and takes its own part. The draws are
-    those of a single process with the whole batch, and restoring torch's generator restores them.
-    """
-    counts = counts_of(views)
-    drawn = torch.randint(views.shape[1], (sum(counts),))  # (rows of all processes,)
-    start = sum(counts[: get_rank()])
-    layer = drawn[start : start + len(views)].view(-1, 1, 1).to(views.device)  # (b, 1, 1)
+    """Draw one layer per sentence, uniformly and independently; `(b, l, d)` to `(b, 1, d)`."""
+    layer = draw_per_row(views, high=views.shape[1]).view(-1, 1, 1).to(views.device)  # (b, 1, 1)
     return views.gather(1, layer.expand(-1, 1, views.shape[2]))

@@ -79,14 +79,16 @@ def check_dropouts(loss: nn.Module, dropouts: object) -> tuple[float, ...]:
 
 
 def encode_views(model: nn.Module, views: Sequence[View]) -> list[dict[str, Any]]:
-    """Encode all views, with one forward pass per dropout probability.
+    """Encode all views, with one forward pass per dropout probability, number of rows and kind of input.
 
-    Views with the same probability share a forward pass, in which every row draws its own mask. Without
+    Views that have these in common share a forward pass, in which every row draws its own mask. Without
     dropout, views of the same texts are identical, so they are encoded once.
     """
     outputs: list[dict[str, Any]] = [{} for _ in views]
-    for probability in dict.fromkeys(view.dropout for view in views):
-        places = [place for place, view in enumerate(views) if view.dropout == probability]
+    kinds = [(view.dropout, _rows_of(view), frozenset(view.features)) for view in views]
+    for kind in dict.fromkeys(kinds):
+        places = [place for place, own in enumerate(kinds) if own == kind]
+        probability = kind[0]
         columns = [views[place].features for place in places]
         if probability == 0:
             columns = list({id(column): column for column in columns}.values())
@@ -95,6 +97,11 @@ def encode_views(model: nn.Module, views: Sequence[View]) -> list[dict[str, Any]
         for place, output in zip(places, cycle(encoded), strict=False):
             outputs[place] = output
     return outputs
+
+
+def _rows_of(view: View) -> int:
+    mask = view.features.get("attention_mask")
+    return 0 if mask is None else len(mask)
 
 
 def _encode(model: nn.Module, columns: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

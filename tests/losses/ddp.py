@@ -18,13 +18,19 @@ from sentemb.losses import (
     CrossEntropyContrastLoss,
     CrossEntropyLoss,
     CrossEntropySupConLoss,
+    ESimCSELoss,
+    FocalInfoNCELoss,
     GradientCache,
     InBatchDistillationLoss,
     LaConLoss,
     LeamLoss,
     ParaphraseContrastLoss,
+    RankCSELoss,
+    RankEncoderLoss,
     SelfGuidedLoss,
     SimCSELoss,
+    SimCSEPlusPlusLoss,
+    SNCSELoss,
     SupCLSeqLoss,
     SupConLoss,
 )
@@ -67,6 +73,7 @@ PAIRED: dict[str, Callable[[nn.Module], nn.Module]] = {
         ParaphraseContrastLoss(model, negatives="ignored"), mini_batch_size=2
     ),
     "cached pairs": lambda model: GradientCache(SimCSELoss(model), mini_batch_size=2),
+    "sncse": functools.partial(SNCSELoss, weight=1.0, smallest=0.5, largest=0.6),
     "teacher": InBatchDistillationLoss,
     "cached teacher": lambda model: GradientCache(InBatchDistillationLoss(model), mini_batch_size=2),
 }
@@ -83,7 +90,17 @@ GUIDED: dict[str, Callable[[nn.Module], nn.Module]] = {
         BackTranslationLoss, objective="opt3", view_encoder="frozen", projection_width=24, temperature=0.1
     ),
 }
-CASES = ("pairs", "hard negatives", "dropout views", *GUIDED, *LABELLED, *PAIRED)
+SINGLE: dict[str, Callable[[nn.Module], nn.Module]] = {
+    "simcse++": SimCSEPlusPlusLoss,
+    "focal": FocalInfoNCELoss,
+    "esimcse": ESimCSELoss,
+    "listmle of a teacher": RankCSELoss,
+    "listnet of a teacher": functools.partial(RankCSELoss, ranking="listnet"),
+    "rank encoder of a teacher": lambda model: RankEncoderLoss(
+        model, corpus=torch.randn(30, 6), weight=1.0, bounds=(-0.5, 0.99)
+    ),
+}
+CASES = ("pairs", "hard negatives", "dropout views", *GUIDED, *LABELLED, *PAIRED, *SINGLE)
 VIEWS = torch.arange(13.0).view(1, 13, 1).expand(len(TEXTS), 13, 1)  # each layer's view is its number
 SPLITS = {"even": (4, 4), "uneven": (5, 3), "three": (4, 3, 1)}
 
@@ -109,8 +126,8 @@ def make_loss(case: str, folder: Path) -> nn.Module:
                     parameter.add_(0.05 * torch.randn_like(parameter))
     elif case in LABELLED:
         return LABELLED[case](model).double().eval()  # the views of SupCL-Seq have dropout otherwise
-    elif case in PAIRED:
-        loss = PAIRED[case](model)
+    elif case in PAIRED or case in SINGLE:
+        loss = (PAIRED | SINGLE)[case](model)
     else:
         loss = SimCSELoss(model)
     return loss.double().train()

@@ -17,7 +17,7 @@ import sentemb.losses
 from sentemb._compat import Normalize
 from sentemb.errors import InputError
 from sentemb.losses import EncoderLoss
-from sentemb.modules import LabelHead, LeamHead, LinearHead, load
+from sentemb.modules import LabelHead, LeamHead, LinearHead, MaskPooling, load
 from tests.losses.training import TRAINERS, train_steps
 
 CLASSES = torch.tensor([0, 1, 0, 1])
@@ -35,6 +35,7 @@ class Case:
         cites: Part of the citation.
         bad: Options that are refused, with a part of the message.
         told: Message for labels that are missing; None if they are not needed.
+        prompted: Whether it needs prompt pooling.
     """
 
     cites: str
@@ -45,6 +46,7 @@ class Case:
     card: dict[str, Any] = field(default_factory=dict)
     bad: tuple[tuple[dict[str, Any], str], ...] = ()
     told: str | None = None
+    prompted: bool = False
 
 
 GUIDED_CARD = {"temperature": 0.01, "layers": (0, 4), "drift_weight": 0.1, "preset": None}
@@ -59,6 +61,57 @@ CASES: dict[str, Case] = {
         "2021.emnlp-main.552",
         card={"temperature": 0.05, "head": "train-only", "gather_across_devices": True},
         bad=(TEMPERATURE, ({"head": "mlp"}, "head of SimCSELoss is 'mlp'; choose one of")),
+    ),
+    "SimCSEPlusPlusLoss": Case(
+        "2305.13192",
+        card={"temperature": 0.05, "positive_weight": 1.0, "dimension_weight": 0.1, "preset": None},
+        bad=(
+            TEMPERATURE,
+            ({"positive_weight": -1}, "positive_weight of {name} is -1"),
+            ({"dimension_temperature": 0}, "dimension_temperature of {name} is 0"),
+            ({"preset": "code"}, "preset of {name} is 'code'"),
+        ),
+    ),
+    "FocalInfoNCELoss": Case(
+        "2023.findings-emnlp.315",
+        card={"temperature": 0.05, "margin": 0.3},
+        bad=(TEMPERATURE, ({"margin": -1}, "margin of {name} is -1")),
+    ),
+    "RankCSELoss": Case(
+        "2305.16726",
+        labels=torch.eye(4, 6),
+        card={"ranking": "listmle", "teacher_temperature": 0.025},
+        bad=(TEMPERATURE, ({"ranking": "listwise"}, "ranking of {name} is 'listwise'; choose one of")),
+        told="needs labels, the teacher's vectors",
+    ),
+    "RankEncoderLoss": Case(
+        "2209.04333",
+        labels=torch.eye(4, 6) + 0.5,
+        options={"corpus": torch.eye(6)},
+        card={"weight": 0.05, "bounds": (0.5, 0.9999), "corpus": 6},
+        bad=(TEMPERATURE, ({"bounds": 0.5}, "bounds of {name} are 0.5"), ({"form": "sncse"}, "form of")),
+        told="needs labels, the teacher's vectors",
+    ),
+    "PromptBERTLoss": Case(
+        "2201.04337",
+        card={"temperature": 0.05, "head": "train-only", "preset": None},
+        bad=(TEMPERATURE, ({"second_template": "It means {mask}."}, "the template is 'It means {{mask}}.'")),
+        prompted=True,
+    ),
+    "SNCSELoss": Case(
+        "2201.05979",
+        columns=2,
+        card={"weight": 1e-3, "smallest": 0.1, "largest": 0.3},
+        bad=(TEMPERATURE, ({"largest": 0.05}, "largest of {name} is 0.05; use a finite number at least 0.1")),
+    ),
+    "ESimCSELoss": Case(
+        "2109.04380",
+        card={"repetition": 0.32, "queue_size": 160, "momentum": 0.995, "preset": None},
+        bad=(
+            TEMPERATURE,
+            ({"queue_size": -1}, "queue_size of {name} is -1"),
+            ({"momentum": 1.5}, "momentum of {name} is 1.5"),
+        ),
     ),
     "SelfGuidedLoss": Case(
         "2021.acl-long.197",
@@ -177,6 +230,9 @@ CASES: dict[str, Case] = {
 def build(name: str, model: nn.Module, **options: Any) -> EncoderLoss:
     torch.manual_seed(5)
     case = CASES[name]
+    if case.prompted:
+        model[1] = MaskPooling(16)
+        model[1].attach(model[0])
     heads = [] if case.head is None else [case.head()]
     loss = getattr(sentemb.losses, name)(model, *heads, **{**case.options, **options})
     return loss.to(next(model.parameters()).dtype)
@@ -239,7 +295,11 @@ def test_padding_changes_nothing_and_features_stay_as_they_were(encoder64, sente
     before = copy.deepcopy(plain)
     labels = CASES[name].labels
     labels = labels.double() if labels is not None and labels.is_floating_point() else labels
-    torch.testing.assert_close(loss(padded, labels), loss(plain, labels), atol=1e-9, rtol=1e-9)
+    values = []
+    for columns in (padded, plain):
+        torch.manual_seed(3)  # of losses that draw views
+        values.append(loss(columns, labels))
+    torch.testing.assert_close(*values, atol=1e-9, rtol=1e-9)
     assert [column.keys() for column in plain] == [column.keys() for column in before]
 
 
@@ -292,7 +352,7 @@ def test_bad_options_are_refused(tiny_encoder, name, options, message) -> None:
 def test_other_columns_and_labels_are_refused(tiny_encoder, sentences, name) -> None:
     case, loss = CASES[name], build(name, tiny_encoder)
     columns = columns_of(name, tiny_encoder, sentences)
-    if name not in ("SimCSELoss", "SupConLoss"):  # which take any number of columns
+    if name not in ("SimCSELoss", "SupConLoss", "FocalInfoNCELoss"):  # which take any number of columns
         with pytest.raises(InputError, match="text column"):
             loss([*columns, columns[0]], case.labels)
     if case.told is not None:

@@ -24,12 +24,17 @@ from sentemb.losses import (
     CrossEntropyLoss,
     CrossEntropySupConLoss,
     EncoderLoss,
+    FocalInfoNCELoss,
     GradientCache,
     LaConLoss,
     LeamLoss,
     ParaphraseContrastLoss,
+    RankCSELoss,
+    RankEncoderLoss,
     SelfGuidedLoss,
     SimCSELoss,
+    SimCSEPlusPlusLoss,
+    SNCSELoss,
     SupCLSeqLoss,
     SupConLoss,
     cached,
@@ -50,8 +55,16 @@ class Case:
     labels: Tensor | None = None
 
 
+TAUGHT = torch.randn(7, 6, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
 CASES = {
     "simcse": Case(SimCSELoss),
+    "simcse++": Case(SimCSEPlusPlusLoss),
+    "focal": Case(FocalInfoNCELoss),
+    "rankcse": Case(RankCSELoss, labels=TAUGHT),
+    "rank encoder": Case(
+        RankEncoderLoss, {"corpus": TAUGHT.flip(0), "bounds": (-1.0, 0.99), "weight": 1.0}, labels=TAUGHT
+    ),
+    "sncse": Case(SNCSELoss, {"weight": 1.0, "smallest": 0.5, "largest": 0.6}, columns=2),
     "simcse pairs": Case(SimCSELoss, {"head": None}, columns=2),
     "simcse triples": Case(SimCSELoss, columns=3),
     "paraphrases signed": Case(ParaphraseContrastLoss, columns=2, labels=PAIRS),
