@@ -233,7 +233,7 @@ def _partial(path: Path, make: Callable[..., str]) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     place = {"prefix": f".{path.name}.", "suffix": ".partial", "dir": path.parent}
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
-        with contextlib.suppress(OSError), _alone(left, wait=False):
+        with contextlib.suppress(OSError), locked(left, wait=False):
             _remove(left)
     with contextlib.ExitStack() as lock:
         partial = None
@@ -243,7 +243,7 @@ def _partial(path: Path, make: Callable[..., str]) -> Iterator[Path]:
             except OSError as error:  # it names what nobody has asked for
                 raise OSError(error.errno, error.strerror, str(path)) from error
             with contextlib.suppress(FileNotFoundError):
-                lock.enter_context(_alone(partial, wait=True))
+                lock.enter_context(locked(partial))
         try:
             with writing(path):
                 yield partial
@@ -259,8 +259,8 @@ def _new_empty_file(**place: Any) -> str:
 
 
 @contextlib.contextmanager
-def _alone(path: Path, *, wait: bool) -> Iterator[bool]:
-    """Lock a file or folder, if it can be; raise BlockingIOError if another process has locked it."""
+def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Lock a file or folder, False where the system cannot; without `wait`, raise BlockingIOError."""
     if fcntl is None:
         if not wait:
             raise BlockingIOError
@@ -327,10 +327,3 @@ def held(lock: Path, busy: str, hint: str, *, reentrant: bool = False) -> Iterat
         except Timeout:
             raise InputError(busy, hint) from None
         yield
-
-
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[bool]:
-    """Let one process at a time change what a folder holds; False where the system cannot lock folders."""
-    with _alone(folder, wait=True) as alone:
-        yield alone

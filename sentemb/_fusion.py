@@ -96,21 +96,9 @@ def fuse(
 ) -> Ranking:
     """Fuse the rankings of an encoder and of keyword search; ties are ordered by document number.
 
-    Args:
-        dense: The encoder's ranking, with cosines or inner products. 1,000 documents (`FUSED`) are usual;
-            with fewer, the estimate of their spread is less precise. It can be empty.
-        keyword: The ranking of keyword search, with BM25 scores of at least 0.
-        total: Number of searched documents.
-        weight: The encoder's share, from 0 to 1.
-        depth: Number of documents to return; by default all of both rankings.
-
-    Returns:
-        The fused ranking.
-
-    Example:
-        >>> dense = Ranking(np.array([7, 3, 5]), np.array([0.9, 0.8, 0.1]))
-        >>> fuse(dense, Ranking(np.array([3]), np.array([5.0])), total=3).documents
-        array([3, 7, 5])
+    The encoder's has cosines or inner products of usually 1,000 documents (`FUSED`): with fewer, the estimate
+    of their spread is less precise. That of keyword search has BM25 scores of at least 0. `total` is the
+    number of searched documents, `depth` that of those to return, by default all of both.
     """
     documents, scores = fused_scores(dense, keyword, total, weight)
     order = np.lexsort((documents, -scores))[:depth]
@@ -137,12 +125,7 @@ def fit_weight(queries: Iterable[Judged]) -> Fit:
     Among all weights that are at most one standard error of the queries' differences worse than the best, the
     one nearest to 0.5 is chosen. If the score of one ranking is less than half of the other's, it is the one
     nearest to the encoder's share of the sum of both. So a few queries move the weight only if they agree.
-
-    Args:
-        queries: The queries with both rankings.
-
-    Returns:
-        The weight; `EVEN` without queries, or if neither ranking answers any.
+    Without queries, or if neither ranking answers any, it is `EVEN`.
     """
     return _fit(_scores(queries), 0.0, 1.0, _TOLERANCE)
 
@@ -152,12 +135,6 @@ def lean(queries: Iterable[Judged]) -> Fit:
 
     Like `fit_weight`, but within two standard errors and from 0.25 to 0.7. It never favors a ranking whose
     score is less than half of the other's.
-
-    Args:
-        queries: The queries with both rankings.
-
-    Returns:
-        The weight; `EVEN` without queries, or if neither ranking answers any.
     """
     scores = _scores(queries)
     share = _share(scores)

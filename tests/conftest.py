@@ -17,6 +17,7 @@ os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.
 import copy
 import gc
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -119,6 +120,21 @@ def _tiny_encoder(tiny_bert: Path) -> SentenceTransformer:
 def tiny_encoder(_tiny_encoder: SentenceTransformer) -> SentenceTransformer:
     """A fresh copy of the tiny BERT with CLS pooling, on the CPU."""
     return copy.deepcopy(_tiny_encoder)
+
+
+@pytest.fixture
+def hide_sentemb(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Hide the package from imports until the end of a test, as where it is not installed.
+
+    A fresh interpreter would show the same, but takes ten seconds of a core to import the rest.
+    """
+
+    def hide() -> None:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "sentemb"]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, "sentemb", None)
+
+    return hide
 
 
 @pytest.fixture

@@ -11,6 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+from safetensors.torch import save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer import modules as st
+from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
+from sentence_transformers.sentence_transformer.modules.weighted_layer_pooling import WeightedLayerPooling
+from tokenizers import Tokenizer
+from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel
+
 from tests.models_networks import (
     HEADS,
     LAYERS,
@@ -42,9 +51,6 @@ class Model(NamedTuple):
 def write_dense(
     folder: Path, *, activation: str = "torch.nn.modules.linear.Identity", inputs: int = WIDTH
 ) -> None:
-    import torch
-    from safetensors.torch import save_file
-
     settings = {
         "in_features": inputs,
         "out_features": WIDTH,
@@ -60,9 +66,6 @@ def saved(make: Callable[[Path], list[Any]], **options: Any) -> Callable[[Path],
     """A folder that sentence-transformers saves of modules in memory."""
 
     def write(folder: Path) -> None:
-        import torch
-        from sentence_transformers import SentenceTransformer
-
         parts = folder.with_name(f"{folder.name}-parts")
         parts.mkdir()
         with torch.random.fork_rng():
@@ -77,39 +80,35 @@ def saved(make: Callable[[Path], list[Any]], **options: Any) -> Callable[[Path],
 
 
 def _transformer(folder: Path, kind: str = "bert", **settings: Any) -> Any:
-    from sentence_transformers.sentence_transformer.modules import Transformer
-
     folder.mkdir()
     write_network(folder, kind, **settings)
-    return Transformer(str(folder))
+    return st.Transformer(str(folder))
 
 
 def _static(folder: Path) -> Any:
-    import torch
-    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-    from tokenizers import Tokenizer
-
     size = write_tokenizer(folder, "wordpiece", "BertTokenizer")
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    return StaticEmbedding(tokenizer, embedding_weights=torch.randn(size, WIDTH).numpy())
+    return st.StaticEmbedding(tokenizer, embedding_weights=torch.randn(size, WIDTH).numpy())
+
+
+def _network(name: str) -> Any:
+    made: dict[str, Callable[[], Any]] = {
+        "cnn": lambda: st.CNN(WIDTH, WIDTH, [1, 3]),
+        "lstm": lambda: st.LSTM(WIDTH, WIDTH // 2),
+        "dropout": lambda: st.Dropout(0.1),
+        "norm": lambda: st.LayerNorm(WIDTH),
+        "weights": lambda: st.WordWeights(WORDS, {word: 1 / len(word) for word in WORDS}),
+    }
+    return made[name]()
 
 
 def _words(*behind: str, trained: bool = True) -> Callable[[Path], list[Any]]:
     """Vectors of words, perhaps with a network behind them, and their mean."""
 
     def make(folder: Path) -> list[Any]:
-        import torch
-        from sentence_transformers.sentence_transformer import modules as st
-        from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
-
         tokenizer = WhitespaceTokenizer(WORDS, stop_words=["the"])
         words = st.WordEmbeddings(tokenizer, torch.randn(len(WORDS), WIDTH), update_embeddings=trained)
-        made = {
-            "cnn": lambda: st.CNN(WIDTH, WIDTH, [1, 3]),
-            "lstm": lambda: st.LSTM(WIDTH, WIDTH // 2),
-            "weights": lambda: st.WordWeights(WORDS, {word: 1 / len(word) for word in WORDS}),
-        }
-        others = [made[name]() for name in behind]
+        others = [_network(name) for name in behind]
         last = next((one for one in reversed(others) if not isinstance(one, st.WordWeights)), words)
         dimension = getattr(last, "get_embedding_dimension", lambda: WIDTH)()
         return [words, *others, st.Pooling(dimension, "mean")]
@@ -118,55 +117,34 @@ def _words(*behind: str, trained: bool = True) -> Callable[[Path], list[Any]]:
 
 
 def _bag(folder: Path) -> list[Any]:
-    from sentence_transformers.sentence_transformer.modules import BoW
-
-    return [BoW(WORDS, {word: 1 / len(word) for word in WORDS})]
+    return [st.BoW(WORDS, {word: 1 / len(word) for word in WORDS})]
 
 
 def behind_bert(*names: str) -> Callable[[Path], list[Any]]:
     def make(folder: Path) -> list[Any]:
-        from sentence_transformers.sentence_transformer import modules as st
-
-        made: dict[str, Callable[[], Any]] = {
-            "cnn": lambda: st.CNN(WIDTH, WIDTH, [1, 3]),
-            "lstm": lambda: st.LSTM(WIDTH, WIDTH // 2),
-            "dropout": lambda: st.Dropout(0.1),
-            "norm": lambda: st.LayerNorm(WIDTH),
-        }
-        first = [name for name in names if name in ("cnn", "lstm")]
-        modules = [_transformer(folder / "bert"), *(made[name]() for name in first)]
-        dimension = modules[-1].get_embedding_dimension()
-        return [
-            *modules,
-            st.Pooling(dimension, "mean"),
-            *(made[name]() for name in names if name not in first),
-        ]
+        before = [_network(name) for name in names if name in ("cnn", "lstm")]
+        modules = [_transformer(folder / "bert"), *before]
+        pooling = st.Pooling(modules[-1].get_embedding_dimension(), "mean")
+        return [*modules, pooling, *(_network(name) for name in names[len(before) :])]
 
     return make
 
 
 def _layers(folder: Path) -> list[Any]:
-    from sentence_transformers.sentence_transformer.modules import Pooling
-    from sentence_transformers.sentence_transformer.modules.weighted_layer_pooling import WeightedLayerPooling
-
     transformer = _transformer(folder / "bert", output_hidden_states=True)
     pooled = WeightedLayerPooling(WIDTH, num_hidden_layers=LAYERS, layer_start=1)
-    return [transformer, pooled, Pooling(WIDTH, "mean")]
+    return [transformer, pooled, st.Pooling(WIDTH, "mean")]
 
 
 def _router(folder: Path, *, static: bool) -> list[Any]:
-    from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Router
-
-    document = [_transformer(folder / "document"), Pooling(WIDTH, "mean")]
+    document = [_transformer(folder / "document"), st.Pooling(WIDTH, "mean")]
     (folder / "query").mkdir()
-    query = [_static(folder / "query")] if static else [*document, Dense(WIDTH, WIDTH)]
-    return [Router.for_query_document(query_modules=query, document_modules=document), Normalize()]
+    query = [_static(folder / "query")] if static else [*document, st.Dense(WIDTH, WIDTH)]
+    return [st.Router.for_query_document(query_modules=query, document_modules=document), st.Normalize()]
 
 
 def _clip(folder: Path, *, raw: bool = False) -> None:
     """CLIP, raw or as `sentence_transformers.models.CLIPModel` in a folder of its own, as on the hub."""
-    from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel
-
     place = folder if raw else folder / "0_CLIPModel"
     place.mkdir(exist_ok=True)
     size = write_tokenizer(place, "bpe", "CLIPTokenizer")
@@ -202,10 +180,7 @@ MODELS = (
     Model("bert", encoder("bert", behind=_NORMALIZE)),
     Model("bert-e5", encoder("bert", options=_E5)),
     Model("bert-default-prompt", encoder("bert", options=_DEFAULT)),
-    Model(
-        "bert-instructor",
-        encoder("bert", options=_DEFAULT, include_prompt=False, behind=DENSE),
-    ),
+    Model("bert-instructor", encoder("bert", options=_DEFAULT, include_prompt=False, behind=DENSE)),
     Model("bert-cls", encoder("bert", pooling="cls")),
     Model("bert-max", encoder("bert", pooling="max")),
     Model("bert-many-poolings", encoder("bert", pooling=("cls", "mean", "mean_sqrt_len_tokens"))),
@@ -243,10 +218,7 @@ MODELS = (
     Model("llama-raw", raw("llama", task="causal")),
     Model("mistral", encoder("mistral", pooling="lasttoken", left=True, behind=_NORMALIZE)),
     Model("qwen2", encoder("qwen2", pooling="lasttoken", left=True, behind=_NORMALIZE)),
-    Model(
-        "qwen3",
-        encoder("qwen3", pooling="lasttoken", left=True, behind=_NORMALIZE, options=_E5),
-    ),
+    Model("qwen3", encoder("qwen3", pooling="lasttoken", left=True, behind=_NORMALIZE, options=_E5)),
     Model(
         "qwen3-bf16",
         encoder("qwen3", pooling="lasttoken", left=True, behind=_NORMALIZE, dtype="bfloat16"),

@@ -7,6 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from transformers import (
+    CONFIG_MAPPING,
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    MT5EncoderModel,
+    T5EncoderModel,
+)
+
 WORDS = (
     "a the cat dog sat ran on mat in park man woman plays guitar is not sleeping children eat red apple "
     "quickly two birds fly over house"
@@ -25,8 +37,6 @@ _SPECIAL = {
 
 def write_tokenizer(folder: Path, kind: str, name: str, *, left: bool = False, pads: bool = True) -> int:
     """Write a WordPiece, byte-level BPE or Unigram tokenizer of a class of transformers; return its size."""
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
-
     begin, end, padding, unknown, mask = _SPECIAL[kind]
     # In this order where a class of transformers numbers its special tokens itself.
     specials = (
@@ -47,40 +57,29 @@ def write_tokenizer(folder: Path, kind: str, name: str, *, left: bool = False, p
         tokenizer.decoder = decoders.ByteLevel()
     else:
         pieces = [f"▁{word}" for word in WORDS] + ["▁", *"abcdefghijklmnopqrstuvwxyz"]
-        scores = [(word, 0.0) for word in specials] + [
-            (piece, -1.0 - row) for row, piece in enumerate(pieces)
-        ]
+        scores = [(word, 0.0) for word in specials]
+        scores += [(piece, -1.0 - row) for row, piece in enumerate(pieces)]
         numbers = {word: row for row, (word, _) in enumerate(scores)}
         tokenizer = Tokenizer(models.Unigram(scores, unk_id=3))
         tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
         tokenizer.decoder = decoders.Metaspace()
-    around = (begin, end)
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"$A {end}" if left else f"{begin} $A {end}",
         pair=f"{begin} $A {end} $B {end}",
-        special_tokens=[(word, numbers[word]) for word in around],
+        special_tokens=[(word, numbers[word]) for word in (begin, end)],
     )
     tokenizer.add_special_tokens(specials)
     tokenizer.save(str(folder / "tokenizer.json"))
-    kinds = (
-        ("bos_token", "cls_token"),
-        ("eos_token", "sep_token"),
-        ("pad_token",),
-        ("unk_token",),
-        ("mask_token",),
-    )
-    named = {one: word for some, word in zip(kinds, _SPECIAL[kind], strict=True) for one in some}
+    kinds = ("bos_token cls_token", "eos_token sep_token", "pad_token", "unk_token", "mask_token")
+    named = {one: word for some, word in zip(kinds, _SPECIAL[kind], strict=True) for one in some.split()}
     if not pads:
         del named["pad_token"]
-    write_json(
-        folder / "tokenizer_config.json",
-        {
-            "tokenizer_class": name,
-            "model_max_length": _LONGEST,
-            "padding_side": "left" if left else "right",
-            **named,
-        },
-    )
+    settings = {
+        "tokenizer_class": name,
+        "model_max_length": _LONGEST,
+        "padding_side": "left" if left else "right",
+    }
+    write_json(folder / "tokenizer_config.json", settings | named)
     return len(numbers)
 
 
@@ -186,17 +185,6 @@ def write_network(
     **settings: Any,
 ) -> None:
     """Write a transformer with random weights and its tokenizer, as `save_pretrained` leaves them."""
-    import torch
-    from transformers import (
-        CONFIG_MAPPING,
-        AutoModel,
-        AutoModelForCausalLM,
-        AutoModelForMaskedLM,
-        AutoModelForSequenceClassification,
-        MT5EncoderModel,
-        T5EncoderModel,
-    )
-
     vocabulary, name, own = _NETWORKS[kind]
     size = write_tokenizer(folder, vocabulary, name, left=left, pads=pads)
     made: dict[str, Any] = {
@@ -210,6 +198,15 @@ def write_network(
     config = CONFIG_MAPPING[kind](**{**usual, "vocab_size": size, **own, **settings})
     network = random_network(make, config)
     network.to(getattr(torch, dtype)).save_pretrained(folder)
+
+
+_POOLINGS = {
+    "cls": "cls_token",
+    "mean": "mean_tokens",
+    "max": "max_tokens",
+    "weightedmean": "weightedmean_tokens",
+    "lasttoken": "lasttoken",
+}
 
 
 def write_encoder(
@@ -226,29 +223,13 @@ def write_encoder(
     write_network(folder, kind, **settings)
     place = folder / "1_Pooling"
     place.mkdir()
+    wanted = [pooling] if isinstance(pooling, str) else pooling
     modes = {
-        "cls": "cls_token",
-        "mean": "mean_tokens",
-        "max": "max_tokens",
-        "weightedmean": "weightedmean_tokens",
+        f"pooling_mode_{_POOLINGS.get(one, one)}": one in wanted
+        for one in ("mean_sqrt_len_tokens", *_POOLINGS)
     }
-    wanted = {modes.get(one, one) for one in ([pooling] if isinstance(pooling, str) else pooling)}
-    names = (
-        "cls_token",
-        "mean_tokens",
-        "max_tokens",
-        "mean_sqrt_len_tokens",
-        "weightedmean_tokens",
-        "lasttoken",
-    )
-    write_json(
-        place / "config.json",
-        {
-            "word_embedding_dimension": WIDTH,
-            **{f"pooling_mode_{name}": name in wanted for name in names},
-            "include_prompt": include_prompt,
-        },
-    )
+    settings = {"word_embedding_dimension": WIDTH, "include_prompt": include_prompt}
+    write_json(place / "config.json", settings | modes)
     modules = [("", "Transformer"), ("1_Pooling", "Pooling")]
     for number, (module, write) in enumerate(behind, start=2):
         modules.append((f"{number}_{module}", module))
@@ -265,8 +246,6 @@ def write_encoder(
 
 
 def random_network(make: Any, config: Any) -> Any:
-    import torch
-
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(0)
         network = make(config)

@@ -7,6 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import ViTConfig, ViTImageProcessor, ViTModel
+
 from tests.models_matrix import DENSE, behind_bert, encoder, raw, saved
 from tests.models_networks import HEADS, WIDTH, random_network, write_encoder, write_json, write_network
 
@@ -53,8 +57,6 @@ def _with_module(kind: str) -> Callable[[Path], None]:
 
 
 def _pickled(folder: Path) -> None:
-    import torch
-
     write_encoder(folder, "bert", behind=DENSE)
     (folder / "2_Dense" / "model.safetensors").unlink()
     torch.save({"linear.weight": torch.ones(WIDTH, WIDTH)}, folder / "2_Dense" / "pytorch_model.bin")
@@ -62,8 +64,6 @@ def _pickled(folder: Path) -> None:
 
 def _lacking(folder: Path) -> None:
     """Weights by other names, as a network of the model's own code has them."""
-    from safetensors.torch import load_file, save_file
-
     write_network(folder, "bert")
     weights = load_file(folder / "model.safetensors")
     renamed = {name.replace("attention.self", "mixer"): weight for name, weight in weights.items()}
@@ -71,8 +71,6 @@ def _lacking(folder: Path) -> None:
 
 
 def _sees(folder: Path) -> None:
-    from transformers import ViTConfig, ViTImageProcessor, ViTModel
-
     small = {
         "hidden_size": WIDTH,
         "num_hidden_layers": 1,
@@ -128,10 +126,7 @@ OTHERS = (
         "encoder",
     ),
     Other(
-        "own-module",
-        _with_module("custom_st.Transformer"),
-        r"its own code \(custom_st",
-        "trust_remote_code",
+        "own-module", _with_module("custom_st.Transformer"), r"its own code \(custom_st", "trust_remote_code"
     ),
     Other(
         "own-network",
@@ -140,10 +135,7 @@ OTHERS = (
         "trust_remote_code",
     ),
     Other(
-        "own-weights",
-        _edited(_lacking, "config.json", auto_map=_AUTO),
-        "its own code",
-        "trust_remote_code",
+        "own-weights", _edited(_lacking, "config.json", auto_map=_AUTO), "its own code", "trust_remote_code"
     ),
     Other("unknown", _edited(raw("bert"), "config.json", model_type="own"), "cannot load", "newer release"),
     Other(

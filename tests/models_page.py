@@ -1,4 +1,4 @@
-"""Write docs/guides/models.md: what each kind of model can do, found out on the models of the matrix.
+"""Write the table of docs/guides/models.md: what each kind of model can do, tried on the matrix.
 
 Run `python -m tests.models_page` after a change of the matrix.
 """
@@ -76,54 +76,15 @@ _UNCONVERTED = {
     "falcon-raw": "ONNX and OpenVINO",
     "gpt2": "int8",
 }
-_HEAD = """# Supported models
-
-Find out which commands work with which kind of model. Every command takes a model as a folder, a hub
-repository or the name of a bundled model:
-
-```bash
-sentemb eval sts MODEL
-```
-
-**Pooling.** A folder without `modules.json` is a pretrained transformer without sentence-level training
-("pretrained base" below). It gets the pooling that sentence-transformers would choose: the last token for
-`...ForCausalLM`, otherwise the mean of the tokens. `--pooling` selects another: `cls`, `cls-mlp`, `mean`,
-`max`, `last-token`, `last-2`, `first-last`, `first-last-static` or `wk`.
-
-The table is generated from the tests, which build a tiny model of each kind (`python -m tests.models_page`).
-
-"""
 _COLUMNS = ("kind", "such as", "encode", "train, adapt", "fewer layers", "compress", "notes")
-_TAIL = """
-| column | commands |
-|---|---|
-| encode | `encode`, `eval`, `choose`, `index`, `serve`, and `distill` to a static model |
-| fewer layers | `distill --layers` and the `layers-N` variants of `compress` |
-| compress: all | float16, bfloat16, ONNX, OpenVINO, int8 and fewer dimensions |
-| compress: vectors | fewer dimensions and rounded vectors |
-
-## Models that are not encoders
-
-| kind | what to do |
-|---|---|
-| cross-encoder | serve it with `sentemb serve --reranker FOLDER` |
-| classifier of a pair or a text | use the encoder that it was trained from |
-| ColBERT, PyLate, SPLADE | use a dense encoder |
-| model with its own code (`auto_map`) | sentemb does not run code of a model; see below |
-| adapter (LoRA) | merge it into its base with `merge_and_unload` and save the result |
-| weights as a pickle (`pytorch_model.bin`) | convert them as the error message says |
-| image model | use a model that encodes text |
-
-If you trust the code of a model that needs `trust_remote_code=True`, load it yourself and encode in Python:
-`sentemb.load_encoder(SentenceTransformer(NAME, trust_remote_code=True))`.
-"""
 
 
 def page(folders: Mapping[str, Path]) -> str:
-    """The text of the page, from the models of the matrix."""
-    rows = [_row(name, folders[name]) for name in _ROWS]
-    lines = [_COLUMNS, ("---",) * len(_COLUMNS), *rows]
-    return _HEAD + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n" + _TAIL
+    """Return the text of the page, whose first table is made from the models of the matrix."""
+    head, first, after = PAGE.read_text(encoding="utf-8").partition(f"| {' | '.join(_COLUMNS)} |\n")
+    rows = [("---",) * len(_COLUMNS), *(_row(name, folders[name]) for name in _ROWS)]
+    table = "".join(f"| {' | '.join(line)} |\n" for line in rows)
+    return head + first + table + after[after.index("\n\n") + 1 :]
 
 
 def _row(name: str, folder: Path) -> tuple[str, ...]:

@@ -99,12 +99,6 @@ def test_a_decoder_without_a_padding_token_pads_with_its_end(tmp_path: Path) -> 
     np.testing.assert_allclose(load_encoder(model).encode(TEXTS), alone, atol=1e-5)
 
 
-def test_models_have_fingerprints_of_their_own(folders: dict[str, Path]) -> None:
-    words = [name for name in NAMES if name.startswith(("words", "router", "bag", "static"))]
-    found = [load_encoder(folders[name], device="cpu").fingerprint for name in words]
-    assert len(set(found)) == len(found)
-
-
 TRAINED = (
     "bert-bf16 bert-fp16 bert-matryoshka weighted-layers bert-cnn t5 modernbert gpt2 qwen3-bf16 llama-raw "
     "static static-matryoshka words words-lstm router-static clip"

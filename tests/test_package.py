@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import sentemb
-from sentemb.cli.main import _EXTRAS, run
+from sentemb.cli.main import _EXTRAS
 
 HEAVY = ("torch", "numpy", "transformers", "sentence_transformers", "faiss", "datasets", "matplotlib", "rich")
 ROOT = Path(sentemb.__file__).parent
@@ -85,28 +85,3 @@ def test_what_the_plain_installation_lacks_is_said_by_the_extra_that_brings_it()
     }
     assert lacking - come_with_those - integrations - {*_EXTRAS} == set()
     assert {*_EXTRAS.values()} <= {*project["optional-dependencies"]}
-
-
-@pytest.mark.parametrize(
-    ("module", "extra", "arguments"),
-    [
-        ("ray", "scale", ["encode", "absent.txt", "--ray", "local", "--output", "vectors"]),
-    ],
-)
-def test_a_missing_extra_is_said_before_anything_is_read(
-    module: str,
-    extra: str,
-    arguments: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.delitem(sys.modules, "sentemb.encoding.cluster", raising=False)
-    with pytest.raises(SystemExit, match="2"):
-        run(arguments)
-    assert (
-        capsys.readouterr().err
-        == f"sentemb: error: this command needs the package {module}; pip install 'sentemb[{extra}]'\n"
-    )

@@ -165,35 +165,37 @@ def test_a_stopped_one_says_how_to_go_on_and_leaves_no_hidden_folder(tmp_path: P
     assert {path.name for path in tmp_path.iterdir()} == {"out", "log"}
 
 
-def test_an_earlier_and_an_interrupted_one_are_kept(
+@pytest.mark.parametrize(
+    ("name", "options", "why"),
+    [
+        (MARKER, (), "contains an interrupted quickstart; choose another --output, or add --overwrite"),
+        (MARKER, ("--overwrite", "--base", "out/model"), "would be overwritten by the quickstart"),
+        ("thesis.tex", ("--overwrite",), "was not made by a quickstart"),
+        ("index.html", ("--overwrite",), "was not made by a quickstart"),
+    ],
+)
+def test_a_folder_that_is_not_replaced(
+    name: str,
+    options: tuple[str, ...],
+    why: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out" / "model" / "run").mkdir(parents=True)
+    (tmp_path / "out" / name).write_text("mine")
+    assert quickstart("--output", "out", *options) == 2
+    assert why in capsys.readouterr().err
+    assert (tmp_path / "out" / name).read_text() == "mine" and (tmp_path / "out" / "model" / "run").exists()
+
+
+def test_an_earlier_one_is_kept_and_files_next_to_it_as_well(
     made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    interrupted(tmp_path / "out")
-    for folder, state in ((tmp_path / "out", "an interrupted"), (made, "an earlier")):
-        assert quickstart("--output", str(folder)) == 2
-        hint = "choose another --output, or add --overwrite to replace it"
-        assert f"contains {state} quickstart; {hint}" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", ["thesis.tex", "index.html", "model"])
-def test_a_foreign_folder_is_never_touched(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / name).write_text("mine")
-    assert quickstart("--output", str(tmp_path / "mine"), "--overwrite") == 2
-    assert "was not made by a quickstart" in capsys.readouterr().err
-    assert (tmp_path / "mine" / name).read_text() == "mine"
-
-
-def test_an_overwrite_leaves_the_files_beside_and_takes_no_model_from_what_it_replaces(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "out"
-    interrupted(folder)
-    (folder / "mine.txt").write_text("a cat\na dog\n")
-    assert quickstart("--base", str(folder / "model"), "--output", str(folder), "--overwrite") == 2
-    assert "would be overwritten by the quickstart" in capsys.readouterr().err
-    assert (folder / "model" / "run").exists()
-    clear(folder)
-    assert {path.name for path in folder.iterdir()} == {"mine.txt", MARKER}
+    assert quickstart("--output", str(made)) == 2
+    assert "contains an earlier quickstart" in capsys.readouterr().err
+    interrupted(tmp_path)
+    (tmp_path / "mine.txt").write_text("a cat\na dog\n")
+    clear(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"mine.txt", MARKER}

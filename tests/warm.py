@@ -17,7 +17,7 @@ from sentemb import classification, cli, data, evaluation, search
 
 for package in (classification, cli, data, evaluation, search):
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        if not module.name.endswith(("cli.serve", "search.lancedb")):  # these start threads
+        if not module.name.endswith(("cli.serve", "search.lancedb", "search.move")):  # these start threads
             importlib.import_module(module.name)
 get_checkpoint_conversion_mapping("bert")
 gc.collect()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from pydantic import Field
@@ -12,9 +12,6 @@ from sentemb._files import check_writable, write_bytes
 from sentemb.cli import options as opt
 from sentemb.cli.console import next_command, next_step, say, show
 from sentemb.errors import InputError, naming
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 class _Layers(opt.Options):
@@ -128,7 +125,7 @@ class _Picture(opt.Options):
             raise InputError(f"--output {self.output} is not a .png file", "write --output NAME.png")
         self.check_output(*inputs)
 
-    def save(self, figure: Figure) -> None:
+    def save(self, figure: Any) -> None:
         """Write the picture, and print its name."""
         from sentemb.report.figures import png_of
 

@@ -54,17 +54,13 @@ def choose(options: _Options) -> None:
     on real queries, with intervals. 20 to 50 queries with qrels (--judged) make the prediction more precise.
     """
     from sentemb._files import write_json
-    from sentemb.encoding.resolve import check_address
     from sentemb.evaluation.choosing import choose as choose_among
     from sentemb.evaluation.environment import command_line
     from sentemb.evaluation.retrieval.searchers import model_of
-    from sentemb.modules.loading import check_options
     from sentemb.report.results import choice_table
 
     options.check_output(options.texts, options.query_log, options.judged, options.pairs, *options.systems)
-    check_options(options.pooling, options.device)
-    for model in filter(None, map(model_of, options.systems)):
-        check_address(model, data_dir=options.data_dir)
+    options.check(filter(None, map(model_of, options.systems)))
     reading = options.values("query_log", "judged", "pairs", "text_column", "title_column", "data_dir")
     with progress_bar() as bar:
         choice = choose_among(

@@ -1,15 +1,22 @@
-"""`sentemb data list`, `info`, `fetch` and `verify`: which sets are known, which are here and complete."""
+"""`sentemb data`: data sets of the catalogue, training files made of others, and overlap with test sets."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import time
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from pydantic import Field
 
+from sentemb._files import write_json
+from sentemb._uris import without_secrets
 from sentemb.cli import options as opt
-from sentemb.cli.console import next_command, say, show
+from sentemb.cli.console import next_command, next_step, printable, say, show
 from sentemb.errors import InputError
+from sentemb.training.settings import split_settings
 
+_SHOWN = 100  # characters of an example of overlap
 _UNSET = ("the data folder is not set", "pass --data-dir FOLDER or set SENTEMB_DATA")
 
 
@@ -107,3 +114,214 @@ def verify(
     if wrong := sorted({counted.name for counted in counts if counted.problem}):
         hint = "download complete copies with `sentemb data fetch`"
         raise InputError(f"row counts differ from the catalogue: {', '.join(wrong)}", hint)
+
+
+class _Pairs(opt.Options):
+    """Options of all three verbs."""
+
+    data: Annotated[str, typer.Argument()]
+    """Pairs: catalogue name, file, folder, URI or hub id."""
+    columns: opt.Columns = None
+    data_dir: opt.DataDir = None
+    overwrite: opt.Overwrite = False
+
+
+class _Split(_Pairs):
+    output: opt.OutputFolder
+    split: str = "train"
+    """Split, if the pairs are a data set of the catalogue."""
+    label: str = "label"
+    """Column with the label: 1 for paraphrases, 0 for other pairs."""
+    dev: float = Field(0.1, ge=0, le=1)
+    """Share of the pairs for the dev split."""
+    test: float = Field(0.1, ge=0, le=1)
+    """Share of the pairs for the test split."""
+    seed: opt.Seed = 0
+
+
+@opt.grouped
+def split_pairs(options: _Split) -> None:
+    """Split labelled pairs into train, dev and test without common texts.
+
+    Duplicates and contradictions are skipped.
+    """
+    from sentemb.data import paraphrases
+    from sentemb.data.columns import write_table
+
+    files = {name: options.output / f"{name}.jsonl" for name in ("train", "dev", "test")}
+    for file in files.values():
+        options.check_output(options.data, output=file)
+    columns, reading = opt.split_columns(options.columns), options.values("label", "split", "data_dir")
+    kept, counts = paraphrases.clean_pairs(paraphrases.load_pairs(options.data, columns=columns, **reading))
+    typer.echo(str(counts))
+    parts = paraphrases.split_pairs(kept, **options.values("seed", "dev", "test"))
+    for name, rows in parts._asdict().items():
+        part = kept.select(rows)
+        texts = (part.texts, part.pairs or [], part.labels.tolist())
+        write_table(files[name], dict(zip((*paraphrases.PAIR_COLUMNS, "label"), texts, strict=True)))
+        typer.echo(f"{files[name]}: {len(part):,} pairs, {int(part.labels.sum()):,} paraphrases")
+    next_command("train", "quora", "--data", files["train"], "--output", "FOLDER")
+
+
+class _Triples(_Pairs):
+    output: opt.OutputFile
+    only: list[str] | None = None
+    """Only read rows with this value: COLUMN=VALUE. Repeat for several columns."""
+    seed: opt.Seed = 0
+
+
+@opt.grouped
+def nli_triples(options: _Triples) -> None:
+    """Make triples from labelled NLI pairs: premise, entailed hypothesis, contradicting hypothesis.
+
+    --columns names those of premise, hypothesis and label. If a premise has several contradicting hypotheses,
+    one of them is drawn at random.
+    """
+    from sentemb.data.columns import by_column, check_output, write_table
+    from sentemb.data.paraphrases import NLI_COLUMNS, TRIPLE_COLUMNS, read_triples
+
+    output = options.output
+    check_output(output, [options.data], overwrite=options.overwrite)
+    columns = opt.split_columns(options.columns) or NLI_COLUMNS
+    only = split_settings(options.only or (), option="only", key="COLUMN")
+    read = options.values("seed", "data_dir")
+    triples, counts = read_triples(options.data, columns=columns, only=only, **read)
+    write_table(output, by_column(TRIPLE_COLUMNS, triples))
+    typer.echo(f"{output}: {counts}")
+    columns_flag = ("--columns", ",".join(TRIPLE_COLUMNS))
+    next_command("train", "simcse-supervised", "--data", output, *columns_flag, "-o", "FOLDER")
+
+
+class _Negatives(_Pairs):
+    output: opt.OutputFile
+    model: opt.Named = opt.DEFAULT_ENCODER
+    corpus: str | None = None
+    """Additional candidates: texts, an output folder of `sentemb encode`, or an index folder."""
+    count: int = Field(1, ge=1)
+    """Number of negatives per pair, up to 1,000."""
+    margin: float = 0.05
+    """Minimum distance to the positive: a negative's cosine is below (1 - margin) times the positive's."""
+    skip: int = Field(0, ge=0)
+    """Number of nearest candidates to skip."""
+    pooling: opt.Pooling = None
+    cache_dir: Path | None = None
+    """Cache folder for vectors, shared by commands."""
+
+
+@opt.grouped
+def mine_negatives(options: _Negatives) -> None:
+    """Add hard negatives to pairs of a query and its passage, to get triples for `sentemb train pairs`.
+
+    Columns with common names, such as query and positive, are recognized as in `sentemb train pairs`. The
+    output has the same column names.
+    """
+    from sentemb.data import load_columns
+    from sentemb.data.columns import by_column, check_output, write_table
+    from sentemb.data.positive_pairs import load_positive_pairs, negative_column
+    from sentemb.data.stored_texts import spill_to_disk
+    from sentemb.search.negatives import pool_at
+
+    data, output, corpus = options.data, options.output, options.corpus
+    check_output(output, [data, corpus], overwrite=options.overwrite, cache=options.cache_dir)
+    found = load_positive_pairs(data, opt.split_columns(options.columns), data_dir=options.data_dir)
+    pairs = list(zip(*(found.rows[role] for role in ("anchor", "positive")), strict=True))
+    # Before the model is loaded: a missing file or column must not cost a minute.
+    further: Any = None if corpus is None else pool_at(corpus)
+    if corpus is not None and further is None:
+        texts = load_columns(corpus, data_dir=options.data_dir)
+        further = spill_to_disk(texts[texts.column_names[0]])
+    from sentemb.encoding import load_encoder
+    from sentemb.search.negatives import mine_negatives as mine
+
+    encoder = load_encoder(options.model, **options.values("pooling", "cache_dir"))
+    triples, counts = mine(pairs, encoder, corpus=further or (), **options.values("count", "margin", "skip"))
+    if not triples:
+        raise InputError(f"{data}: {counts}", "lower --margin or --skip, or add candidates with --corpus")
+    names = (*found.names[:2], negative_column(found.names[:2]))
+    write_table(output, by_column(names, triples))
+    typer.echo(f"{output}: {counts}")
+    columns = [] if options.columns is None else ["--columns", opt.listed_columns(names)]
+    trained = ("--base", options.model, "--output", "mine")
+    next_command("train", "pairs", "--data", output, *columns, *trained)
+
+
+class _Overlap(opt.Options):
+    train: Annotated[str, typer.Argument()]
+    """Training texts: file, folder, URI, hub id, catalogue name, output folder of `sentemb encode`, or
+    index."""
+    sets: str = "sts"
+    """Test sets, separated by commas: catalogue names, files, sts (STS12 to STS16, STS-B, SICK-R) or transfer
+    (SentEval)."""
+    columns: opt.Columns = None
+    set_column: list[str] | None = None
+    """Column to read from test sets that are files. The default is all text columns. Repeat for several."""
+    examples: int = Field(3, ge=0)
+    """Number of overlapping texts to show per test set."""
+    output: opt.NewFile = None
+    """JSON file with all overlapping texts."""
+    overwrite: opt.Overwrite = False
+    data_dir: opt.DataDir = None
+    allow_count_mismatch: opt.AllowCountMismatch = False
+
+
+@opt.grouped
+def overlap(options: _Overlap) -> None:
+    """Count texts of test sets in training texts: copies and parts of longer texts."""
+    from sentemb.data import get, read_rows
+    from sentemb.data.contamination import find_contamination, load_held_out
+    from sentemb.data.files import Row
+    from sentemb.data.sources import kind_of
+    from sentemb.report.table import Table
+    from sentemb.search.negatives import documents_at
+
+    train, shown, data_dir = options.train, without_secrets(options.train), options.data_dir
+    names, chosen = opt.split_names(options.sets), opt.split_columns(options.columns)
+    options.check_output(train, *names)
+    check_rows = not options.allow_count_mismatch
+    held_out = load_held_out(
+        names, columns=options.set_column or None, data_dir=data_dir, check_rows=check_rows
+    )
+    began = time.perf_counter()
+
+    def report(count: int) -> None:
+        say(f"{count:,} texts read, {count / (time.perf_counter() - began):,.0f} per second")
+
+    documents = documents_at(train)
+    if documents is None:
+        named = chosen or (get(train).text_columns if kind_of(train) == "entry" else None)
+        rows = read_rows(train, columns=named, data_dir=data_dir)
+    elif chosen:
+        raise InputError("--columns applies to files, but this folder contains documents", "remove --columns")
+    else:
+        rows = (Row(one.location or shown, {"text": one.text}) for one in documents)
+    found = find_contamination(rows, held_out, progress=report)
+    report(found.texts)
+    if options.output is not None:
+        write_json(options.output, {"train": shown, "columns": chosen, **found.to_json()})
+    table = []
+    for one in found.sets:
+        counts = (one.texts, one.count("exact"), one.count("inside"))
+        share = f"{len(one.findings) / max(one.texts, 1):.1%}"
+        cells = (*(f"{count:,}" for count in counts), share, f"{one.rows:,}", f"{one.whole_rows:,}")
+        table.append((f"{one.name} {one.split}".strip(), *cells))
+    notes = (
+        "exact: the same words, regardless of letter case, punctuation and Unicode form; inside: part of a "
+        "longer training text; each text counts once",
+    )
+    header = ("set", "texts", "exact", "inside", "total", "rows", "complete rows")
+    title = f"Texts of test sets in the {found.texts:,} texts of {shown}"
+    show(Table(title, header, tuple(table), notes))
+    for one in found.sets:
+        for finding in one.findings[: options.examples]:
+            typer.echo(f"{one.name}, {finding.how}, {finding.location}: {_short(finding.text)}")
+            if finding.how != "exact":
+                typer.echo(f"    training text: {_short(finding.found)}")
+    if options.output is None:
+        next_step("run the command again with --output FILE.json to save all overlapping texts")
+    else:
+        next_command("train", "sg-opt", "--data", train, "--output", "FOLDER")
+
+
+def _short(text: str) -> str:
+    line = printable(" ".join(text.split()))
+    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from sentemb._files import check_writable
 from sentemb.cli import options as opt
 from sentemb.cli.console import next_command, next_step, say, show
 from sentemb.errors import InputError
@@ -193,14 +194,7 @@ def all_suites(options: _All) -> None:
 
 
 def _check(options: _Evaluation, models: Sequence[str], *folders: Path | None) -> None:
-    """Check what is known of models and folders, before minutes are spent on data and on the first model."""
-    from sentemb._files import check_writable
-    from sentemb.encoding.resolve import check_address
-    from sentemb.modules.loading import check_options
-
-    check_options(options.pooling, options.device)
-    for model in models:
-        check_address(model, data_dir=options.data_dir)
+    options.check(models)
     for folder in filter(None, (options.output, *folders, options.cache_dir)):
         check_writable(folder)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+import sentemb
 from sentemb._files import refuse_unusable_output
 from sentemb._uris import without_listed_secrets
 from sentemb.cli import options as opt
@@ -22,7 +22,7 @@ from sentemb.integrations import own_ids
 from sentemb.search.documents import OVERLAP
 
 if TYPE_CHECKING:
-    from sentemb.search import Hit, Manifest, SearchIndex
+    from sentemb.search import Hit, Manifest
 
 Place = Annotated[str, typer.Argument(help="Index folder, or lancedb:URI.")]
 Folder = Annotated[Path, typer.Argument(help="Index folder.")]
@@ -77,32 +77,30 @@ class _Build(opt.DocumentOptions, opt.EncoderOptions):
 def build(options: _Build) -> None:
     """Encode documents and index them. Run the same command again to resume an interrupted build."""
     from sentemb.encoding.shards import ShardFolder, is_shard_folder
-    from sentemb.search import SearchIndex
     from sentemb.search.documents import check_truncation
     from sentemb.search.folder import check_output, work_folder
     from sentemb.search.keywords import check_language
+    from sentemb.search.move import fill_lancedb
+    from sentemb.search.plan import parse_bytes
 
     data, model, folder = options.data, options.model, Path(options.output)
+    moved = None if model == opt.DEFAULT_ENCODER else model  # of an encoded corpus
     settings = options.values("kind", "metric", "factory", "language", "rescore")
-    settings["memory_budget"] = _bytes(options.memory_budget)
+    if options.memory_budget is not None:
+        settings["memory_budget"] = parse_bytes(options.memory_budget)
     check_language(options.language)
     check_truncation(options.truncate, options.overlap)
-    encoded, in_lancedb = is_shard_folder(data), _is_in_lancedb(options.output)
-    if encoded:
+    if encoded := is_shard_folder(data):
         _refuse(options, opt.COLUMNS, "applies to documents, but the input is a folder of vectors")
-    if in_lancedb:
+    if _is_in_lancedb(options.output):
         unfit = ("kind", "memory_budget", "factory", "rescore", "overwrite")
         _refuse(options, unfit, "does not apply to a LanceDB index")
-    if in_lancedb and not encoded:
-        raise InputError(
-            f"a LanceDB index is built from encoded vectors, but {data} is not an output folder of "
-            "`sentemb encode`",
-            f"run `sentemb encode {data} --output VECTORS` first and pass VECTORS",
-        )
-    moved = None if model == opt.DEFAULT_ENCODER else model  # of an encoded corpus
-    if in_lancedb:
-        from sentemb.search.move import fill_lancedb
-
+        if not encoded:
+            raise InputError(
+                f"a LanceDB index is built from encoded vectors, but {data} is not an output folder of "
+                "`sentemb encode`",
+                f"run `sentemb encode {data} --output VECTORS` first and pass VECTORS",
+            )
         how = options.values("metric", "language")
         with _progress() as report:
             manifest = fill_lancedb(ShardFolder(data), options.output, moved, **how, progress=report)
@@ -112,19 +110,19 @@ def build(options: _Build) -> None:
     refuse_unusable_output(folder, [data, model], cache=options.cache_dir)
     building = folder.absolute().parent / f".{folder.name}.building"
     with work_folder(building, announce=say, output=folder.absolute()) as work_dir:
+        texts: Any
         if encoded:
-            make = functools.partial(SearchIndex.build, ShardFolder(data), moved)
+            texts, encoder = ShardFolder(data), moved
         else:
-            documents = options.documents(data)
+            texts = options.documents(data)
             source, encoder = _loaded(options)
             settings |= {"source": source, **options.values("truncate", "overlap")}
-            make = functools.partial(SearchIndex.build, documents, encoder)
         with _progress() as report:
-            index = make(work_dir=work_dir, progress=report, **settings)
+            index = sentemb.SearchIndex.build(texts, encoder, work_dir=work_dir, progress=report, **settings)
             report("weigh", 0, 1)
             index.fit()
         index.save(folder, overwrite=options.overwrite)
-    _show_facts(folder, index.manifest)
+    _show(folder, index)
     propose_fit(folder)
     next_command("index", "search", folder, "your question")
 
@@ -150,12 +148,10 @@ def update(options: _Change) -> None:
 
 
 def _change(options: _Change, method: str) -> None:
-    from sentemb.search import SearchIndex
-
     if not _is_in_lancedb(options.folder):
         refuse_unusable_output(options.folder, [options.data])
     documents = options.documents(options.data)
-    index = SearchIndex.open(options.folder, options.model)
+    index = sentemb.SearchIndex.open(options.folder, options.model)
     with _progress() as report:
         done = getattr(index, method)(documents, truncate=options.truncate, progress=report)
     counts = {
@@ -192,17 +188,12 @@ def delete(options: _Delete) -> None:
     typer.echo(f"deleted {deleted:,}{missing}; {len(index):,} documents remain")
 
 
-class _Compact(opt.Options):
-    place: Place
-
-
-@opt.grouped
-def compact(options: _Compact) -> None:
+def compact(place: Place) -> None:
     """Merge changes into the vector index and free the space of deleted documents."""
-    index = _open(options.place)
+    index = _open(place)
     with _progress() as report:
         index.compact(progress=report)
-    _show(options.place, index)
+    _show(place, index)
 
 
 class _Upgrade(opt.EncoderOptions):
@@ -215,7 +206,6 @@ class _Upgrade(opt.EncoderOptions):
 @opt.grouped
 def upgrade(options: _Upgrade) -> None:
     """Change the model of an index. Run the same command again to resume an interrupted upgrade."""
-    from sentemb.search import SearchIndex
     from sentemb.search.folder import read_manifest, work_folder
 
     folder, path = options.folder, options.folder.absolute()
@@ -224,13 +214,13 @@ def upgrade(options: _Upgrade) -> None:
         source, encoder = _loaded(options)
         how = options.values("truncate") | {"source": source, "work_dir": work_dir}
         with _progress() as report:
-            manifest = SearchIndex.upgrade(folder, encoder, progress=report, **how).manifest
-    name = manifest.encoder.name
-    if manifest.encoder.fingerprint == before.fingerprint:
+            index = sentemb.SearchIndex.upgrade(folder, encoder, progress=report, **how)
+    name = index.manifest.encoder.name
+    if index.manifest.encoder.fingerprint == before.fingerprint:
         typer.echo(f"{folder} already uses this encoder, {name}; nothing was changed")
     else:
         typer.echo(f"the documents are now encoded with {name} instead of {before.name}")
-        _show_facts(folder, manifest)
+        _show(folder, index)
     next_command("index", "search", folder, "your question")
 
 
@@ -250,16 +240,15 @@ def fit(options: _Fit) -> None:
     Without --queries and --qrels, the weight is fitted on queries that are generated from the documents.
     """
     from sentemb.data.retrieval import query_text, read_judgements, read_unique
-    from sentemb.search import SearchIndex
 
     if (options.queries is None) != (options.qrels is None):
         raise InputError("--queries and --qrels need each other", "pass both or neither")
     if options.queries is None or options.qrels is None:
-        weight = SearchIndex.load(options.folder, options.model).fit()
+        weight = sentemb.SearchIndex.load(options.folder, options.model).fit()
     else:
         texts = read_unique([options.queries], query_text)
         judged = read_judgements(options.qrels, texts)
-        index = SearchIndex.load(options.folder, options.model)
+        index = sentemb.SearchIndex.load(options.folder, options.model)
         names = list({name for grades in judged.values() for name in grades})
         ids = dict(zip(names, own_ids(index, names), strict=True))
         relevant = [{ids[name]: grade for name, grade in grades.items()} for grades in judged.values()]
@@ -312,7 +301,6 @@ class _Search(opt.Options):
 def search(options: _Search) -> None:
     """Find the best documents for a query."""
     from sentemb.report.table import Table
-    from sentemb.search import SearchIndex
     from sentemb.search.where import read_where
 
     query, mode = options.query, options.mode
@@ -320,7 +308,7 @@ def search(options: _Search) -> None:
         raise InputError("a query and --queries cannot be combined", "pass one of them")
     texts = [query] if query is not None else lines_of(options.queries, "query", "--queries")
     where = read_where(options.where) if options.where else None
-    index = SearchIndex.open(options.folder, None if mode == "keyword" else options.model)
+    index = sentemb.SearchIndex.open(options.folder, None if mode == "keyword" else options.model)
     found = index.search(texts, options.k, mode=mode, min_score=options.min_score, where=where)
     calibration = index.manifest.calibration if mode == "dense" else None
     header = ("score", *(["percentile"] if calibration else []), "id", "text")
@@ -350,33 +338,38 @@ def _shown(hit: Hit) -> str:
 
 def info(place: Place, as_json: opt.AsJson = False) -> None:
     """Show the contents and settings of an index, after verifying all checksums."""
-    from sentemb.search import SearchIndex
-
-    index = SearchIndex.open(place)
+    index = sentemb.SearchIndex.open(place)
     _show(place, index, as_json=as_json)
     if not as_json and index.info().get("compaction_pays"):
         next_command("index", "compact", place)
 
 
-def _show(place: str, index: SearchIndex, *, as_json: bool = False) -> None:
+def _show(place: str | Path, index: sentemb.SearchIndex, *, as_json: bool = False) -> None:
     """Print what is known of an index, and of its storage."""
     manifest, counts = index.manifest, index.info()
-    if _is_in_lancedb(place):
+    facts: dict[str, Any]
+    if _is_in_lancedb(str(place)):
+        place = index.store.address
         known = {name: getattr(manifest, name) for name in ("documents", "vectors", "dimension")}
         facts = known | _encoder(manifest) | {"language": manifest.language} | counts
     elif as_json:
         facts = json.loads(manifest.dump(Path(place).absolute())) | counts
     else:
-        _show_facts(Path(place), manifest, written=counts["written"], deleted=counts["deleted"])
-        return
+        facts = _facts(Path(place), manifest, counts["written"], counts["deleted"])
     if as_json:
         typer.echo(json.dumps(facts, indent=2))
-    else:
-        _show_table(index.store.address, facts)
+        return
+    from sentemb.report.table import Table
+
+    def cell(fact: Any) -> str:
+        return ", ".join(fact) if isinstance(fact, list) else f"{fact:,}" if isinstance(fact, int) else fact
+
+    rows = tuple((name, cell(fact)) for name, fact in facts.items())
+    show(Table("", ("index", str(place)), rows, names=2))
 
 
-def _show_facts(folder: Path, manifest: Manifest, *, written: int = 0, deleted: int = 0) -> None:
-    """Print what is known of an index in a folder."""
+def _facts(folder: Path, manifest: Manifest, written: int, deleted: int) -> dict[str, str]:
+    """Describe an index in a folder, and its changes since the last build or compaction."""
     from sentemb.search.folder import bytes_on_disk
     from sentemb.search.plan import format_bytes
 
@@ -402,7 +395,8 @@ def _show_facts(folder: Path, manifest: Manifest, *, written: int = 0, deleted: 
     if (scores := manifest.calibration) is not None:
         points = ", ".join(f"{share}% score below {scores.score(share):.3f}" for share in (50, 90, 99))
         percentiles = f"of {scores.pairs:,} random pairs of texts, {points}; resolved up to {scores.most:g}%"
-    facts = {
+    size, each = format_bytes(bytes_on_disk(folder)), manifest.bytes_per_vector
+    return {
         "documents": f"{manifest.documents:,}; {manifest.skipped:,} blank ones were skipped",
         "long texts": f"{', '.join(fates) or 'none'}; setting: {manifest.truncate}",
         "vectors": f"{manifest.vectors:,} of {manifest.dimension} dimensions, one per document or chunk",
@@ -413,20 +407,9 @@ def _show_facts(folder: Path, manifest: Manifest, *, written: int = 0, deleted: 
         "keywords": f"words, with{rules}",
         "hybrid": manifest.hybrid.reason() if manifest.hybrid else equal,
         "percentiles": percentiles,
-        "size": f"{format_bytes(bytes_on_disk(folder))} on disk, {manifest.bytes_per_vector:,.0f} bytes per "
-        "vector",
+        "size": f"{size} on disk, {each:,.0f} bytes per vector",
         "built": ", ".join((manifest.created, *map(" ".join, manifest.versions.items()))),
     }
-    _show_table(str(folder), facts)
-
-
-def _show_table(place: str, facts: dict[str, Any]) -> None:
-    from sentemb.report.table import Table
-
-    def cell(fact: Any) -> str:
-        return ", ".join(fact) if isinstance(fact, list) else f"{fact:,}" if isinstance(fact, int) else fact
-
-    show(Table("", ("index", place), tuple((name, cell(fact)) for name, fact in facts.items()), names=2))
 
 
 def _encoder(manifest: Manifest) -> dict[str, str]:
@@ -464,17 +447,13 @@ def _refuse(options: opt.Options, names: tuple[str, ...], why: str) -> None:
         raise InputError(f"{option} {why}", f"remove {option}")
 
 
-def _bytes(budget: str | None) -> int | None:
-    from sentemb.search.plan import parse_bytes
-
-    return None if budget is None else parse_bytes(budget)
-
-
-def _open(place: str) -> SearchIndex:
+def _open(place: str) -> sentemb.SearchIndex:
     """Open an index without reading all of it."""
-    from sentemb.search import SearchIndex
-
-    return SearchIndex.open(place) if _is_in_lancedb(place) else SearchIndex.load(place, verify=False)
+    return (
+        sentemb.SearchIndex.open(place)
+        if _is_in_lancedb(place)
+        else sentemb.SearchIndex.load(place, verify=False)
+    )
 
 
 def _loaded(options: _Build | _Upgrade) -> tuple[Any, Any]:

@@ -9,6 +9,7 @@ import re
 import signal
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from importlib import import_module
@@ -22,10 +23,22 @@ from typer.main import get_command
 
 from sentemb import __version__
 from sentemb.cli.console import each_warning_once, error_line, say
-from sentemb.cli.verbs import SECTIONS, VERBS, Group, Verb
 from sentemb.encoding.truncation import report_truncation
 from sentemb.errors import InputError, ReportedError, unknown
 
+_TABLE = tomllib.loads(Path(__file__).with_name("verbs.toml").read_text("utf-8"))
+VERBS: dict[str, tuple[str, str, str]] = {
+    words: one for part in _TABLE.values() for words, one in part.items()
+}
+"""Place of the code below `sentemb.cli`, line in the help, and arguments of an example, by verb."""
+SECTIONS = {title: list(dict.fromkeys(words.split()[0] for words in part)) for title, part in _TABLE.items()}
+"""Verbs and groups of verbs under each heading of `sentemb --help`."""
+_GROUPS = {
+    "eval": "Evaluate encoders.",
+    "index": "Build, change and search a semantic index.",
+    "analyse": "Analyze layers, geometry and maps of encoders.",
+    "data": "Find, check and make data sets.",
+}
 # Modules that only an extra installs.
 _EXTRAS = {
     "lancedb": "lancedb",
@@ -35,6 +48,7 @@ _EXTRAS = {
 # Without rich's help pages `sentemb --help` answers in half the time.
 _PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
+_NO_MEMORY = re.compile("can't allocate memory|out of memory")
 _PATIENCE = 5.0  # seconds in which the first of several processes reports what every process has met
 
 
@@ -72,14 +86,17 @@ class LazyGroup(TyperGroup):
 def build() -> Any:
     """Return the whole command, with its verbs in the order of the table."""
     app = group_app("Train, evaluate and serve sentence embeddings.", add_completion=True)
-    for name, entry in VERBS.items():
-        if isinstance(entry, Group):
-            group = group_app(entry.help)
-            for verb_name, verb in entry.verbs.items():
-                group.command(verb_name, help=verb.help)(_stand_in(verb_name, verb))
-            app.add_typer(group, name=name)
-        else:
-            app.command(name, help=entry.help)(_stand_in(name, entry))
+    groups: dict[str, typer.Typer] = {}
+    for words, (target, help, arguments) in VERBS.items():
+        name, _, second = words.partition(" ")
+        stand_in = _stand_in(second or name, target, f"{words} {arguments}".rstrip())
+        if not second:
+            app.command(name, help=help)(stand_in)
+            continue
+        if name not in groups:
+            groups[name] = group_app(_GROUPS[name])
+            app.add_typer(groups[name], name=name)
+        groups[name].command(second, help=help)(stand_in)
     app.callback()(_options)
     command: Any = get_command(app)
     command.commands = {name: command.commands[name] for names in SECTIONS.values() for name in names}
@@ -98,15 +115,15 @@ def as_command(name: str, target: Callable[..., None], help: str | None = None) 
     return get_command(app)
 
 
-def _stand_in(name: str, verb: Verb) -> Callable[[], Any]:
-    """Return a function without options that imports the verb and returns its command."""
+def _stand_in(name: str, target: str, example: str) -> Callable[[], Any]:
+    """Return a function without options that imports a verb and returns its command."""
 
     def load() -> Any:
-        module, _, attribute = verb.target.partition(":")
-        target = getattr(import_module(f"sentemb.cli.{module}"), attribute)
-        command: Any = get_command(target) if isinstance(target, typer.Typer) else as_command(name, target)
+        module, _, attribute = target.partition(":")
+        found = getattr(import_module(f"sentemb.cli.{module}"), attribute)
+        command: Any = get_command(found) if isinstance(found, typer.Typer) else as_command(name, found)
         # The first line keeps the second from being wrapped.
-        command.epilog = f"\b\nExample: sentemb {verb.example}"
+        command.epilog = f"\b\nExample: sentemb {example}"
         return command
 
     return load
@@ -169,19 +186,13 @@ def _call(arguments: list[str] | None) -> Any:
         reason = left.__context__
         gone = isinstance(reason, OSError) and reason.errno == errno.EPIPE
         sys.exit(128 + signal.SIGPIPE if gone else left.code)
-    except RuntimeError as error:  # Python 3.11 wraps an interrupt in a class body, as in an import
+    except (RuntimeError, MemoryError) as error:
         if isinstance(error.__cause__, KeyboardInterrupt):
+            # Python 3.11 wraps an interrupt in a class body, as in an import.
             raise KeyboardInterrupt from error
-        _raise_if_memory_is_full(error)
-        raise
-    except MemoryError as error:
-        _raise_if_memory_is_full(error)
-        raise
-
-
-def _raise_if_memory_is_full(error: Exception) -> None:
-    """Raise InputError if an error says that memory is full; torch has no class for it on a CPU."""
-    if isinstance(error, MemoryError) or re.search("can't allocate memory|out of memory", str(error)):
+        # On a CPU, torch has no class for memory that is full.
+        if not isinstance(error, MemoryError) and not _NO_MEMORY.search(str(error)):
+            raise
         size = re.search(r"allocate ([\d.]+ \w+)", str(error))
         more = f": {size[1]} more could not be allocated" if size else ""
         hint = "use smaller batches, shorter texts or a smaller model"

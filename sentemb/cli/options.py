@@ -8,13 +8,12 @@ import inspect
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel, ConfigDict
-from pydantic.fields import FieldInfo
 from typer import Argument, Option
 from typer.models import ParameterInfo
 
@@ -22,7 +21,7 @@ from sentemb._files import refuse_existing, refuse_unusable_output
 from sentemb._uris import refuse_uri
 from sentemb.data.locate import VARIABLE
 from sentemb.errors import InputError
-from sentemb.training.values import parsed
+from sentemb.training.values import attribute_docs, parsed
 
 if TYPE_CHECKING:
     from sentemb.data.documents import Document
@@ -59,7 +58,7 @@ class Fields:
             shown: Any = str(default) if default else False
             info = Option(show_default=shown, envvar=VARIABLE if option == "data_dir" else None)
             unset = (bool, False) if kind is bool else (kind | None, None)
-            yield _parameter(option, unset[0], [info, *marks], field, unset[1])
+            yield _parameter(option, unset[0], [info, *marks], field.description, unset[1])
 
     def take(self, arguments: dict[str, Any]) -> Values:
         """Take the values of the fields out of those of all options."""
@@ -78,15 +77,7 @@ class Options(BaseModel):
     that a verb shares with others, those of its base classes, come last.
     """
 
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, arbitrary_types_allowed=True)
-
-    @classmethod
-    def fields(cls) -> Iterator[tuple[str, FieldInfo, Fields | None]]:
-        """Yield all fields, those of the class first, and the configuration whose fields one stands for."""
-        classes = [one for one in cls.__mro__ if issubclass(one, Options)]
-        for name in dict.fromkeys(name for one in classes for name in inspect.get_annotations(one)):
-            if (field := cls.model_fields.get(name)) is not None:
-                yield name, field, next((mark for mark in field.metadata if isinstance(mark, Fields)), None)
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
 
     def values(self, *names: str) -> Values:
         """Return some of the options by name, or all."""
@@ -110,19 +101,26 @@ class Options(BaseModel):
 def grouped(verb: Callable[[Any], None]) -> Callable[..., None]:
     """Return a verb, a function of its `Options`, as typer takes it: with a parameter for each option."""
     options: type[Options] = get_type_hints(verb)["options"]
+    classes = [one for one in options.__mro__ if issubclass(one, Options)]  # its own options come first
+    names = dict.fromkeys(name for one in classes for name in inspect.get_annotations(one))
+    fields = {name: options.model_fields[name] for name in names if name in options.model_fields}
+    configs = {
+        name: one for name, field in fields.items() for one in field.metadata if isinstance(one, Fields)
+    }
+    docs = attribute_docs(options)
     parameters: list[inspect.Parameter] = []
-    for name, field, config in options.fields():
-        if config is not None:
-            parameters += config.parameters()
+    for name, field in fields.items():
+        if name in configs:
+            parameters += configs[name].parameters()
         else:
             default = inspect.Parameter.empty if field.is_required() else field.default
-            parameters.append(_parameter(name, field.annotation, field.metadata, field, default))
+            help = field.description or docs.get(name)
+            parameters.append(_parameter(name, field.annotation, field.metadata, help, default))
 
     @functools.wraps(verb)
     def run(**arguments: Any) -> None:
-        taken: dict[str, Any] = {
-            name: arguments.pop(name) if config is None else config.take(arguments)
-            for name, _, config in options.fields()
+        taken = {
+            name: configs[name].take(arguments) if name in configs else arguments.pop(name) for name in fields
         }
         # The values are checked already. Checked again, a file name that is not UTF-8 would be refused.
         verb(options.model_construct(**taken))
@@ -145,10 +143,10 @@ def parameter(name: str, annotation: Any, default: Any = None) -> inspect.Parame
 
 
 def _parameter(
-    name: str, kind: Any, marks: Sequence[Any], field: FieldInfo, default: Any
+    name: str, kind: Any, marks: Sequence[Any], help: str | None, default: Any
 ) -> inspect.Parameter:
     info = next((copy.copy(mark) for mark in marks if isinstance(mark, ParameterInfo)), Option())
-    info.help = field.description or info.help
+    info.help = help or info.help
     for mark in marks:
         info.min = mark.ge if isinstance(mark, Ge) else mark.gt if isinstance(mark, Gt) else info.min
         info.max = mark.le if isinstance(mark, Le) else info.max
@@ -237,6 +235,15 @@ class EncoderOptions(Options):
         from sentemb.encoding import load_encoder
 
         return load_encoder(**self.arguments(model))
+
+    def check(self, models: Iterable[str]) -> None:
+        """Check what is known of models, before minutes are spent on data and on the first of them."""
+        from sentemb.encoding.resolve import check_address
+        from sentemb.modules.loading import check_options
+
+        check_options(self.pooling, self.device)
+        for model in models:
+            check_address(model, data_dir=self.data_dir)
 
     def arguments(self, model: str) -> Values:
         """Return what `load_encoder` takes."""

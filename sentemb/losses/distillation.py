@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from sentemb._vectors import cosine_similarity
 from sentemb.errors import InputError
 from sentemb.losses.base import EncoderLoss, check_number
+from sentemb.losses.gather import mean_weight
 
 
 class CosineDistillationLoss(EncoderLoss):
@@ -58,7 +59,7 @@ class CosineDistillationLoss(EncoderLoss):
             )
         (vectors,) = embeddings
         distances: Tensor = 1 - nn.functional.cosine_similarity(vectors, labels.to(vectors.dtype))
-        return distances.mean()
+        return mean_weight(distances) * distances.mean()
 
 
 class InBatchDistillationLoss(EncoderLoss):

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import re
+import sys
 import tomllib
 import types
 from collections.abc import Mapping
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin
+
+from pydantic import BaseModel
 
 from sentemb._uris import without_secrets
 from sentemb.errors import InputError
@@ -83,3 +90,36 @@ def _toml(value: Any) -> str:
         # A basic string of TOML is a string of JSON, but for DEL.
         return json.dumps(without_secrets(value), ensure_ascii=False).replace("\x7f", "\\u007F")
     return repr(value)
+
+
+def attribute_docs(model: type[BaseModel]) -> dict[str, str | None]:
+    """Return the docstrings below the fields of a model, each in one line.
+
+    pydantic can read them as well, but searches all modules for each class, which delays every command.
+    """
+    docs: dict[str, str | None] = {}
+    for owner in reversed(model.__mro__):
+        if issubclass(owner, BaseModel) and owner is not BaseModel:
+            own = _docs_of_classes(owner.__module__).get(owner.__name__, {})
+            docs |= {name: own.get(name) for name in inspect.get_annotations(owner)}
+    return docs
+
+
+@cache
+def _docs_of_classes(module: str) -> dict[str, dict[str, str]]:
+    try:
+        body = ast.parse(inspect.getsource(sys.modules[module])).body
+    except OSError:  # typed into an interpreter
+        return {}
+    return {
+        owner.name: {
+            ast.unparse(field.target): " ".join(text.value.value.split())
+            for field, text in pairwise(owner.body)
+            if isinstance(field, ast.AnnAssign)
+            and isinstance(text, ast.Expr)
+            and isinstance(text.value, ast.Constant)
+            and isinstance(text.value.value, str)
+        }
+        for owner in body
+        if isinstance(owner, ast.ClassDef)
+    }

@@ -5,15 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sentemb.cli.main import run
 from tests.adaptation.conftest import make_documents
-
-
-def end(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as caught:
-        run(["adapt", *arguments])
-    out, err = capsys.readouterr()
-    return int(caught.value.code or 0), out, err
+from tests.cli.conftest import Command
 
 
 @pytest.fixture
@@ -25,11 +18,12 @@ def documents(tmp_path: Path) -> Path:
 
 
 def test_adapt_says_the_verdict_and_the_next_command(
-    documents: Path, tiny_bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    documents: Path, tiny_bert: Path, tmp_path: Path, sentemb: Command
 ) -> None:
     output = tmp_path / "mine"
+    common = ("adapt", documents, "--base", tiny_bert, "-o", output)
     options = ["--text-column", "body", "--title-column", "name", "--steps", "10", "--batch-size", "8"]
-    code, out, err = end([str(documents), "--base", str(tiny_bert), "-o", str(output), *options], capsys)
+    code, out, err = sentemb(*common, *options)
     assert code == 0
     assert "120 documents, 90 of them for training" in err
     told = out.splitlines()
@@ -38,27 +32,18 @@ def test_adapt_says_the_verdict_and_the_next_command(
     record = json.loads((output / "run" / "record.json").read_text(encoding="utf-8"))
     assert told[-1] == f"Verdict: {record['adaptation']['verdict']}."
     assert f"next: sentemb index build {documents} --text-column body --title-column name --model" in err
-    code, _, err = end([str(documents), "--base", str(tiny_bert), "-o", str(output), *options], capsys)
+    code, _, err = sentemb(*common, *options)
     assert code == 2
     assert "contains a finished run" in err
 
 
 def test_a_base_that_is_returned_is_proposed_as_it_was_read(
-    documents: Path, tiny_bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    documents: Path, tiny_bert: Path, tmp_path: Path, sentemb: Command
 ) -> None:
     reading = ["--text-column", "body", "--pooling", "cls", "--data-dir", str(tmp_path)]
-    idle = [
-        "--steps",
-        "1",
-        "--learning-rate",
-        "0",
-        "--teacher",
-        "none",
-        "--batch-size",
-        "8",
-    ]
-    output = str(tmp_path / "mine")
-    code, out, err = end([str(documents), "--base", str(tiny_bert), "-o", output, *reading, *idle], capsys)
+    idle = ["--steps", "1", "--learning-rate", "0", "--teacher", "none", "--batch-size", "8"]
+    given = (*reading, *idle, "-o", tmp_path / "mine")
+    code, out, err = sentemb("adapt", documents, "--base", tiny_bert, *given)
     assert code == 0 and "is returned unchanged" in out
     kept = f"--text-column body --data-dir {tmp_path} --pooling cls --model {tiny_bert} --output index"
     assert kept in " ".join(err.split())

@@ -68,13 +68,3 @@ def test_the_way_of_seeds_is_their_mean(tmp_path: Path) -> None:
     assert path is not None and (path.name, path.dev) == ("sg", "mine-dev")
     np.testing.assert_allclose(path.points, [(-0.2, 0.5), (-1.1, 0.5)])
     assert read_training_path(tmp_path) is None
-
-
-def test_pairs_are_mapped(
-    sentemb: Command, trained: Path, tiny_bert: Path, dev_file: Path, tmp_path: Path
-) -> None:
-    picture = tmp_path / "map.png"
-    arguments = ("--data", dev_file, "--pairs", "5", "--pooling", "cls", "-o", picture)
-    code, _, err = sentemb("analyse", "map", tiny_bert, trained, *arguments)
-    assert code == 0, err
-    assert picture.read_bytes().startswith(b"\x89PNG")

@@ -137,17 +137,11 @@ def test_only_the_rows_that_the_experiment_draws(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["absent.txt", "-o", "{tmp}/b.csv"], "no such file"),
-        (["{tmp}/t.csv", "-o", "{tmp}/b.tsv"], "use one of .csv, .jsonl, .parquet"),
-        (["{tmp}/t.csv", "-o", "{tmp}/t.csv"], "would replace the input"),
-        (["{tmp}/t.csv", "-o", "{tmp}/b.csv"], "has the columns a, b"),
-        (["{tmp}/t.csv", "--column", "a", "--beams", "0", "-o", "{tmp}/b.csv"], "beams is 0"),
-        (["{tmp}/t.csv", "--column", "a", "--source-language", "en", "-o", "{tmp}/b.csv"], "languages"),
-        (
-            ["{tmp}/t.csv", "--column", "a", "--forward", "{bert}", "-o", "{tmp}/b.csv"],
-            "is not a translation model",
-        ),
-        (["{tmp}/t.csv", "--column", "a", "--batch-size", "0", "-o", "{tmp}/b.csv"], "batch_size is 0"),
+        ([], "has the columns a, b"),
+        (["--column", "a", "--beams", "0"], "beams is 0"),
+        (["--column", "a", "--source-language", "en"], "languages"),
+        (["--column", "a", "--forward", "{bert}"], "is not a translation model"),
+        (["--column", "a", "--batch-size", "0"], "batch_size is 0"),
     ],
 )
 def test_a_user_error_is_one_line(
@@ -159,9 +153,9 @@ def test_a_user_error_is_one_line(
     arguments: list[str],
     words: str,
 ) -> None:
-    write_file("t.csv", "a,b\na cat,the cat\na dog,the dog\n")
-    filled = [one.format(tmp=tmp_path, bert=tiny_bert) for one in arguments]
-    code, _, error = sentemb("data", "back-translate", *models, *filled)
+    texts, output = write_file("t.csv", "a,b\na cat,the cat\na dog,the dog\n"), tmp_path / "b.csv"
+    filled = [one.format(bert=tiny_bert) for one in arguments]
+    code, _, error = sentemb("data", "back-translate", texts, *models, *filled, "-o", output)
     assert code == 2
     assert words in error.splitlines()[-1]
-    assert not (tmp_path / "b.csv").exists()
+    assert not output.exists()

@@ -124,13 +124,3 @@ def test_a_user_error_is_one_line_and_exit_code_2(
     for part in expected.split(" & "):
         assert part in errors[0]
     assert tree(ground.parent) == before
-
-
-def test_a_line_of_a_hundred_thousand_characters_is_fine(
-    tmp_path: Path, tiny_bert: Path, sentemb: Command
-) -> None:
-    (tmp_path / "long.txt").write_text("the cat " * 12_500 + "\n" + "\n".join(SENTENCES))
-    built = ("--model", tiny_bert, "--pooling", "mean", "--output", tmp_path / "index")
-    assert sentemb("index", "build", tmp_path / "long.txt", *built)[0] == 0
-    code, out, _ = sentemb("index", "search", tmp_path / "index", "the cat the cat", "-k", "1")
-    assert code == 0 and "the cat the cat" in out

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from sentemb.cli.index import lines_of
-from sentemb.data.labelled import load_labelled
-from sentemb.data.positive_pairs import load_positive_pairs
 from sentemb.data.retrieval import load_retrieval
 from sentemb.data.sources import read_rows
 from sentemb.data.sts import load_scored_pairs
@@ -21,7 +19,6 @@ from sentemb.report.table import read_labels
 from sentemb.training.values import read_toml
 
 KEY = "0123456789abcdef"
-PAIRS = "question,answer\nwhere is the cat,on the mat\nwho ran,the dog\n"
 
 
 def keys(path: Path) -> Any:
@@ -33,10 +30,10 @@ def judged(path: Path) -> Any:
     usual = {
         "corpus.jsonl": '{"_id": "a", "text": "a cat"}\n',
         "queries.jsonl": '{"_id": "1", "text": "cat"}\n',
-        "qrels.tsv": "query-id\tcorpus-id\tscore\n1\ta\t1\n",
+        "qrels.tsv": "" if path.suffix == ".trec" else "query-id\tcorpus-id\tscore\n1\ta\t1\n",
     }
     for name, content in usual.items():
-        if not (path.parent / name).exists():
+        if content and not (path.parent / name).exists():
             (path.parent / name).write_text(content)
     found = load_retrieval(path.parent)
     return found.query_ids, found.document_ids, list(found.queries), list(found.documents)
@@ -49,7 +46,6 @@ def rows(path: Path) -> Any:
 CASES: dict[str, tuple[str, str, Callable[[Path], Any]]] = {
     "txt": ("d.txt", "a cat\na dog\n", rows),
     "csv": ("d.csv", "text,year\na cat,1\n", rows),
-    "tsv": ("d.tsv", "text\tyear\na cat\t1\n", rows),
     "jsonl": ("d.jsonl", '{"text": "a cat"}\n', rows),
     "page": ("d.md", "# Title\n\nText.\n", rows),
     "keys": ("keys", f"{KEY}\n", keys),
@@ -66,24 +62,16 @@ CASES: dict[str, tuple[str, str, Callable[[Path], Any]]] = {
         "sentence1,sentence2,score\na,b,1\nc,d,2\n",
         lambda path: load_scored_pairs(path).gold.tolist(),
     ),
-    "labelled": ("l.csv", "text,label\na,x\nb,y\n", lambda path: load_labelled(path).label_names),
-    "pairs": ("q.csv", PAIRS, lambda path: load_positive_pairs(path).names),
     "corpus": ("corpus.jsonl", '{"_id": "a", "text": "a cat"}\n', judged),
     "queries": ("queries.jsonl", '{"_id": "1", "text": "cat"}\n', judged),
     "qrels": ("qrels.tsv", "query-id\tcorpus-id\tscore\n1\ta\t1\n", judged),
-    "qrels of TREC": ("qrels.trec", "1 0 a 1\n", lambda path: judged_by_trec(path)),
+    "qrels of TREC": ("qrels.trec", "1 0 a 1\n", judged),
     "word vectors": (
         "w.txt",
         "cat 1 2 3\ndog 2 3 4\n",
         lambda path: WordVectorEncoder(path).encode(["cat"]).tolist(),
     ),
 }
-
-
-def judged_by_trec(path: Path) -> Any:
-    (path.parent / "corpus.jsonl").write_text('{"_id": "a", "text": "a cat"}\n')
-    (path.parent / "queries.jsonl").write_text('{"_id": "1", "text": "cat"}\n')
-    return load_retrieval(path.parent).query_ids
 
 
 @pytest.mark.parametrize("case", CASES)

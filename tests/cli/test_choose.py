@@ -7,9 +7,6 @@ from pathlib import Path
 import pytest
 from sentence_transformers import SentenceTransformer
 
-from sentemb.data.generated_queries import MOST_DOCUMENTS
-from sentemb.evaluation.choosing.choose import QUERIES
-from sentemb.evaluation.comparison import DRAWS
 from tests.cli.conftest import Command
 from tests.conftest import WORDS
 
@@ -103,13 +100,3 @@ def test_the_next_command_of_judged_queries_and_of_pairs(sentemb: Command, tmp_p
         code, _, err = sentemb("choose", *systems, *given, *common)
         assert code == 0, err
         assert err.splitlines()[-1] == f"next: sentemb {command}"
-
-
-def test_help_offers_what_is_taken(sentemb: Command) -> None:
-    code, out, _ = sentemb("choose", "--help")
-    told = "".join(out.split())  # lines are broken at hyphens, too
-    assert code == 0 and "bm25,hybrid:MODEL" in told and "with--judgedhybrid-fitted:MODEL" in told
-    assert "trec" not in told.lower() and "folderofruns" not in told
-    # The command says defaults by itself, since it starts without what knows them.
-    assert f"Default:{QUERIES}." in told and f"Default:{MOST_DOCUMENTS}." in told
-    assert f"[default:{DRAWS};" in told

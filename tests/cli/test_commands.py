@@ -9,12 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sentemb.cli.console import error_line, format_command, next_command, program
+from sentemb.cli.console import error_line, format_command, next_command
 from sentemb.cli.main import run
-
-
-def test_an_executable_on_the_path_is_called_by_its_name() -> None:
-    assert program() == "sentemb"
 
 
 def test_an_executable_that_is_not_on_the_path_is_called_by_its_path(

@@ -29,19 +29,6 @@ def test_the_verdict_comes_first_and_then_a_table(sentemb: Command, some: Path) 
     assert "Williams" in out
 
 
-def test_records_may_lie_in_several_folders_but_each_in_one(
-    tmp_path: Path, sentemb: Command, some: Path
-) -> None:
-    (tmp_path / "gold").mkdir()
-    for pattern in ("bert-mini-cls.sts.*", "gold/*"):
-        for path in some.glob(pattern):
-            copy2(path, tmp_path / path.relative_to(some))
-    arguments = ["bert-mini-cls", "bert-mini-mean", "-r", some, "-r", tmp_path, "--draws", 100]
-    code, _, err = sentemb("compare", *arguments)
-    assert code == 2
-    assert "there are 2 records of bert-mini-cls; list folders" in err
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -3,17 +3,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sentence_transformers import SentenceTransformer
 
 from sentemb.cli.compress import _Options, propose
-from sentemb.compression.variants import draw_calibration_texts
 from sentemb.compression.write import VariantReport, VariantReports
-from sentemb.data.documents import Document
-from sentemb.data.generated_queries import generate_queries
-from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding import load_encoder
 from tests.cli.conftest import Command
 from tests.conftest import WORDS
@@ -54,33 +49,6 @@ def test_table_record_and_folder(
     assert (output / "model.safetensors").is_file()
 
 
-def test_variants_are_not_calibrated_on_the_documents_that_evaluate_them(
-    model: Path, write_file: WriteFile, tmp_path: Path, sentemb: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain = [word for word in WORDS if not word.startswith("#")]
-    lines = [" ".join(plain[(3 * row + place) % len(plain)] for place in range(9)) for row in range(1100)]
-    texts = write_file("many.txt", "".join(f"{line} {row}\n" for row, line in enumerate(lines)))
-    seen: dict[str, set[str]] = {}
-
-    def generate(documents: list[Document], **options: Any) -> list[RetrievalSet]:
-        seen["evaluated"] = {document.whole for document in documents}
-        return generate_queries(documents, **options)
-
-    def drawn(texts: list[str], *, seed: int) -> list[str]:
-        seen["calibrated"] = {*(found := draw_calibration_texts(texts, seed=seed))}
-        return found
-
-    monkeypatch.setattr("sentemb.data.generated_queries.generate_queries", generate)
-    monkeypatch.setattr("sentemb.compression.write.draw_calibration_texts", drawn)
-    record = tmp_path / "prices.json"
-    code, out, err = sentemb("compress", model, "--texts", texts, "--only", "layers-1", "--record", record)
-    assert code == 0, err
-    assert (len(seen["evaluated"]), len(seen["calibrated"])) == (500, 600)
-    assert not seen["evaluated"] & seen["calibrated"]
-    assert "crop" in out and "calibrated" not in out
-    assert json.loads(record.read_text())["calibration"] == {"texts": 600, "evaluated": 0}
-
-
 def test_the_next_command_finds_the_student_again(model: Path, texts: Path, sentemb: Command) -> None:
     arguments = ["compress", model, "--texts", texts, "--only", "student", "--tolerance", 100]
     code, _, err = sentemb(*arguments, "--student", "static-mini")
@@ -102,18 +70,6 @@ def test_nothing_slower_than_the_model_is_called_fastest(
     assert ("fastest variant that loses" in said) == (taken == "quick")
     assert ("is faster than the model" in said) == (taken == "small")
     assert f"next: sentemb compress mine --texts docs --only {taken} --write {taken} -o FOLDER" in said
-
-
-def test_the_next_command_has_the_options_that_were_given(
-    model: Path, texts: Path, tmp_path: Path, sentemb: Command
-) -> None:
-    rows = [json.dumps({"my text": line, "n": 1}) for line in texts.read_text().splitlines()]
-    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
-    given = ["--texts", tmp_path / "rows.jsonl", "--text-column", "my text", "--tolerance", 100, "--seed", 3]
-    code, _, err = sentemb("compress", model, *given, "--only", "float16", "--data-dir", tmp_path)
-    assert code == 0, err
-    kept = f"--text-column 'my text' --tolerance 100.0 --seed 3 --data-dir {tmp_path} --only float16"
-    assert kept in " ".join(err.split())
 
 
 def test_what_loses_too_much_leaves_table_and_record(

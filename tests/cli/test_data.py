@@ -64,12 +64,6 @@ def test_info_on_a_set_of_a_family(sentemb: Command) -> None:
     assert code == 2 and "sts22 is a family of data sets; name one of sts22-ar, " in err
 
 
-def test_verify_counts_the_sets_of_a_family(shared_data: Path, sentemb: Command) -> None:
-    code, out, _ = sentemb("data", "verify", "sts17", "--data-dir", str(shared_data))
-    assert code == 0
-    assert out.splitlines()[0] == "sts17-ar-ar test: 250 rows" and len(out.splitlines()) == 7
-
-
 def test_verify_counts_real_data(shared_data: Path, sentemb: Command) -> None:
     code, out, _ = sentemb(
         "data", "verify", "sts16", "sickr", "stsb-sentences", "--data-dir", str(shared_data)

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import runpy
-import sys
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from huggingface_hub import ModelCard
 
 from sentemb.encoding import load_encoder
-from sentemb.evaluation.record import load_records
-from sentemb.evaluation.transfer import PRESETS
 from tests.cli.conftest import Command
+from tests.records import write_senteval
 
 PROGRAM = Path(__file__).resolve().parents[2] / "eval" / "senteval.py"
 OPTIONS = ("--suites", "sts,geometry", "--allow-count-mismatch")
 
 
 @pytest.fixture
-def data(tmp_path: Path, write_file: Callable[[str, str], Path]) -> Path:
+def data(tmp_path: Path) -> Path:
     """A data folder with STS-B alone, thirty pairs in each split."""
     nouns = "cat dog man woman birds children".split()
-    for split in ("dev", "test"):
-        rows = [
-            f"g\tf\t2012\t{n}\t{n % 6}\tthe {nouns[n % 6]} {nouns[n % 5]}\ta {nouns[n % 4]} {nouns[n // 6]}"
-            for n in range(30)
-        ]
-        write_file(f"data/senteval/downstream/STS/STSBenchmark/sts-{split}.csv", "\n".join(rows) + "\n")
-    return tmp_path / "data"
+    pairs = [
+        (f"the {nouns[n % 6]} {nouns[n % 5]}", f"a {nouns[n % 4]} {nouns[n // 6]}", n % 6) for n in range(30)
+    ]
+    return write_senteval(tmp_path / "data", pairs, "STS-B")
 
 
 @pytest.fixture
@@ -68,40 +60,6 @@ def test_from_data_to_a_card(sentemb: Command, data: Path, model: Path, tmp_path
     assert [one.dataset_name for one in card.data.eval_results] == ["stsb"]
     assert "# Mine\n\nWords.\n" in card.text
     assert "**Geometry on stsb dev**" in card.text
-
-
-def test_transfer_is_a_program_and_a_verb(
-    sentemb: Command,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    shared_data: Path,
-    tiny_bert: Path,
-    tmp_path: Path,
-) -> None:
-    preset = replace(PRESETS["logreg"], folds=2, fold_penalties=(1.0,))
-    monkeypatch.setattr("sentemb.evaluation.transfer.evaluate.get_preset", lambda name: preset)
-    options = ["--tasks", "mrpc", "--preset", "logreg", "--pooling", "mean", "--data-dir", shared_data]
-    words = ["senteval.py", tiny_bert, *options, "--seeds", "1,2", "-o", tmp_path]
-    monkeypatch.setattr(sys, "argv", [str(word) for word in words])
-    with pytest.raises(SystemExit) as left:
-        runpy.run_path(str(PROGRAM), run_name="__main__")
-    captured = capsys.readouterr()
-    assert left.value.code == 0, captured.err
-    assert "| model | seeds | MRPC |" in captured.out
-    assert "transfer seed 2: mrpc accuracy" in captured.err
-    records = load_records(tmp_path)
-    assert [(one.seed, one.protocol) for one in records] == [(1, "logreg"), (2, "logreg")]
-    assert records[0].score("mrpc", "f1") > records[0].score("mrpc") > 60
-
-
-def test_geometry_of_a_file_of_pairs(sentemb: Command, model: Path, tmp_path: Path) -> None:
-    rows = "".join(f"the cat {n} sat,a dog {n} ran,{n % 6}\n" for n in range(30))
-    (tmp_path / "mine.csv").write_text(f"sentence1,sentence2,score\n{rows}")
-    arguments = ("--data", tmp_path / "mine.csv", "--split", "all", "-o", tmp_path / "out")
-    code, out, err = sentemb("eval", "geometry", model, *arguments)
-    assert code == 0, err
-    assert "**Geometry on mine all**" in out
-    assert (tmp_path / "out" / "tiny.geometry.mine-all.json").is_file()
 
 
 def test_a_card_needs_a_model_and_records_of_it(sentemb: Command, model: Path, tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import runpy
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,50 +8,24 @@ import pytest
 
 from sentemb.evaluation.record import read_record
 from tests.cli.conftest import Command
+from tests.records import STS12_PARTS, write_senteval
 
-ROOT = Path(__file__).resolve().parents[2]
 NOUNS = "cat dog man woman birds children".split()
-PARTS = ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews")
 
 
 @pytest.fixture(scope="module")
 def senteval(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A SentEval folder with a few pairs each of STS12, STS-B and SICK."""
-    folder = tmp_path_factory.mktemp("data")
-    downstream = folder / "senteval" / "downstream"
-    generator = np.random.default_rng(0)
-
-    def pairs(count: int) -> list[tuple[str, str, float]]:
-        return [
-            (
-                f"the {' '.join(generator.choice(NOUNS, 3))} sat",
-                f"a {' '.join(generator.choice(NOUNS, 2))} ran",
-                float(generator.integers(0, 26)) / 5,
-            )
-            for _ in range(count)
-        ]
-
-    twelve = downstream / "STS" / "STS12-en-test"
-    twelve.mkdir(parents=True)
-    for part in PARTS:
-        rows = pairs(8)
-        (twelve / f"STS.input.{part}.txt").write_text("".join(f"{one}\t{two}\n" for one, two, _ in rows))
-        (twelve / f"STS.gs.{part}.txt").write_text("".join(f"{score}\n" for *_, score in rows))
-    benchmark = downstream / "STS" / "STSBenchmark"
-    benchmark.mkdir()
-    (benchmark / "sts-test.csv").write_text(
-        "".join(f"g\tf\t2012\t{n}\t{score}\t{one}\t{two}\n" for n, (one, two, score) in enumerate(pairs(20)))
-    )
-    sick = downstream / "SICK"
-    sick.mkdir()
-    for name in ("SICK_train", "SICK_trial", "SICK_test_annotated"):
-        (sick / f"{name}.txt").write_text(
-            "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
-            + "".join(
-                f"{n}\t{one}\t{two}\t{score}\tNEUTRAL\n" for n, (one, two, score) in enumerate(pairs(10))
-            )
+    draw = np.random.default_rng(0)
+    pairs = [
+        (
+            f"the {' '.join(draw.choice(NOUNS, 3))} sat",
+            f"a {' '.join(draw.choice(NOUNS, 2))} ran",
+            draw.integers(0, 26) / 5,
         )
-    return folder
+        for _ in range(20)
+    ]
+    return write_senteval(tmp_path_factory.mktemp("data"), pairs, "STS12", "STS-B", "SICK")
 
 
 @pytest.fixture
@@ -76,7 +48,7 @@ def test_table_record_and_export(sts: Command, tiny_bert: Path, tmp_path: Path) 
     assert path.name.endswith(".sts.all.json")
     assert f"{record.score('sts12'):.2f}" in out
     assert [one.items for one in record.datasets] == [40, 10, 30]
-    assert [subset.name for subset in record.datasets[0].subsets] == list(PARTS)
+    assert [subset.name for subset in record.datasets[0].subsets] == list(STS12_PARTS)
     assert str(path) in err
     assert f"next: sentemb report {tmp_path}" in err
 
@@ -99,17 +71,6 @@ def test_several_models_progress_and_one_protocol(sts: Command, tiny_bert: Path,
     assert "| words.txt | 4 |" in out
     names = sorted(path.name for path in (tmp_path / "out").glob("*.json"))
     assert names == ["saved.sts.all.seed-4.json", "words.txt.sts.all.seed-4.json"]
-
-
-def test_own_pairs_become_a_record(sentemb: Command, tiny_bert: Path, tmp_path: Path) -> None:
-    rows = [f"a {NOUNS[n % 6]} ran,the {NOUNS[n % 4]} sat,{n % 5}" for n in range(12)]
-    (tmp_path / "mine.csv").write_text("\n".join(["sentence1,sentence2,score", *rows]))
-    code, out, err = sentemb(
-        "eval", "sts", tiny_bert, "--pooling", "cls", "--sets", tmp_path / "mine.csv", "-o", tmp_path / "out"
-    )
-    assert code == 0, err
-    (path,) = (tmp_path / "out").glob("*.json")
-    assert f"{read_record(path).score('mine'):.2f}" in out
 
 
 def test_a_later_model_is_refused_before_the_first_is_evaluated(
@@ -169,16 +130,6 @@ def test_an_unwritable_output_and_a_taken_one_fail_before_encoding(
     }
 
 
-@pytest.mark.parametrize("content", ["", "{}", '{"format": "sentemb-result"}'])
-def test_report_refuses_what_is_not_a_record(sentemb: Command, tmp_path: Path, content: str) -> None:
-    path = tmp_path / "x.json"
-    path.write_text(content)
-    code, _, err = sentemb("report", path, "--output", tmp_path / "out")
-    assert code == 2
-    assert str(path) in err
-    assert not (tmp_path / "out").exists()
-
-
 def test_other_languages_show_pearson_first(
     sentemb: Command, shared_data: Path, tiny_bert: Path, tmp_path: Path
 ) -> None:
@@ -191,18 +142,3 @@ def test_other_languages_show_pearson_first(
     first = next(line for line in out.splitlines() if line.startswith(f"| {tiny_bert.name}"))
     expected = [f"{record.score(one.name, protocol='wmean'):.2f}" for one in record.datasets]
     assert first.strip("| ").split(" | ")[-2:] == expected
-
-
-def test_the_program_of_the_papers_table(
-    senteval: Path,
-    tiny_bert: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    arguments = [tiny_bert, "--output", tmp_path, "--pooling", "cls", "--data-dir", senteval]
-    monkeypatch.setattr(sys, "argv", ["sts.py", *map(str, arguments)])
-    with pytest.raises(SystemExit) as left:
-        runpy.run_path(str(ROOT / "eval" / "sts.py"), run_name="__main__")
-    assert left.value.code == 2
-    assert capsys.readouterr().err.splitlines()[-1].startswith("sentemb: error: ")  # has 3 of the 7 sets

@@ -8,12 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sentemb.classification import fit_classifier
 from sentemb.cli.main import run
-from sentemb.data.labelled import load_labelled
 from sentemb.evaluation.record import load_predictions, load_records
 from sentemb.experiments import load_experiment
-from sentemb.training import resolve
 from tests.conftest import build_tiny_bert
 
 SUBJECTS = {"animal": "cat dog birds", "human": "man woman children"}
@@ -134,21 +131,3 @@ def test_experiments_are_listed_and_explained(tmp_path: Path, capsys: pytest.Cap
         assert command("experiment", name, "--explain") == 0
         (tmp_path / "same.toml").write_text(capsys.readouterr().out)
         assert load_experiment(tmp_path / "same.toml") == load_experiment(name)
-
-
-def test_a_map_of_a_classifier(
-    small_bert: Path, tmp_path: Path, shared_data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rte = load_labelled("rte", split="dev", data_dir=shared_data).select(range(12))
-    folders = []
-    for recipe in ("ce", "lacon"):
-        folder = tmp_path / recipe
-        overrides = {"base": str(small_bert), "epochs": 1, "max_length": 16, "output": str(folder)}
-        fit_classifier(resolve(recipe, overrides=overrides), rte)
-        folders.append(folder)
-    picture = tmp_path / "map.png"
-    options = ("--rows", 20, "--data-dir", shared_data, "-o", picture)
-    assert command("analyse", "classes", *folders, "--data", "rte", *options) == 0
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert command("analyse", "classes", *folders, "--data", "cola", *options, "--overwrite") == 2
-    assert "has the classes entailment" in capsys.readouterr().err

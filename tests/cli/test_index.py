@@ -86,13 +86,6 @@ def test_table_shows_scores_and_texts_without_markup(sentemb: Command, make: Mak
     assert out.count("[red]sat[/red]") == 2  # the query and the hit
 
 
-def test_a_document_cannot_command_the_terminal(sentemb: Command, make: Make, tmp_path: Path) -> None:
-    make("a cat \x1b[31mred\x07\n")
-    code, out, _ = sentemb("index", "search", tmp_path / "index", "a cat\x1b[2J")
-    assert code == 0 and r"a cat \x1b[31mred\x07" in out and r"a cat\x1b[2J" in out
-    assert not {*out} & {"\x1b", "\x07"}
-
-
 def test_keywords_are_searched_without_the_model(
     sentemb: Command, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,38 +96,6 @@ def test_keywords_are_searched_without_the_model(
     code, out, _ = sentemb("index", "search", index, "?!", "--mode", "keyword", "--json")
     assert code == 0 and json.loads(out)["hits"] == []
     assert "words, with" in sentemb("index", "info", index)[1]
-
-
-def test_hybrid_is_fitted_on_judged_queries(sentemb: Command, make: Make, tmp_path: Path) -> None:
-    make("\n".join(SENTENCES))
-    index = tmp_path / "index"
-    assert sentemb("index", "fit", index)[1] == (
-        "hybrid search weights keyword and dense search equally: there are too few documents to generate "
-        "queries from\n"
-    )
-    rows = [{"_id": f"q{n}", "text": text} for n, text in enumerate(SENTENCES)]
-    (tmp_path / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    lines = [f"q{n}\t{n}\t1\n" for n in range(5)]
-    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
-    judged = ("--queries", tmp_path / "queries.jsonl", "--qrels", tmp_path / "qrels.tsv")
-    code, out, _ = sentemb("index", "fit", index, *judged)
-    assert code == 0 and "NDCG@10 on 5 queries with qrels is 100.0 for dense search, 100.0" in out
-    assert out.strip() in sentemb("index", "info", index)[1]
-    code, out, _ = sentemb("index", "search", index, SENTENCES[2], "--mode", "hybrid", "--json")
-    assert code == 0 and json.loads(out)["hits"][0]["id"] == 2
-
-
-def test_a_language_has_its_rules(sentemb: Command, make: Make, tmp_path: Path) -> None:
-    make("the cats sleep\na dog\n", "--language", "en")
-    _, out, _ = sentemb("index", "search", tmp_path / "index", "cat", "--mode", "keyword", "--json")
-    assert [hit["text"] for hit in json.loads(out)["hits"]] == ["the cats sleep"]
-
-
-def test_info_prints_the_manifest(sentemb: Command, index: Path) -> None:
-    code, out, _ = sentemb("index", "info", index, "--json")
-    assert code == 0 and json.loads(out)["documents"] == 5
-    code, out, _ = sentemb("index", "info", index)
-    assert code == 0 and "5; 0 blank ones were skipped" in out
 
 
 def test_overwrite_replaces(sentemb: Command, make: Make, tmp_path: Path) -> None:
@@ -177,49 +138,6 @@ def test_documents_are_added_updated_deleted_and_compacted(
     assert json.loads(said("info", folder, "--json"))["documents"] == 3
     assert "next:" not in sentemb("index", "info", folder)[2]
     assert len([path for path in folder.iterdir() if not path.name.endswith(("-wal", "-shm"))]) == 3
-
-
-def test_hits_by_meaning_show_the_beginning_of_long_texts(
-    sentemb: Command, make: Make, tmp_path: Path
-) -> None:
-    text = "the cat sat on the mat " * 100
-    make(f"{text}\n", "--truncate", "warn")
-    _, out, _ = sentemb("index", "search", tmp_path / "index", "a cat")
-    cell = out.splitlines()[-1].split(" | ")[-1].removesuffix(" |")
-    assert cell.endswith("…") and text.startswith(cell[:-1]) and 150 < len(cell) <= 200
-    _, out, _ = sentemb("index", "search", tmp_path / "index", "a cat", "--json")
-    assert json.loads(out)["hits"][0]["text"] == text
-
-
-def test_long_texts_are_split_or_cut(
-    sentemb: Command, make: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    text = ". ".join(SENTENCES)
-    rows = "".join(json.dumps({"text": one}) + "\n" for one in (text, "a dog"))
-    folder, more, short = tmp_path / "index", tmp_path / "more.jsonl", ("--max-length", 10, "--overlap", 0)
-    more.write_text(json.dumps({"text": f"{text}. {SENTENCES[0]}"}) + "\n")
-    out = make(rows, *short, name="c.jsonl")
-    assert "1 document in chunks; setting: split" in out
-    code, out, _ = sentemb("index", "search", folder, SENTENCES[2], "-k", 1)
-    assert code == 0 and f"…{SENTENCES[2]}.…" in out
-    code, out, _ = sentemb("index", "search", folder, SENTENCES[2], "-k", 1, "--json")
-    (hit,) = json.loads(out)["hits"]
-    assert hit["text"] == text and text[slice(*hit["passage"])] == f"{SENTENCES[2]}."
-    code, out, _ = sentemb("index", "add", folder, more, "--truncate", "warn")
-    assert code == 0 and "added 1, truncated 1; 3 documents" in out
-    assert "1 of 1 documents are longer than the 8 tokens" in caplog.text
-    facts = json.loads(sentemb("index", "info", folder, "--json")[1])
-    assert (facts["chunked"], facts["truncated"], facts["truncate"]) == (1, 1, "split")
-    out = make(rows, *short, "--truncate", "warn", "--overwrite", name="c.jsonl")
-    assert "1 document truncated; setting: warn" in out
-
-
-def test_a_filter_leaves_out_what_does_not_meet_it(sentemb: Command, make: Make, tmp_path: Path) -> None:
-    rows = [{"text": text, "year": 2018 + n, "lang": "en"} for n, text in enumerate(SENTENCES)]
-    make("".join(json.dumps(row) + "\n" for row in rows), "--text-column", "text", name="c.jsonl")
-    where = ("--where", "year>=2020", "--where", "lang=en", "--where", "year!=2021")
-    code, out, _ = sentemb("index", "search", tmp_path / "index", "a cat", *where, "--json")
-    assert code == 0 and {hit["id"] for hit in json.loads(out)["hits"]} == {2, 4}
 
 
 def test_a_file_size_limit_is_one_line(sentemb: Command, tiny_bert: Path, tmp_path: Path) -> None:

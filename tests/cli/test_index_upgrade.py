@@ -50,18 +50,3 @@ def test_hits_show_percentiles_and_are_filtered_by_them(sentemb: Command, index:
     assert code == 2 and "random pairs; choose" in error
     _, out, _ = sentemb("index", "info", index)
     assert "random pairs of texts, 50% score below" in out
-
-
-def test_an_index_goes_to_another_model(sentemb: Command, index: Path, tiny_bert: Path) -> None:
-    (index.parent / "more.txt").write_text("guitar guitar guitar\n")
-    assert sentemb("index", "add", index, index.parent / "more.txt")[0] == 0
-    code, out, error = sentemb("index", "upgrade", index, "-m", tiny_bert, "--pooling", "cls")
-    assert code == 0 and "the documents are now encoded with" in out and "index search" in error
-    _, out, _ = sentemb("index", "search", index, "guitar guitar guitar", "-k", 1, "--json")
-    assert json.loads(out)["hits"][0]["text"] == "guitar guitar guitar"
-    content = (index / "manifest.json").read_bytes()
-    code, out, _ = sentemb("index", "upgrade", index, "-m", tiny_bert, "--pooling", "cls")
-    assert code == 0 and "already uses this encoder" in out
-    assert (index / "manifest.json").read_bytes() == content
-    left = {path.name for path in index.parent.iterdir()}
-    assert left == {"corpus.txt", "more.txt", "index"}

@@ -248,13 +248,6 @@ def test_a_report_does_not_replace_its_cache(folder: Path, tmp_path: Path, outpu
     assert not list(tmp_path.iterdir())
 
 
-def test_a_damaged_record_names_its_field(folder: Path, tmp_path: Path) -> None:
-    whole = json.loads((folder / "raw.geometry.stsb-test.json").read_text())
-    (tmp_path / "broken.json").write_text(json.dumps({**whole, "model": 5}))
-    with pytest.raises(InputError, match=r"broken\.json, field model: Input should be a valid string"):
-        build_report([tmp_path])
-
-
 def test_the_readme_is_current(tmp_path: Path) -> None:
     """If not: sentemb report eval/results --into README.md."""
     built = build_report([ROOT / "eval" / "results"])

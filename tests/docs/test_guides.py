@@ -93,10 +93,7 @@ PAGES: dict[str, Page] = {
     ),
     "guides/troubleshooting.md": Page({"docs.csv": "a table with two columns"}),
     "guides/upgrade-index.md": Page(
-        {
-            "better": "a sentence encoder",
-            "index": "an index of Python's documentation",
-        },
+        {"better": "a sentence encoder", "index": "an index of Python's documentation"},
         "from sentemb import SearchIndex",
     ),
 }

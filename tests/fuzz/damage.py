@@ -19,41 +19,14 @@ ODD_TEXT = st.sampled_from(
 )  # fmt: skip
 _ODD_BYTES = st.sampled_from(
     [
-        b"\x00",
-        b"\xff\xfe",
-        b"\xef\xbb\xbf",
-        b"\r",
-        b"\n\n",
-        b'"',
-        b"{",
-        b"\x1f\x8b",
-        b"PK\x03\x04",
+        b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"\r", b"\n\n", b'"', b"{", b"\x1f\x8b", b"PK\x03\x04",
         b"\x80" * 9,
     ]
-)
+)  # fmt: skip
+_NUMBERS = (0, -1, 1, 2**31, 2**63, 10**30, -(10**9), 0.5, 1e-320, 1e308)
 _ODD_VALUE: st.SearchStrategy[Any] = st.one_of(
     ODD_TEXT,
-    st.sampled_from(
-        [
-            None,
-            True,
-            False,
-            0,
-            -1,
-            1,
-            2**31,
-            2**63,
-            10**30,
-            -(10**9),
-            0.5,
-            1e-320,
-            1e308,
-            [],
-            {},
-            [[]],
-            [None],
-        ]
-    ),
+    st.sampled_from([None, True, False, *_NUMBERS, [], {}, [[]], [None]]),
     st.sampled_from([float("nan"), float("inf"), float("-inf")]),
     st.integers(-3, 3),
     st.text(max_size=8),

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from tests import processes
 from tests.conftest import build_tiny_bert
+from tests.records import write_senteval
 from tests.training.training_helpers import make_sentences
 
 # What every training of the harness has in common: it is over after two steps.
@@ -218,21 +219,9 @@ def make_ground(folder: Path, run: Callable[[list[str]], None]) -> None:
 
 
 def _make_sets(folder: Path) -> None:
-    root = folder / "senteval" / "downstream" / "STS"
-    benchmark, sts12 = root / "STSBenchmark", root / "STS12-en-test"
-    benchmark.mkdir(parents=True)
-    sts12.mkdir()
-    rows = [
-        f"news\tx\t2015\t{number}\t{row['score']}\t{row['sentence1']}\t{row['sentence2']}"
-        for number, row in enumerate(_PAIRS)
-    ]
-    for split in ("train", "dev", "test"):
-        (benchmark / f"sts-{split}.csv").write_text("\n".join([*rows, ""]))
-    for part in ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"):
-        pairs = [f"{row['sentence1']}\t{row['sentence2']}\n" for row in _PAIRS[:6]]
-        (sts12 / f"STS.input.{part}.txt").write_text("".join(pairs))
-        (sts12 / f"STS.gs.{part}.txt").write_text("".join(f"{row['score']}\n" for row in _PAIRS[:6]))
-    _make_tasks(root.parent)
+    pairs = [(row["sentence1"], row["sentence2"], row["score"]) for row in _PAIRS]
+    write_senteval(folder, pairs, "STS12", "STS-B")
+    _make_tasks(folder / "senteval" / "downstream")
 
 
 def _make_judged(folder: Path) -> None:

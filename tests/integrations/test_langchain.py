@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import importlib
 import logging
 import sys
@@ -128,13 +127,6 @@ def test_words_and_both(store: SentembVectorStore) -> None:
     assert ids(retriever.invoke("w5 w6")) == ["id5"]
     with pytest.raises(TypeError, match="mode"):
         store.similarity_search_with_relevance_scores("w5 w6", mode="hybrid")
-
-
-def test_retrievers_and_asynchronous_calls(store: SentembVectorStore) -> None:
-    retriever = store.as_retriever(search_type="mmr", search_kwargs={"k": 2, "filter": {"lang": "en"}})
-    assert len(retriever.invoke("w1 w2")) == 2
-    again = asyncio.run(store.asimilarity_search("w5 w6", k=3))
-    assert again == store.similarity_search("w5 w6", 3)
 
 
 def test_a_folder_opens_again_with_the_same_embeddings_alone(

@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor, nn
+
+Value = Tensor | dict[str, Tensor]
+
+
+def assert_equal(value: Value, expected: Value, inputs: Iterable[Tensor], *, tolerance: float = 1e-9) -> None:
+    """Compare a loss or its components with those of loops, and the gradients; an unused input has zeros."""
+    close = {"atol": tolerance, "rtol": tolerance}
+    torch.testing.assert_close(value, expected, **close)
+    inputs = [one for one in inputs if one.requires_grad]
+    pair = [sum(one.values()) if isinstance(one, dict) else one for one in (value, expected)]
+    found, wanted = (
+        torch.autograd.grad(one, inputs, retain_graph=True, allow_unused=True, materialize_grads=True)
+        for one in pair
+    )
+    torch.testing.assert_close(found, wanted, **close)
 
 
 def cosine(first: Tensor, second: Tensor) -> Tensor:

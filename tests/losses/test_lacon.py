@@ -8,8 +8,8 @@ import torch
 from sentemb.errors import InputError
 from sentemb.losses import LaConLoss
 from sentemb.losses.lacon import label_dispersion
-from sentemb.modules import FusionHead, LabelHead, LinearHead
-from tests.losses import lacon_loops
+from sentemb.modules import LabelHead, LinearHead
+from tests.losses import lacon_loops, loops
 from tests.losses.training import train_steps
 
 WIDTH = 12
@@ -43,25 +43,22 @@ def build(classes: int = 4, *, layers: int = 3, **options) -> LaConLoss:
     return LaConLoss(Encoder(), head, **options).double()
 
 
-def texts(count: int, *, seed: int = 0) -> torch.Tensor:
-    torch.manual_seed(seed)
+def texts(count: int) -> torch.Tensor:
+    torch.manual_seed(0)
     return torch.randn(count, WIDTH, dtype=torch.float64).requires_grad_()
 
 
 def expected_components(loss: LaConLoss, vectors: torch.Tensor, classes: list[int]) -> dict:
-    labels = loss.head.label_vectors
-    temperature = loss.head.temperature
-    icl = lacon_loops.instance_centered(
-        vectors, labels, classes, heads=loss.heads, temperature=temperature, slices=loss.slices
-    )
-    lcl = lacon_loops.label_centered(
-        vectors,
-        labels,
-        classes,
-        temperature=temperature,
-        denominator=loss.denominator,
-    )
-    return {"icl": icl, "lcl": lcl, "ler": 0.5 * lacon_loops.dispersion(labels)}
+    labels, temperature = loss.head.label_vectors, loss.head.temperature
+    return {
+        "icl": lacon_loops.instance_centered(
+            vectors, labels, classes, heads=loss.heads, temperature=temperature, slices=loss.slices
+        ),
+        "lcl": lacon_loops.label_centered(
+            vectors, labels, classes, temperature=temperature, denominator=loss.denominator
+        ),
+        "ler": 0.5 * lacon_loops.dispersion(labels),
+    }
 
 
 OPTIONS = {
@@ -80,22 +77,9 @@ def test_components_and_gradients_equal_the_loops(classes, options) -> None:
     found = loss([{"sentence_embedding": sentences}], torch.tensor(classes))
     vectors = loss.head.embed({"sentence_embedding": sentences})
     wanted = expected_components(loss, vectors, classes)
-    inputs = [sentences, *loss.owned_parameters()]
-    for name in ("icl", "lcl", "ler"):
-        torch.testing.assert_close(found[name], wanted[name], atol=1e-9, rtol=1e-9, msg=name)
-        pair = [
-            torch.autograd.grad(values[name], inputs, retain_graph=True, allow_unused=True)
-            for values in (found, wanted)
-        ]
-        for one, other in zip(*pair, strict=True):
-            zero = torch.zeros(())  # what has no part in a component
-            torch.testing.assert_close(
-                zero.expand_as(other) if one is None and other is not None else one,
-                zero.expand_as(one) if other is None and one is not None else other,
-                atol=1e-9,
-                rtol=1e-9,
-                check_dtype=False,
-            )
+    assert found.keys() == wanted.keys() == {"icl", "lcl", "ler"}
+    for name in wanted:
+        loops.assert_equal(found[name], wanted[name], [sentences, *loss.owned_parameters()])
 
 
 def test_the_printed_denominator_can_be_negative_and_the_others_cannot() -> None:
@@ -111,30 +95,11 @@ def test_the_printed_denominator_can_be_negative_and_the_others_cannot() -> None
     assert values["infonce"] == values["all"] == pytest.approx(math.log1p(math.exp(-10)))
 
 
-def test_multi_head_sums_over_heads() -> None:
-    """Equal slices in every head: ICL' is m times the ICL of one slice."""
-    loss = build(3, layers=0, heads=3)
-    with torch.no_grad():
-        loss.head.label_vectors.copy_(loss.head.label_vectors[:, :4].repeat(1, 3))
-    sentences, classes = texts(5)[:, :4].repeat(1, 3), torch.tensor([0, 1, 2, 1, 1])
-    several = loss([{"sentence_embedding": sentences}], classes)["icl"]
-    loss.heads = 1
-    torch.testing.assert_close(several, 3 * loss([{"sentence_embedding": sentences}], classes)["icl"])
-
-
 def test_icl_of_one_head_is_the_cross_entropy_of_the_logits_that_the_head_predicts_by() -> None:
     loss, sentences, classes = build(heads=1), texts(6), torch.tensor([0, 1, 2, 3, 1, 1])
     logits = loss.head({"sentence_embedding": sentences})
     found = loss([{"sentence_embedding": sentences}], classes)["icl"]
     torch.testing.assert_close(found, torch.nn.functional.cross_entropy(logits, classes))
-
-
-def test_order_of_the_batch_does_not_matter() -> None:
-    loss, sentences, classes = build(), texts(7), torch.tensor(BATCHES["all classes"])
-    order = torch.randperm(7)
-    found = loss([{"sentence_embedding": sentences[order]}], classes[order])
-    for name, value in loss([{"sentence_embedding": sentences}], classes).items():
-        torch.testing.assert_close(found[name], value, atol=1e-12, rtol=1e-12)
 
 
 def test_a_head_of_one_class_has_nothing_to_learn() -> None:
@@ -152,17 +117,6 @@ def test_dispersion_spans_what_the_paper_says() -> None:
     assert label_dispersion(torch.cat([vector, -vector])).item() == pytest.approx(0, abs=1e-12)
 
 
-def test_dispersion_drives_labels_apart() -> None:
-    vectors = torch.nn.Parameter(torch.ones(3, 8) + 0.1 * torch.randn(3, 8))
-    optimizer = torch.optim.SGD([vectors], lr=0.1)
-    for _ in range(200):
-        optimizer.zero_grad()
-        label_dispersion(vectors).backward()
-        optimizer.step()
-    unit = torch.nn.functional.normalize(vectors, dim=1)
-    assert (unit @ unit.T).fill_diagonal_(-1).max() < -0.4  # three directions in a plane reach -0.5
-
-
 @pytest.mark.parametrize(
     ("width", "heads"), [(768, 6), (1024, 8), (384, 3), (312, 2), (256, 2), (128, 1), (16, 1), (7, 1)]
 )
@@ -175,16 +129,6 @@ def test_a_head_without_label_vectors_is_refused() -> None:
         LaConLoss(Encoder(), LinearHead(WIDTH, 2))
 
 
-def test_mixed_precision_is_near_full_precision(tiny_encoder, sentences) -> None:
-    loss = LaConLoss(tiny_encoder.eval(), LabelHead(16, 3))
-    features, labels = tiny_encoder.preprocess(sentences(6)), torch.tensor([0, 1, 0, 0, 1, 1])
-    full = loss([features], labels)
-    with torch.autocast("cpu", torch.bfloat16):
-        mixed = loss([features], labels)
-    for name, value in full.items():
-        torch.testing.assert_close(mixed[name], value, atol=0.2, rtol=0.05)
-
-
 def test_label_vectors_may_learn_at_a_rate_of_their_own(tiny_encoder, sentences, tmp_path) -> None:
     loss = LaConLoss(tiny_encoder, LabelHead(16, 2))
     before = loss.head_state()
@@ -193,17 +137,3 @@ def test_label_vectors_may_learn_at_a_rate_of_their_own(tiny_encoder, sentences,
     train_steps("sentemb", tiny_encoder, loss, rows, tmp_path, **rates)
     after = loss.head_state()
     assert [name for name in before if torch.equal(before[name], after[name])] == ["head.label_vectors"]
-
-
-@pytest.mark.parametrize("trainer", ["upstream", "sentemb"])
-@pytest.mark.parametrize("head_class", [LabelHead, FusionHead])
-def test_training_reduces_the_loss(tiny_encoder, sentences, tmp_path, trainer, head_class) -> None:
-    torch.manual_seed(0)
-    loss = LaConLoss(tiny_encoder, head_class(16, 2))
-    rows = {"sentence": sentences(8), "label": [0, 1] * 4}
-    features, labels = tiny_encoder.preprocess(rows["sentence"]), torch.tensor(rows["label"])
-    loss.eval()
-    before = sum(loss([features], labels).values()).item()
-    train_steps(trainer, tiny_encoder, loss, rows, tmp_path, steps=12)
-    loss.eval()
-    assert sum(loss([features], labels).values()).item() < before - 0.1

@@ -104,13 +104,6 @@ def test_a_full_disk_stops_the_store_but_not_the_views(caplog, failure) -> None:
     assert "the view cache is full" in caplog.text
 
 
-def test_float64_views_come_back_in_full() -> None:
-    values = torch.randn(2, 1, 3, dtype=torch.float64)
-    cache = ViewCache()
-    for _ in range(2):
-        assert torch.equal(cache.views(batch([1], [2]), lambda _: values), values)
-
-
 def test_the_file_goes_with_the_cache(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     cache = ViewCache()

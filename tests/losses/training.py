@@ -29,10 +29,10 @@ def train_steps(
     *,
     steps: int = 3,
     **arguments: Any,
-) -> None:
-    """Train in batches of 4 and check that the encoder moved to finite weights."""
+) -> list[dict[str, float]]:
+    """Train in batches of 4, check that the encoder moved to finite weights, and return what was logged."""
     layer = model[0].model.encoder.layer[0].output.dense
-    before = layer.weight.clone()
+    before, logged = layer.weight.clone(), []
     if trainer == "fit":
         *texts, labels = columns.values()
         rows = [
@@ -59,7 +59,10 @@ def train_steps(
             learning_rate=1e-3,
             **arguments,
         )
-        trainers = {"upstream": SentenceTransformerTrainer, "sentemb": SentembTrainer}
-        trainers[trainer](model, settings, train_dataset=Dataset.from_dict(columns), loss=loss).train()
+        kind = {"upstream": SentenceTransformerTrainer, "sentemb": SentembTrainer}[trainer]
+        made = kind(model, settings, train_dataset=Dataset.from_dict(columns), loss=loss)
+        made.train()
+        logged = made.state.log_history
     assert not torch.equal(layer.weight, before)
     assert layer.weight.isfinite().all()
+    return logged

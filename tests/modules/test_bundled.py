@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
@@ -19,7 +20,8 @@ from sentemb.modules.cards import bundled_folder, bundled_names
 def test_a_model_is_small_and_complete(name: str) -> None:
     folder = bundled_folder(name)
     assert folder is not None
-    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 20 * 2**20
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    assert size <= 16e6 if name == "static-mini" else size < 20 * 2**20
     assert (folder / "README.md").is_file()
 
 
@@ -28,13 +30,6 @@ def test_it_loads_by_name_and_computes_in_float32() -> None:
     assert model.dtype == torch.float32
     assert model.max_seq_length == 96
     assert model.tokenizer.tokenize("How do I sort a dictionary?")[:4] == ["how", "do", "i", "sort"]
-
-
-def test_plain_sentence_transformers_loads_it_by_path() -> None:
-    model = SentenceTransformer(str(bundled_folder("bert-mini")), device="cpu")
-    same, other = model.encode(["the cat sat", "The cat sat"]), model.encode(["stock prices fell"])
-    assert (same[0] == same[1]).all()
-    assert (same[0] != other[0]).any()
 
 
 def test_a_folder_of_the_same_name_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,29 +45,18 @@ def test_other_names_are_not_bundled() -> None:
     assert bundled_names() == ("bert-mini", "sg-bert-mini", "static-mini")
 
 
-def test_sg_bert_mini_is_an_encoder_and_better_than_its_base(shared_data: Path) -> None:
+def test_sg_bert_mini_scores_what_its_card_says(shared_data: Path) -> None:
     dev = STSEvaluator(("stsb",), split="dev", data_dir=shared_data)
-    base, trained = (
-        dev(sentemb.load(name, pooling=pooling, device="cpu"))[dev.primary_metric]
-        for name, pooling in (("bert-mini", "mean"), ("sg-bert-mini", None))
-    )
-    assert base < trained
-    assert trained == pytest.approx(0.668, abs=0.002)  # what its card says
+    score = dev(sentemb.load("sg-bert-mini", device="cpu"))[dev.primary_metric]
+    assert score == pytest.approx(0.668, abs=0.002)
 
 
-def test_sg_bert_mini_is_the_same_without_sentemb() -> None:
-    texts = ["A man is playing a guitar.", "Someone makes music."]
-    plain = SentenceTransformer(str(bundled_folder("sg-bert-mini")), device="cpu")
-    assert plain.dtype == torch.float32
-    assert (plain.encode(texts) == sentemb.load("sg-bert-mini", device="cpu").encode(texts)).all()
-
-
-def test_static_mini_is_a_static_encoder_of_at_most_16_mb_and_the_same_without_sentemb() -> None:
-    folder = bundled_folder("static-mini")
-    assert folder is not None
-    assert sum(path.stat().st_size for path in folder.rglob("*")) <= 16e6
+@pytest.mark.parametrize("name", ["sg-bert-mini", "static-mini"])
+def test_an_encoder_is_the_same_without_sentemb(name: str) -> None:
     texts = ["Remove a folder and everything in it", "delete a directory tree", "sort a dictionary by value"]
-    vectors = sentemb.load("static-mini", device="cpu").encode(texts)
-    assert (SentenceTransformer(str(folder), device="cpu").encode(texts) == vectors).all()
-    same, other = vectors[0] @ vectors[1], vectors[0] @ vectors[2]
-    assert same > other + 0.2
+    vectors = sentemb.load(name, device="cpu").encode(texts)
+    plain = SentenceTransformer(str(bundled_folder(name)), device="cpu")
+    assert plain.dtype == torch.float32
+    assert (plain.encode(texts) == vectors).all()
+    same, other = (vectors[0] @ vectors[place] / np.linalg.norm(vectors[place]) for place in (1, 2))
+    assert same > other

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -55,16 +56,6 @@ def test_the_log_det(dimension: int, levels: int, coupling: Any, permutation: An
     torch.testing.assert_close(log_det, jacobian_log_dets(flow, vectors), atol=1e-9, rtol=0)
 
 
-def test_the_log_det_against_differences(dimension: int = 6, step: float = 1e-5) -> None:
-    flow = random_flow(dimension, coupling="affine", permutation="learned")
-    row = torch.randn(1, dimension, dtype=torch.float64)
-    offsets = step * torch.eye(dimension, dtype=torch.float64)
-    with torch.no_grad():
-        difference = (flow.transform(row + offsets)[0] - flow.transform(row - offsets)[0]) / (2 * step)
-        log_det = flow.transform(row)[1]
-    torch.testing.assert_close(log_det[0], torch.linalg.slogdet(difference)[1], atol=1e-6, rtol=0)
-
-
 @every_kind
 def test_a_step_and_the_objective_are_the_loops(coupling: Any, permutation: Any) -> None:
     flow = random_flow(7, coupling=coupling, permutation=permutation)
@@ -81,14 +72,6 @@ def test_a_step_and_the_objective_are_the_loops(coupling: Any, permutation: Any)
         latent, expected_bits = bits(stages, row.tolist())
         assert output.tolist() == pytest.approx(latent, abs=1e-10)
         assert float(own.detach()) == pytest.approx(expected_bits, abs=1e-10)
-
-
-def test_additive_couplings_with_reversal_change_volume_by_actnorm_alone() -> None:
-    flow = random_flow(8)
-    norms = [step.norm for stage in flow.stages for step in stage]
-    expected = sum(3 * float(norm.log_scale.sum()) for norm in norms)
-    log_det = flow.transform(torch.randn(5, 8, dtype=torch.float64))[1]
-    assert log_det.tolist() == pytest.approx([expected] * 5)
 
 
 @every_kind
@@ -208,15 +191,16 @@ def test_what_no_flow_can_be_made_of(dimension: int, options: dict[str, Any], me
         FlowModule(dimension, **options)
 
 
-@pytest.fixture
-def flow_folder(tiny_bert: Path, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def flow_folder(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("flow") / "model"
     model = load(tiny_bert, pooling="last-2", device="cpu")
     torch.manual_seed(0)
     flow = FlowModule(16, permutation="learned")
     flow.initialise(torch.tensor(model.encode([*TEXTS, "the cat", "a dog not on a mat"])))
     model.append(flow)
-    model.save(str(tmp_path / "model"))
-    return tmp_path / "model"
+    model.save(str(folder))
+    return folder
 
 
 def test_a_saved_model_is_read_by_load_and_refused_by_upstream(flow_folder: Path) -> None:
@@ -246,8 +230,9 @@ def test_the_fast_path_encodes_a_model_with_a_flow(flow_folder: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["weights", "shape", "key", "version", "absent"])
-def test_a_damaged_folder_is_one_line(flow_folder: Path, damage: str) -> None:
-    folder = flow_folder / "3_FlowModule"
+def test_a_damaged_folder_is_one_line(flow_folder: Path, tmp_path: Path, damage: str) -> None:
+    model = shutil.copytree(flow_folder, tmp_path / "model")
+    folder = model / "3_FlowModule"
     weights, config = folder / "model.safetensors", json.loads((folder / "config.json").read_text())
     if damage == "weights":
         weights.write_bytes(weights.read_bytes()[:100])
@@ -259,4 +244,4 @@ def test_a_damaged_folder_is_one_line(flow_folder: Path, damage: str) -> None:
         config = config | {"version": 2} if damage == "version" else {"version": 1}
         (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(InputError):
-        sentemb.load(flow_folder, device="cpu")
+        sentemb.load(model, device="cpu")

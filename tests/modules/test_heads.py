@@ -1,15 +1,19 @@
-"""Classification heads: their logits, and a round trip through their configuration."""
+"""Classification heads: their logits, a round trip through files, and errors that name the damage."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
+from torch import nn
 
 from sentemb.errors import InputError
-from sentemb.modules import ClassificationHead, LinearHead, build_head
-from sentemb.modules.heads import HEADS
+from sentemb.modules import LinearHead, build_head
+from sentemb.modules.files import load_weights, read_config, save_weights, write_config
 
 
 def test_linear_head_is_one_linear_layer_on_the_sentence_vector(tiny_encoder) -> None:
@@ -50,12 +54,6 @@ def test_configuration_survives_json() -> None:
     again.load_state_dict(head.state_dict())
 
 
-def test_every_kind_is_listed_under_its_own_name() -> None:
-    for kind, head_class in HEADS.items():
-        assert issubclass(head_class, ClassificationHead)
-        assert head_class.kind == kind
-
-
 @pytest.mark.parametrize(
     ("config", "message"),
     [
@@ -77,3 +75,44 @@ def test_bad_configurations_are_one_line(config, message) -> None:
 def test_vectors_of_another_width_are_refused() -> None:
     with pytest.raises(InputError, match="have 4 dimensions, but the head expects 8"):
         LinearHead(8, 2)({"sentence_embedding": torch.ones(1, 4)})
+
+
+def test_weights_come_back_exactly(tmp_path: Path) -> None:
+    saved, loaded = nn.Linear(3, 2), nn.Linear(3, 2)
+    save_weights(saved, tmp_path / "head.safetensors")
+    load_weights(loaded, tmp_path / "head.safetensors", hint="")
+    assert torch.equal(saved.weight, loaded.weight)
+    assert torch.equal(saved.bias, loaded.bias)
+
+
+def filled(value: float) -> Callable[[Path], None]:
+    return lambda path: save_file({"weight": torch.full((2, 3), value), "bias": torch.ones(2)}, path)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path: save_weights(nn.Linear(3, 4), path), "the weights in .*head do not match"),
+        (filled(1), "the weights in .*head do not match"),  # integers
+        (lambda path: path.write_bytes(b""), "head cannot be read"),
+        (lambda path: path.write_bytes(b"no safetensors at all"), "head cannot be read"),
+        (filled(float("nan")), "weight weight in .*head .* NaN or infinity"),
+        (filled(float("inf")), "weight weight in .*head .* NaN or infinity"),
+    ],
+)
+def test_damaged_weights_are_named(tmp_path: Path, damage, message) -> None:
+    damage(tmp_path / "head")
+    with pytest.raises(InputError, match=message):
+        load_weights(nn.Linear(3, 2), tmp_path / "head", hint="copy it completely")
+
+
+def test_a_configuration_keeps_its_version(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    write_config(path, {"labels": ["no", "yes"]}, version=2)
+    assert read_config(path, version=2, hint="") == {"version": 2, "labels": ["no", "yes"]}
+    with pytest.raises(InputError, match="has the format version 2, but this version of sentemb reads 1"):
+        read_config(path, version=1, hint="")
+    for version in (3, 1):
+        with pytest.raises(InputError, match="does not specify a format version"):
+            read_config(path, version=version, hint="")
+        path.write_text("[]")

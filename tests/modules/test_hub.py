@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from huggingface_hub import constants
 
+from sentemb.errors import InputError
 from sentemb.modules import load
 from tests.data.loopback_hub import LoopbackHub
 
-PROGRAM = """
-import json, sys
-from sentemb.errors import InputError
-from sentemb.modules import load
-answers = []
-for base, pooling, revision in json.loads(sys.argv[1]):
-    try:
-        model = load(base, pooling=pooling, revision=revision, device="cpu")
-        answers.append([type(module).__name__ for module in model])
-    except InputError as error:
-        answers.append(str(error))
-print(json.dumps(answers))
-"""
 Case = tuple[str, str | None, str | None]
 
 LOADED: dict[Case, list[str]] = {
@@ -45,34 +30,36 @@ NEVER_SEEN: Case = ("me/late", "cls", None)
 Answers = dict[Case, list[str] | str]
 
 
+def ask(base: str, pooling: str | None, revision: str | None) -> list[str] | str:
+    """Return the modules of a model, or why it cannot be loaded."""
+    try:
+        model = load(base, pooling=pooling, revision=revision, device="cpu")  # type: ignore[arg-type]
+    except InputError as error:
+        return str(error)
+    return [type(module).__name__ for module in model]
+
+
 @pytest.fixture(scope="module")
 def answers(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Answers, Answers]:
-    """Return the answers online and then offline, with the same cache.
-
-    The hub's address and the offline mode are read on import, so each needs a new process. All cases share it
-    because the import takes longer than all of them.
-    """
+    """Return the answers online and then offline, with the same cache."""
     saved = tmp_path_factory.mktemp("saved") / "encoder"
     load(tiny_bert, pooling="last-2", device="cpu").save(str(saved))
-    cache = tmp_path_factory.mktemp("cache")
-    with LoopbackHub() as server:
+    with LoopbackHub() as server, pytest.MonkeyPatch.context() as patch:
         for name in ("me/raw", "me/late"):
             server.add("models", name, tiny_bert)
         for name in ("me/encoder", "sentence-transformers/short"):
             server.add("models", name, saved)
         server.add("models", "me/nothing", {"README.md": b"no model"})
-
-        def ask(cases: list[Case], *, offline: bool) -> Answers:
-            environment = os.environ | server.environment(cache) | {"HF_HUB_OFFLINE": str(int(offline))}
-            command = [sys.executable, "-c", PROGRAM, json.dumps(cases)]
-            result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-            assert result.returncode == 0, result.stderr
-            return dict(zip(cases, json.loads(result.stdout.splitlines()[-1]), strict=True))
-
-        return (
-            ask([*LOADED, *REFUSED], offline=False),
-            ask([*LOADED, NEVER_SEEN], offline=True),
-        )
+        # What a process reads from its environment when it starts.
+        patch.setattr(constants, "ENDPOINT", server.endpoint)
+        template = constants.HUGGINGFACE_CO_URL_TEMPLATE.partition("/{")
+        patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", f"{server.endpoint}/{{{template[2]}")
+        patch.setattr(constants, "HF_HUB_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+        patch.setattr(constants, "HF_HUB_OFFLINE", False)
+        online = {case: ask(*case) for case in (*LOADED, *REFUSED)}
+        patch.setattr(constants, "HF_HUB_OFFLINE", True)
+        return online, {case: ask(*case) for case in (*LOADED, NEVER_SEEN)}
 
 
 @pytest.mark.parametrize("case", LOADED)

@@ -57,12 +57,6 @@ def test_equals_the_loops_in_float64(count: int, window: int, clip_left: bool) -
     np.testing.assert_allclose(pooled.numpy(), expected, rtol=0, atol=1e-10)
 
 
-def test_the_window_rules_differ() -> None:
-    layers, mask = hidden_states(9)
-    released, clipped = (wk_pooling(layers, mask, clip_left=clip) for clip in (False, True))
-    assert (released - clipped).abs().max() > 1e-4
-
-
 @pytest.mark.parametrize("near", [0.3, 0.003])
 def test_float32_states_lose_nothing_but_the_rounding_of_the_result(near: float) -> None:
     """The layers differ by 0.1 %, so float32 products would lose their residuals."""
@@ -115,7 +109,7 @@ def test_blocks_of_tokens_change_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("clip_left", [False, True])
 def test_gradients(clip_left: bool) -> None:
-    layers, mask = hidden_states(4, width=6, lengths=(3, 4), padding=1)
+    layers, mask = hidden_states(4, width=4, lengths=(2, 3), padding=1)
     inputs = [states.requires_grad_() for states in layers]
     assert torch.autograd.gradcheck(lambda *x: wk_pooling(x, mask, clip_left=clip_left), inputs)
 
@@ -129,6 +123,7 @@ DEGENERATE = {
     "the same state in every layer": ([1.0, 2.0, 0.5], [1.0, 2.0, 0.5], [1.0, 2.0, 0.5]),
     "dependent context": ([1.0, 0.0, 0.0], [0.0, 1.0, 0.5], [0.0, 2.0, 1.0]),
     "zero state": ([1.0, 0.2, 0.0], [0.0, 0.0, 0.0], [0.5, 1.0, 0.0]),
+    "orthogonal layers": ([1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 3.0]),
     "all zero": ([0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]),
 }
 
@@ -153,11 +148,6 @@ def test_an_alignment_that_is_not_positive_is_left_out_of_the_weights() -> None:
         novelty.append(np.linalg.norm(states[k] - basis @ (basis.T @ states[k])) / np.linalg.norm(states[k]))
     weights = (np.array(novelty) / sum(novelty) + 1 / 3) / 2
     np.testing.assert_allclose(wk_pooling(layers, mask).numpy(), [weights @ states], atol=1e-12)
-
-
-def test_orthogonal_layers_weigh_the_same() -> None:
-    layers, mask = one_token(*np.diag([1.0, 2.0, 3.0]).tolist())
-    np.testing.assert_allclose(wk_pooling(layers, mask).numpy(), [[1 / 3, 2 / 3, 1.0]], atol=1e-12)
 
 
 def test_tokens_weigh_the_same_where_no_layer_changes_them() -> None:
@@ -196,16 +186,11 @@ def test_options_that_leave_a_layer_alone_are_refused(
         WKPooling(16, layers, **options)
 
 
-@pytest.mark.parametrize(("layers", "start"), [(2, 0), (3, 1), (4, 1), (6, 2), (12, 4), (14, 4)])
+@pytest.mark.parametrize(("layers", "start"), [(2, 0), (4, 1), (12, 4)])
 def test_the_first_layer_follows_the_depth(tmp_path: Path, layers: int, start: int) -> None:
     folder = build_tiny_bert(tmp_path / "bert", layers=layers, width=4)
     pooling = load(folder, pooling="wk", device="cpu")[1]
     assert (pooling.layer_start, pooling.window, pooling.clip_left) == (start, 2, False)
-
-
-def test_a_model_of_one_layer_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="use another pooling"):
-        load(build_tiny_bert(tmp_path / "bert", layers=1, width=4), pooling="wk")
 
 
 def test_a_saved_model_is_loaded_by_sentemb_and_says_so(tiny_bert: Path, tmp_path: Path) -> None:

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("fastapi", reason="needs the extra serve")
-
 from tests import processes
 
 # Prints by how many MiB the process grew through 64 different products, and through 128 more.
@@ -39,10 +37,7 @@ else:
 
 
 def test_products_of_other_shapes_do_not_stay(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    process = processes.start(processes.run_code, GROWTH, log=log)
-    process.join()
-    found = log.read_text().split()
+    found = processes.output_of(GROWTH, log=tmp_path / "log").split()
     if found[:1] == ["no"]:
         pytest.skip("this processor computes no packed products")
     first, later = map(float, found)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from sentemb.errors import InputError
 from sentemb.limits import refuse_above
@@ -321,8 +321,6 @@ OptimizerKind = Literal["adamw", "bert-adam"]
 
 
 class _FlowFields(BaseModel):
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
     levels: int = Field(3, ge=1)
     """Levels (l3)."""
     steps: int = Field(3, ge=1)
@@ -362,8 +360,6 @@ class FlowConfig(CheckedModel, _FlowFields):
 
 
 class _RunFields(BaseModel):
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
     recipe: str
     """Name of the recipe that sets the defaults."""
     preset: Preset = "paper"

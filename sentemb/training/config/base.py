@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from sentemb.errors import InputError, unknown
+from sentemb.training.values import attribute_docs
 
 Precision = Literal["float32", "bfloat16"]
 Preset = Literal["paper", "released"]
@@ -50,12 +51,13 @@ class CheckedModel(BaseModel):
     `None` where a field may be that.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        for field in cls.model_fields.values():  # in one line, for help texts and tables
-            field.description = field.description and " ".join(field.description.split())
+        docs = attribute_docs(cls)  # for help texts and tables
+        for name, field in cls.model_fields.items():
+            field.description = field.description or docs.get(name)
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -84,7 +86,6 @@ class CheckedModel(BaseModel):
 class RunConfig(BaseModel):
     """The fields of every run, whatever it trains, next to those of `CheckedModel`."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
     # What may differ when a run is resumed: it does not decide what comes out.
     free_to_change: ClassVar[tuple[str, ...]] = ("output", "data_dir")
 
@@ -127,8 +128,6 @@ class RunConfig(BaseModel):
 
 class EncoderConfig(BaseModel):
     """The fields of a run that trains a sentence encoder by a loss, next to those of `RunConfig`."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     base: str
     """Base model: a folder, a hub id or a bundled model."""
