@@ -7,12 +7,13 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from sentemb._vectors import cosine_similarity, full_precision, unit_vectors
+from sentemb._vectors import cosine_similarity, unit_vectors
 from sentemb.errors import InputError
 from sentemb.losses.base import check_choice, check_number
 from sentemb.losses.distillation import teacher_labels
 from sentemb.losses.functional import info_nce
 from sentemb.losses.simcse import Head, SimCSELoss
+from sentemb.modules.rank_vectors import centered_ranks
 
 
 class RankEncoderLoss(SimCSELoss):
@@ -129,21 +130,5 @@ class RankEncoderLoss(SimCSELoss):
     def rank_similarity(self, vectors: Tensor, anchors: slice) -> Tensor:
         """Compute Spearman's correlations of the anchors' rank vectors with all others, `(a, n)`."""
         cosines = cosine_similarity(vectors, self.corpus.to(vectors.device))  # (n, corpus)
-        ranks = average_ranks(cosines)
-        unit = unit_vectors(ranks - ranks.mean(1, keepdim=True))
+        unit = centered_ranks(cosines)
         return unit[anchors] @ unit.T
-
-
-def average_ranks(values: Tensor) -> Tensor:
-    """Return the rank of every value in its row, `(n, m)`; equal values share the mean of their ranks."""
-    ordered, order = full_precision(values).sort(dim=1)
-    place = torch.arange(values.shape[1], device=values.device, dtype=ordered.dtype).expand_as(ordered)
-    starts = torch.ones_like(ordered, dtype=torch.bool)
-    starts[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    if not bool(starts.all()):
-        ends = torch.ones_like(starts)
-        ends[:, :-1] = starts[:, 1:]
-        first = place.masked_fill(~starts, 0).cummax(1).values
-        last = place.masked_fill(~ends, len(place[0])).flip(1).cummin(1).values.flip(1)
-        place = (first + last) / 2
-    return torch.empty_like(ordered).scatter_(1, order, place)

@@ -26,6 +26,7 @@ from sentemb.modules.poolings import (
     pooling_modules,
 )
 from sentemb.modules.prompting import MaskPooling
+from sentemb.modules.rank_vectors import RankVectors
 from sentemb.modules.rounding import RoundedVectors
 from sentemb.modules.source import ModelSource, check_kind, find_source, naming_code
 from sentemb.modules.wk_pooling import WKPooling
@@ -36,6 +37,7 @@ CUSTOM_MODULES: tuple[type[nn.Module], ...] = (
     FlowModule,
     LayerPooling,
     MaskPooling,
+    RankVectors,
     RoundedVectors,
     WKPooling,
 )
@@ -65,7 +67,7 @@ def load(
     `default_pooling` and a warning if `pooling` is not set.
 
     A saved model loads in plain sentence-transformers, unless it contains modules of sentemb (`FlowModule`,
-    `MaskPooling`, `WKPooling`).
+    `MaskPooling`, `RankVectors`, `WKPooling`).
 
     Args:
         name_or_path: The folder, the name or the hub id.

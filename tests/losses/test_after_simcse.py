@@ -24,7 +24,6 @@ from sentemb.losses import (
     teacher_vectors,
 )
 from sentemb.losses.esimcse import repeat_word_pieces
-from sentemb.losses.rank_encoder import average_ranks
 from sentemb.modules import load
 from tests.losses.loops import cosine
 
@@ -318,11 +317,6 @@ def test_rank_encoder(encoder64, vectors, form, size) -> None:
     count, expected = rank_encoder_loop(views, base, corpus, form=form)
     assert count or size < 7
     same_with_gradients(loss, views, base, expected)
-
-
-def test_average_ranks_are_those_of_scipy() -> None:
-    values = torch.tensor([[3.0, 1.0, 3.0, 2.0, 3.0, 1.0], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [0.0] * 6])
-    np.testing.assert_array_equal(average_ranks(values).numpy() + 1, stats.rankdata(values.numpy(), axis=1))
 
 
 def test_bad_corpora_are_refused(tiny_encoder) -> None:
