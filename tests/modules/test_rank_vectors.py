@@ -24,7 +24,8 @@ def test_the_cosine_is_equation_7(preset) -> None:
     method = "ordinal" if preset else "average"
     ranks = stats.rankdata(scored.round(decimals=12).numpy(), axis=1, method=method)
     spearman = np.corrcoef(ranks)
-    np.testing.assert_allclose((mixed @ mixed.T).numpy(), 0.9 * (unit @ unit.T).numpy() + 0.1 * spearman, atol=1e-9)
+    expected = 0.9 * (unit @ unit.T).numpy() + 0.1 * spearman
+    np.testing.assert_allclose((mixed @ mixed.T).numpy(), expected, atol=1e-9)
 
 
 def test_average_ranks_are_those_of_scipy() -> None:
