@@ -20,16 +20,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import harness
 from sentence_transformers import SentenceTransformer
 
-from sentemb._files import read_json, write_json
+from sentemb._files import read_json
 from sentemb.adaptation.config import FINISHED, RAW, SETTINGS
 from sentemb.compression import draw_texts
 from sentemb.data.documents import read_unique_documents
 from sentemb.data.retrieval import RetrievalSet, load_retrieval
 from sentemb.encoding import load_encoder
 from sentemb.evaluation.comparison import compare
-from sentemb.evaluation.environment import hardware, library_versions
 from sentemb.evaluation.retrieval import DenseSearcher
 from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval
 from sentemb.evaluation.systems import System, system_of
@@ -43,21 +43,13 @@ _Make = Callable[[SentenceTransformer, list[str], Path, argparse.Namespace], Sen
 
 def _trained(recipe: str) -> _Make:
     def make(_: SentenceTransformer, texts: list[str], folder: Path, arguments: argparse.Namespace) -> Path:
-        (folder / "sentences.txt").write_text("\n".join(" ".join(text.split()) for text in texts) + "\n")
+        data = folder / "sentences.txt"
+        data.write_text("\n".join(" ".join(text.split()) for text in texts) + "\n")
         steps = SETTINGS[RAW if arguments.raw else FINISHED]["max_steps"]
-        values: dict[str, Any] = {
-            "base": arguments.base,
-            "data": str(folder / "sentences.txt"),
-            "output": str(folder / "trained"),
-            "dev": "none",
-            "max_steps": steps,
-            "epochs": 100,
-            "seeds": (1,),
-            "precision": faster_precision(),
-        }
-        if arguments.raw:
-            values["pooling"] = "mean"
-        return train(resolve(recipe, overrides=values)).output
+        files = {"base": arguments.base, "data": str(data), "output": str(folder / "trained"), "dev": "none"}
+        values = {"max_steps": steps, "epochs": 100, "seeds": (1,), "precision": faster_precision()}
+        pooling = {"pooling": "mean"} if arguments.raw else {}
+        return train(resolve(recipe, overrides={**files, **values, **pooling})).output
 
     return make
 
@@ -93,18 +85,17 @@ def _system(model: SentenceTransformer | Path, data: RetrievalSet, name: str, ca
 
 def main() -> None:
     """Measure, and write JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    arguments = harness.options(
+        __doc__,
+        base=str,
+        raw=False,  # the base is a raw transformer
+        sets=["cacm"],
+        ways=list(WAYS),
+        sentences=20_000,
+        data_dir=(str, None),
+        cache=Path,  # folder of vectors
+        output=Path,
     )
-    parser.add_argument("--base", required=True)
-    parser.add_argument("--raw", action="store_true", help="the base is a raw transformer")
-    parser.add_argument("--sets", nargs="+", required=True)
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
-    parser.add_argument("--sentences", type=int, default=20_000)
-    parser.add_argument("--data-dir", default=None)
-    parser.add_argument("--cache", type=Path, required=True, help="folder of vectors")
-    parser.add_argument("--output", type=Path, required=True)
-    arguments = parser.parse_args()
     logging.disable(logging.WARNING)
     whole = read_json(arguments.output) if arguments.output.exists() else {"runs": {}}
     runs = whole["runs"]
@@ -113,8 +104,7 @@ def main() -> None:
             key = f"{Path(arguments.base).name} {name} {way}"
             if key not in runs:
                 runs[key] = measure(name, way, arguments)
-                about = {"versions": library_versions(), "hardware": hardware()}
-                write_json(arguments.output, {**about, "runs": runs})
+                harness.save(arguments.output, runs=runs)
             one = runs[key]
             low, high = one["interval"]
             print(f"{key}: {one['base']:.1f} -> {one[way]:.1f} ({low:+.1f} to {high:+.1f})", flush=True)

@@ -26,20 +26,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import harness
 import numpy as np
 import pool
 import torch
 from numpy.typing import NDArray
 from scipy import optimize
 
-from sentemb._files import write_json, write_text
+from sentemb._files import write_text
 from sentemb.adaptation.config import FINISHED, RAW, SHARES, STATIC
 from sentemb.adaptation.gain import Calibration, Change, Gain, Reliability, change_of, select
 from sentemb.adaptation.held_out import MEASURES, NDCG, RECALL, Scores, scores_on
 from sentemb.adaptation.run import AdaptSession, configured, weights_of
 from sentemb.data.documents import Document
 from sentemb.data.retrieval import RetrievalSet
-from sentemb.evaluation.environment import hardware, library_versions
+from sentemb.evaluation.environment import hardware
 from sentemb.training.outcome import Run
 from sentemb.training.progress import without_upstream_bars
 
@@ -362,35 +363,12 @@ def report(arguments: argparse.Namespace) -> None:
             {key: value if isinstance(value, str) else round(value, 2) for key, value in asdict(one).items()}
             for one in found
         ]
-        about = {"versions": library_versions(), "hardware": hardware()}
-        write_json(arguments.output, {**about, "summary": whole, "runs": rows})
-
-
-def main() -> None:
-    """Measure, or fit and report."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    commands = parser.add_subparsers(required=True)
-    first = commands.add_parser("measure")
-    first.set_defaults(run=measure)
-    first.add_argument("--data-dir", type=Path, required=True)
-    first.add_argument("--model", required=True, help="a finished encoder")
-    first.add_argument("--bases", nargs="*", default=[], help="in place of the three")
-    first.add_argument("--sets", nargs="*", default=[])
-    first.add_argument("--seeds", nargs="*", type=int, default=[1, 2, 3])
-    first.add_argument("--documents", type=int, default=5000, help="documents of a collection at most")
-    first.add_argument("--judged", type=int, default=400, help="judged queries of a collection at most")
-    second = commands.add_parser("fit")
-    second.set_defaults(run=report)
-    second.add_argument("--calibration", type=Path, default=None)
-    second.add_argument("--output", type=Path, default=None)
-    for command in (first, second):
-        command.add_argument("--runs", type=Path, default=RUNS, help="file of all runs")
-    arguments = parser.parse_args()
-    logging.disable(logging.WARNING)
-    arguments.run(arguments)
+        harness.save(arguments.output, summary=whole, runs=rows)
 
 
 if __name__ == "__main__":
-    main()
+    logging.disable(logging.WARNING)
+    some = {"data_dir": Path, "model": str, "bases": [], "sets": [], "seeds": [1, 2, 3], "runs": RUNS}
+    most = {"documents": 5000, "judged": 400}  # of a collection
+    written = {"runs": RUNS, "calibration": (Path, None), "output": (Path, None)}
+    harness.run(__doc__, {"measure": (measure, {**some, **most}), "fit": (report, written)})

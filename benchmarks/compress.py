@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import harness
 import torch
 from transformers.utils import logging as transformers_logging
 
@@ -38,7 +39,6 @@ from sentemb.data.generated_queries import generate_queries
 from sentemb.data.sources import describe_source
 from sentemb.data.sts import ScoredPairs, load_scored_pairs
 from sentemb.encoding import load_encoder
-from sentemb.evaluation.environment import hardware, library_versions
 from sentemb.evaluation.sts import evaluate_pairs, load_sets
 from sentemb.modules import load
 from sentemb.modules.cards import public_name
@@ -52,16 +52,15 @@ class Forms:
     """The forms of a model, each made once, when it is needed."""
 
     def __init__(self, original: Original, student: str | None, place: Path) -> None:
-        self.original = original
+        self.original, self.place = original, place
         variants, self.missing = variants_of(original)
         students = [] if student is None else [student_variant(student)]
         self.variants: dict[str, Variant] = {one.name: one for one in [*variants, *students]}
         self.made: dict[str, dict[str, Any]] = {}
-        self._place = place
 
     def folder(self, name: str) -> Path:
         """The folder of a form."""
-        folder = self._place / name
+        folder = self.place / name
         if name not in self.made:
             folder.mkdir()
             self.made[name] = self.variants[name].build(folder)
@@ -84,8 +83,8 @@ def priced(
         seed=seed,
     )
     return {
-        "versions": library_versions(),
-        "hardware": {**hardware(), "threads": torch.get_num_threads()},
+        **harness.about(),
+        "threads": torch.get_num_threads(),
         "pairs": found.pairs,
         "tasks": found.tasks,
         "texts_of_speed": found.texts,
@@ -166,16 +165,8 @@ def asked(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     """Measure, and write JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--texts", required=True, help="the documents, as the verb takes them")
-    parser.add_argument("--student", help="a model to price beside")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--data-dir", default=None)
-    parser.add_argument("--output", type=Path, required=True)
-    arguments = parser.parse_args()
+    paths = {"data_dir": (str, None), "output": Path}
+    arguments = harness.options(__doc__, model=str, texts=str, student=(str, None), seed=1, **paths)
     logging.disable(logging.WARNING)
     transformers_logging.disable_progress_bar()
     runs = read_json(arguments.output)["runs"] if arguments.output.exists() else []

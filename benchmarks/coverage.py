@@ -10,20 +10,16 @@ test at 0.05 should call a difference significant in 5 % of the trials without o
 
 from __future__ import annotations
 
-import argparse
 import math
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
+import harness
 import numpy as np
 
-from sentemb._files import write_json
-from sentemb.evaluation.comparison import compare
-from sentemb.evaluation.environment import library_versions
+from sentemb.evaluation.comparison import LEVEL, compare
 from sentemb.evaluation.systems import SetRuns, System
-
-LEVEL = 0.05
 
 
 class World(NamedTuple):
@@ -88,19 +84,13 @@ def simulate(world: World, trials: int, draws: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--trials", type=int, default=1000)
-    parser.add_argument("--draws", type=int, default=500, help="resamples of each trial")
-    parser.add_argument("--output", type=Path, help="JSON file")
-    arguments = parser.parse_args()
+    given = harness.options(__doc__, trials=1000, draws=500, output=(Path, None))
     found = {}
     for world in WORLDS:
-        one = found[str(world)] = simulate(world, arguments.trials, arguments.draws)
+        one = found[str(world)] = simulate(world, given.trials, given.draws)
         tests = ", ".join(f"{name} {100 * share:.1f} %" for name, share in one["called_real"].items())
         print(f"{world}: held {100 * one['held']:.1f} %; called real: {tests}", flush=True)
-    if arguments.output is not None:
-        about = {"versions": library_versions(), "draws": arguments.draws}
-        write_json(arguments.output, {**about, "worlds": found})
+    harness.save(given.output, draws=given.draws, worlds=found)
 
 
 if __name__ == "__main__":

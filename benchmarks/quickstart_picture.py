@@ -14,7 +14,7 @@ from pathlib import Path
 from matplotlib.ticker import MaxNLocator
 
 from sentemb.adaptation import adapt
-from sentemb.data.docstrings import stdlib_documents
+from sentemb.data.bundled_text import stdlib_documents
 from sentemb.quickstart import SEARCH_ENCODER, TEST, Answers, search_in_all_modes
 from sentemb.report.figures import COLOURS, panels, png_of
 from sentemb.search import SearchIndex

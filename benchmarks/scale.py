@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import harness
 import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
@@ -48,25 +49,20 @@ Result = dict[str, Any]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = harness.options(
+        __doc__,
+        data=str,  # file or folder of lines
+        least=10_000,
+        most=1_000_000,
+        model="static-mini",
+        workers=2,
+        kind="ivfpq",  # of index
+        memory_budget=(str, None),
+        kills=0,  # workers that are killed while the most are encoded
+        plan=False,
+        scratch=Path,
+        output=(Path, None),
     )
-    parser.add_argument("--data", required=True, help="file or folder of lines")
-    parser.add_argument("--least", type=int, default=10_000, help="texts at first")
-    parser.add_argument("--most", type=int, default=1_000_000, help="texts at most")
-    parser.add_argument("--model", default="static-mini")
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--kind", default="ivfpq", help="of index")
-    parser.add_argument("--memory-budget", help="of the index")
-    parser.add_argument(
-        "--kills", type=int, default=0, help="workers that are killed while the most are encoded"
-    )
-    parser.add_argument("--plan", action="store_true", help="compare with what sentemb plan says")
-    parser.add_argument("--scratch", type=Path, required=True, help="folder of what is made on the way")
-    parser.add_argument(
-        "--output", type=Path, help="JSON file of the results, beside which a table is written"
-    )
-    options = parser.parse_args()
     options.scratch.mkdir(parents=True, exist_ok=True)
     every, queries = options.scratch / "texts.txt", options.scratch / "queries.txt"
     _once(
@@ -134,17 +130,9 @@ def _plan(every: Path, options: argparse.Namespace) -> Result:
     output = options.scratch / "planned.json"
     wanted = ["--model", options.model, "--kind", options.kind, "--workers", str(options.workers)]
     budget = ["--memory-budget", options.memory_budget] if options.memory_budget else []
-    command = [
-        "plan",
-        str(options.most),
-        "--texts",
-        str(scratch),
-        "--sample",
-        str(_PLANNED),
-        *wanted,
-        *budget,
-    ]
-    took = _watched([*command, "--output", str(output), "--overwrite"], 0)
+    sample = ["--texts", str(scratch), "--sample", str(_PLANNED)]
+    result = ["--output", str(output), "--overwrite"]
+    took = _watched(["plan", str(options.most), *sample, *wanted, *budget, *result], 0)
     return {"took": took, "forecast": read_json(output)}
 
 
@@ -271,25 +259,22 @@ def _seconds_of(forecast: Result) -> list[float]:
 
 def _table(results: list[Result]) -> str:
     step = "CPU µs/text|most GiB"
-    titles = (
-        f"texts|encode, s|{step}|workers killed|index, s|{step}|index|bytes/vector|recall@10|ms a search"
-    ).split("|")
-    lines = [titles, ["---:"] * len(titles)]
+    titles = f"texts|encode, s|{step}|workers killed|index, s|{step}|index|bytes/vector|recall@10|ms a search"
+    rows = []
     for one in results:
-        cells = [f"{one['texts']:,}"]
-        for name in ("encode", "index"):
-            step_of = one[name]
-            cells += [
-                f"{step_of['seconds']:,.0f}",
-                f"{1e6 * step_of['cpu_seconds'] / one['texts']:,.0f}",
-                f"{step_of['memory'] / 2**30:.2f} + {step_of['mapped'] / 2**30:.2f}",
-            ]
-            if name == "encode":
-                cells.append(str(step_of["killed"]))
-        found = one["search"]
-        cells += [found["factory"], f"{found['bytes_per_vector']:.1f}"]
-        lines.append([*cells, f"{found['recall']:.3f}", f"{found['ms']:.1f}"])
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+        encode, index, found = one["encode"], one["index"], one["search"]
+        costs = [
+            (
+                f"{step['seconds']:,.0f}",
+                f"{1e6 * step['cpu_seconds'] / one['texts']:,.0f}",
+                f"{step['memory'] / 2**30:.2f} + {step['mapped'] / 2**30:.2f}",
+            )
+            for step in (encode, index)
+        ]
+        size = (found["factory"], f"{found['bytes_per_vector']:.1f}")
+        speed = (f"{found['recall']:.3f}", f"{found['ms']:.1f}")
+        rows.append([f"{one['texts']:,}", *costs[0], str(encode["killed"]), *costs[1], *size, *speed])
+    return harness.markdown(titles.split("|"), rows, names=0)
 
 
 if __name__ == "__main__":

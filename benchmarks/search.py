@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import faiss
+import harness
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -111,12 +112,6 @@ def read_data(options: argparse.Namespace) -> Data:
     return Data(texts, normalised(np.ascontiguousarray(vectors, dtype=np.float32)), options.count)
 
 
-def resident() -> float:
-    """MiB of memory that this process holds now."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1]) if Path("/proc/self/statm").exists() else 0
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
 def timed(search: Search, data: Data, alive: NDArray[np.bool_] | None = None) -> Row:
     """Seconds of all queries at once, of single ones, and the share of the neighbours that was found."""
     queries = data.queries
@@ -161,7 +156,7 @@ def sentemb_rows(kind: Any, data: Data, folder: Path) -> Iterator[tuple[str, Row
     started = time.perf_counter()
     SearchIndex.build(documents, encoder, kind=kind).save(folder / kind)
     row: Row = {"build_s": time.perf_counter() - started}
-    before = resident()
+    before = harness.resident()
     index = SearchIndex.load(folder / kind, encoder, verify=False)
     facts = index.manifest
     row |= {"bytes_per_vector": facts.bytes_per_vector, "factory": facts.factory, "effort": facts.effort}
@@ -177,7 +172,7 @@ def sentemb_rows(kind: Any, data: Data, folder: Path) -> Iterator[tuple[str, Row
 
     alive = np.ones(data.count, np.bool_)
     row |= timed(search, data)
-    row["resident_mib"] = resident() - before
+    row["resident_mib"] = harness.resident() - before
     yield f"sentemb {kind}", row | filtered(search, data, alive)
     if kind == "hnsw":
         with index.store.snapshot() as snapshot:
@@ -244,7 +239,7 @@ def lancedb_rows(data: Data, folder: Path) -> Iterator[tuple[str, Row]]:
         ("LanceDB IVF_HNSW_SQ", IvfHnswSq(distance_type="cosine")),
         ("LanceDB IVF_PQ, refined", IvfPq(distance_type="cosine")),
     ):
-        before = resident()
+        before = harness.resident()
         started = time.perf_counter()
         table = lancedb.connect(folder / "lance").create_table("t", pa.table(columns), mode="overwrite")
         table.create_index("vector", config=config)
@@ -259,7 +254,7 @@ def lancedb_rows(data: Data, folder: Path) -> Iterator[tuple[str, Row]]:
             return found
 
         row |= timed(search, data)
-        yield name, row | {"resident_mib": resident() - before} | filtered(search, data, alive)
+        yield name, row | {"resident_mib": harness.resident() - before} | filtered(search, data, alive)
 
 
 def bm25s_rows(data: Data, folder: Path) -> Iterator[tuple[str, Row]]:
@@ -279,53 +274,36 @@ def bm25s_rows(data: Data, folder: Path) -> Iterator[tuple[str, Row]]:
 
 def table(record: Row) -> str:
     data, versions = record["data"], ", ".join(f"{name} {it}" for name, it in record["versions"].items())
-    lines = [
-        f"# Search, {record['count']:,} × {record['dimension']}, {record['queries']:,} queries, k = {K}, "
-        f"{record['threads']} threads",
-        "",
-        f"{data}. {record['cpu']}, {versions}. Load of the machine at the start {record['load']:.1f}.",
-        "",
-        "| | recall@10 | bytes per vector | queries/s in a batch | p50 ms | p99 ms "
-        "| filtered recall at 100 / 10 / 1 / 0.1 / 0.01 % "
-        "| ms until an added document is found | build s | resident MiB |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
-
-    def cell(row: Row, name: str, form: str) -> str:
-        return "–" if row.get(name) is None else format(row[name], form)
-
+    forms = {"recall_at_10": ".4f", "bytes_per_vector": ",.0f", "queries_per_second": ",.0f"}
+    forms |= {"p50_ms": ".2f", "p99_ms": ".2f"}
+    titles = "|recall@10|bytes per vector|queries/s in a batch|p50 ms|p99 ms"
+    titles += "|filtered recall at 100 / 10 / 1 / 0.1 / 0.01 %|ms until an added document is found"
+    rows = []
     for name, row in record["rows"].items():
         effort = f" ({row['factory']}, effort {row['effort']})" if row.get("effort") else ""
-        cells = [
-            f"{name}{effort}",
-            *(
-                cell(row, key, form)
-                for key, form in (
-                    ("recall_at_10", ".4f"), ("bytes_per_vector", ",.0f"), ("queries_per_second", ",.0f"),
-                    ("p50_ms", ".2f"), ("p99_ms", ".2f"),
-                )
-            ),
-            " / ".join(f"{share:.3f}" for share in row.get("filtered_recall", [])) or "–",
-            f"{max(row['found_ms']):.0f}" if "found_ms" in row else "–",
-            cell(row, "build_s", ".0f"),
-            cell(row, "resident_mib", ",.0f"),
-        ]  # fmt: skip
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        filtered_recall = " / ".join(f"{share:.3f}" for share in row.get("filtered_recall", [])) or "–"
+        found = f"{max(row['found_ms']):.0f}" if "found_ms" in row else "–"
+        rest = harness.cells(row, {"build_s": ".0f", "resident_mib": ",.0f"})
+        rows.append([f"{name}{effort}", *harness.cells(row, forms), filtered_recall, found, *rest])
+    return (
+        f"# Search, {record['count']:,} × {record['dimension']}, {record['queries']:,} queries, k = {K}, "
+        f"{record['threads']} threads\n\n{data}. {record['cpu']}, {versions}. Load of the machine at the "
+        f"start {record['load']:.1f}.\n\n"
+        + harness.markdown(f"{titles}|build s|resident MiB".split("|"), rows, names=10)
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = harness.options(
+        __doc__,
+        corpus=Path,  # folder of text files, a sentence a line
+        model="all-MiniLM-L6-v2",
+        cache=(Path, None),  # of the vectors (.npy)
+        count=20_000,
+        queries=1_000,
+        threads=2,
+        output=(Path, None),
     )
-    parser.add_argument("--corpus", type=Path, required=True, help="folder of text files, a sentence a line")
-    parser.add_argument("--model", default="all-MiniLM-L6-v2", help="encoder (default: all-MiniLM-L6-v2)")
-    parser.add_argument("--cache", type=Path, help="keep the vectors here (.npy)")
-    parser.add_argument("--count", type=int, default=20_000, help="documents (default: 20000)")
-    parser.add_argument("--queries", type=int, default=1_000)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--output", type=Path, help="write JSON here and a table beside it")
-    options = parser.parse_args()
     faiss.omp_set_num_threads(options.threads)
     torch.set_num_threads(options.threads)
     data = read_data(options)

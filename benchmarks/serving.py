@@ -32,6 +32,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import harness
 import numpy as np
 from load import Answers, at_random_moments, encoded, saturate
 
@@ -219,8 +220,7 @@ def soak(server: Server, options: argparse.Namespace, capacity: float) -> dict[s
 
 def footprint(process: int) -> tuple[float, int]:
     """MiB that a process holds, and how many files it has open."""
-    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20, len(list(Path(f"/proc/{process}/fd").iterdir()))
+    return harness.resident(process), len(list(Path(f"/proc/{process}/fd").iterdir()))
 
 
 def processor_seconds(process: int) -> float:
@@ -283,50 +283,44 @@ def table(result: dict[str, Any]) -> str:
             f"- {name.replace('_', ' ')}: {value:,.6g}" for name, value in result["soak"].items()
         )
         return f"# Soak at 80 % of {result['capacity']:,.0f} texts/s\n\n{told}\n"
-    lines = [
-        f"# Serving {result['model']}, {result['threads']} threads, {result['connections']} bulk clients",
-        "",
-        "| | bulk texts/s | processor ms/text | query p50 / p99 ms | under bulk | bulk meanwhile |",
-        "|---|---|---|---|---|---|",
-    ]
+    titles = "|bulk texts/s|processor ms/text|query p50 / p99 ms|under bulk|bulk meanwhile".split("|")
+    rows = []
     for name, title in (("ours", "sentemb serve"), ("plain", "sentence-transformers in FastAPI")):
-        rounds = result["bulk"][name]
-        work = middle(rounds, "processor_ms_per_text")
-        idle, loaded = result[f"queries_{name}"]["idle"], result[f"queries_{name}"]["loaded"]
-        lines.append(
-            f"| {title} | {middle(rounds):,.0f} | {work:.2f} | "
-            f"{idle['p50_ms']:.1f} / {idle['p99_ms']:.1f} | "
-            f"{loaded['p50_ms']:.1f} / {loaded['p99_ms']:.1f} | {loaded['bulk_texts_per_second']:,.0f} |"
-        )
+        rounds, both = result["bulk"][name], [result[f"queries_{name}"][kind] for kind in ("idle", "loaded")]
+        times = (f"{one['p50_ms']:.1f} / {one['p99_ms']:.1f}" for one in both)
+        work = f"{middle(rounds, 'processor_ms_per_text'):.2f}"
+        meanwhile = f"{both[1]['bulk_texts_per_second']:,.0f}"
+        rows.append([title, f"{middle(rounds):,.0f}", work, *times, meanwhile])
     static = {kind: middle(rates) for kind, rates in result["static"].items()}
-    lines += [
-        "",
+    return (
+        f"# Serving {result['model']}, {result['threads']} threads, {result['connections']} bulk clients\n\n"
+        f"{harness.markdown(titles, rows, names=6)}\n"
         f"The ratio of bulk is {result['ratio_texts_per_second']:.2f}, that of processor time "
         f"{result['ratio_processor_ms_per_text']:.2f}, in the median of {len(rounds)} rounds of "
         f"{result['seconds']:g} s; a bulk batch takes {result['batch_ms']:.1f} ms. Queries come "
         f"{result['rate']:g} times a second. static-mini: {static['float']:,.0f} texts/s as numbers, "
         f"{static['base64']:,.0f} in base64. {result['machine']['processor']}, load "
         f"{result['load_at_start']:.1f} at first; clients and servers share the "
-        f"{result['machine']['cores']} cores.",
-    ]
-    return "\n".join(lines) + "\n"
+        f"{result['machine']['cores']} cores.\n"
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", required=True, help="folder")
-    parser.add_argument("--model-name", help="what the result calls it")
-    parser.add_argument("--port", type=int, default=18700, help="the first of three")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--connections", type=int, default=8, help="bulk clients")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=20, help="of a round")
-    parser.add_argument("--query-seconds", type=float, default=40)
-    parser.add_argument("--rate", type=float, default=10, help="interactive queries a second")
-    parser.add_argument("--only-static", action="store_true")
-    parser.add_argument("--minutes", type=float, default=0, help="soak our server instead")
-    parser.add_argument("--output", type=Path, help="JSON file; a table in markdown is written beside it")
-    options = parser.parse_args()
+    options = harness.options(
+        __doc__,
+        model=str,
+        model_name=(str, None),  # what the result calls it
+        port=18700,  # the first of three
+        threads=2,
+        connections=8,  # bulk clients
+        rounds=3,
+        seconds=20.0,  # of a round
+        query_seconds=40.0,
+        rate=10.0,  # interactive queries a second
+        only_static=False,
+        minutes=0.0,  # of a soak of our server instead
+        output=(Path, None),
+    )
     result = measure(options)
     if options.only_static:
         return

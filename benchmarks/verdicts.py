@@ -26,12 +26,13 @@ from itertools import combinations, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import harness
 import numpy as np
 import pool
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
-from sentemb._files import write_json, write_text
+from sentemb._files import write_text
 from sentemb.data.bm25 import count_terms
 from sentemb.data.generated_queries import CHOOSING, SENTENCE, generate_queries, latent_vectors
 from sentemb.data.retrieval import RetrievalSet
@@ -48,7 +49,6 @@ from sentemb.evaluation.choosing.calibration import (
     residual_covariance,
 )
 from sentemb.evaluation.choosing.questions import family_of, log_weights, scores_by_query
-from sentemb.evaluation.environment import hardware, library_versions
 from sentemb.evaluation.record import load_predictions
 from sentemb.evaluation.retrieval import DenseSearcher, HybridSearcher, KeywordSearcher, Searcher
 from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval
@@ -450,35 +450,12 @@ def report(arguments: argparse.Namespace) -> None:
         lines = ",\n".join(json.dumps(one) for one in fitted)
         about = f'"by": "benchmarks/verdicts.py", "called": {CALLED}'
         write_text(arguments.calibration, f'{{{about}, "predictors": [\n{lines}\n]}}\n')
-    if arguments.output is not None:
-        about_run = {"versions": library_versions(), "hardware": hardware()}
-        write_json(arguments.output, {**about_run, "predictors": whole, "collections": scores})
-
-
-def main() -> None:
-    """Measure, or fit and report."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    commands = parser.add_subparsers(required=True)
-    first = commands.add_parser("measure")
-    first.set_defaults(run=measure)
-    first.add_argument("--data-dir", type=Path, required=True)
-    first.add_argument("--model", required=True, help="a transformer of several layers")
-    first.add_argument("--sets", nargs="*", default=[])
-    first.add_argument("--queries", type=int, default=150, help="generated queries of each kind")
-    first.add_argument("--documents", type=int, default=2000, help="documents of a collection at most")
-    first.add_argument("--judged", type=int, default=400, help="judged queries of a collection at most")
-    second = commands.add_parser("fit")
-    second.set_defaults(run=report)
-    for command in (first, second):
-        command.add_argument("--cache", type=Path, default=RUNS, help="folder of all collections")
-    second.add_argument("--calibration", type=Path, default=None)
-    second.add_argument("--output", type=Path, default=None)
-    arguments = parser.parse_args()
-    logging.disable(logging.WARNING)
-    arguments.run(arguments)
+    harness.save(arguments.output, predictors=whole, collections=scores)
 
 
 if __name__ == "__main__":
-    main()
+    logging.disable(logging.WARNING)
+    some = {"data_dir": Path, "model": str, "sets": [], "cache": RUNS}
+    most = {"queries": 150, "documents": 2000, "judged": 400}  # of a kind, and of a collection
+    written = {"cache": RUNS, "calibration": (Path, None), "output": (Path, None)}
+    harness.run(__doc__, {"measure": (measure, {**some, **most}), "fit": (report, written)})

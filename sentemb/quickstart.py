@@ -21,8 +21,8 @@ from sentemb.data.bundled_text import (
     bundled_questions,
     bundled_sentences_file,
     bundled_uses,
+    stdlib_documents,
 )
-from sentemb.data.docstrings import stdlib_documents
 from sentemb.data.documents import Document
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.evaluation import compare, evaluate_pairs

@@ -16,8 +16,7 @@ from tokenizers import Tokenizer
 
 from sentemb.cli.main import run
 from sentemb.cli.quickstart import MARKER, clear, side_by_side
-from sentemb.data.bundled_text import bundled_questions
-from sentemb.data.docstrings import stdlib_documents
+from sentemb.data.bundled_text import bundled_questions, stdlib_documents
 from sentemb.modules.source import find_source
 from sentemb.quickstart import Answers, search_in_all_modes
 from sentemb.search import SearchIndex, read_documents

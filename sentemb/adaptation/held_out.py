@@ -11,8 +11,7 @@ import numpy.typing as npt
 from sentence_transformers import SentenceTransformer
 
 from sentemb.adaptation.pairs import allows_pair
-from sentemb.data.bundled_text import bundled_pairs, bundled_questions
-from sentemb.data.docstrings import stdlib_documents
+from sentemb.data.bundled_text import bundled_pairs, bundled_questions, stdlib_documents
 from sentemb.data.documents import Document, split_documents
 from sentemb.data.generated_queries import CHOOSING, generate_queries
 from sentemb.data.retrieval import RetrievalSet, retrieval_set

@@ -16,7 +16,7 @@ import numpy as np
 
 from sentemb.data.documents import Document
 from sentemb.data.generated_queries import similar_documents
-from sentemb.data.sentences import IdfWeights, remove_span, sentences_of, strip_punctuation, word_spans
+from sentemb.data.words import IdfWeights, remove_span, sentences_of, strip_punctuation, word_spans
 
 KINDS = {"title": 1, "sentence": 4, "crop": 1, "words": 2}
 """How often each is drawn, of those that a document allows; a sentence is the most like a question."""

@@ -39,7 +39,7 @@ from sentemb.compression.static_model import static_form
 from sentemb.compression.variants import write_copy
 from sentemb.data.columns import LABEL
 from sentemb.data.documents import Document, read_unique_documents
-from sentemb.data.language import language_of
+from sentemb.data.words import language_of
 from sentemb.encoding import NonFiniteError, for_role, load_encoder
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.encoder import Role

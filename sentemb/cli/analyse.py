@@ -189,7 +189,7 @@ class _ClassMap(_Picture):
 @opt.grouped
 def class_map(options: _ClassMap) -> None:
     """Draw a t-SNE map of texts (dots) and label vectors (stars) (SCL, figure 2; LaCon, figure 4)."""
-    from sentemb.classification.evaluator import map_classes
+    from sentemb.classification.classifier import map_classes
     from sentemb.data.labelled import load_labelled
     from sentemb.data.sampling import stratified_sample
     from sentemb.report.figures import label_map_figure

@@ -145,20 +145,20 @@ def split_pairs(options: _Split) -> None:
 
     Duplicates and contradictions are skipped.
     """
-    from sentemb.data import paraphrases
+    from sentemb.data import pairs
     from sentemb.data.columns import write_table
 
     files = {name: options.output / f"{name}.jsonl" for name in ("train", "dev", "test")}
     for file in files.values():
         options.check_output(options.data, output=file)
     columns, reading = opt.split_columns(options.columns), options.values("label", "split", "data_dir")
-    kept, counts = paraphrases.clean_pairs(paraphrases.load_pairs(options.data, columns=columns, **reading))
+    kept, counts = pairs.clean_pairs(pairs.load_pairs(options.data, columns=columns, **reading))
     typer.echo(str(counts))
-    parts = paraphrases.split_pairs(kept, **options.values("seed", "dev", "test"))
+    parts = pairs.split_pairs(kept, **options.values("seed", "dev", "test"))
     for name, rows in parts._asdict().items():
         part = kept.select(rows)
         texts = (part.texts, part.pairs or [], part.labels.tolist())
-        write_table(files[name], dict(zip((*paraphrases.PAIR_COLUMNS, "label"), texts, strict=True)))
+        write_table(files[name], dict(zip((*pairs.PAIR_COLUMNS, "label"), texts, strict=True)))
         typer.echo(f"{files[name]}: {len(part):,} pairs, {int(part.labels.sum()):,} paraphrases")
     next_command("train", "quora", "--data", files["train"], "--output", "FOLDER")
 
@@ -178,7 +178,7 @@ def nli_triples(options: _Triples) -> None:
     one of them is drawn at random.
     """
     from sentemb.data.columns import by_column, check_output, write_table
-    from sentemb.data.paraphrases import NLI_COLUMNS, TRIPLE_COLUMNS, read_triples
+    from sentemb.data.pairs import NLI_COLUMNS, TRIPLE_COLUMNS, read_triples
 
     output = options.output
     check_output(output, [options.data], overwrite=options.overwrite)
@@ -217,7 +217,7 @@ def mine_negatives(options: _Negatives) -> None:
     """
     from sentemb.data import load_columns
     from sentemb.data.columns import by_column, check_output, write_table
-    from sentemb.data.positive_pairs import load_positive_pairs, negative_column
+    from sentemb.data.pairs import load_positive_pairs, negative_column
     from sentemb.data.stored_texts import spill_to_disk
     from sentemb.search.negatives import pool_at
 
@@ -294,12 +294,13 @@ def overlap(options: _Overlap) -> None:
         raise InputError("--columns applies to files, but this folder contains documents", "remove --columns")
     else:
         rows = (Row(one.location or shown, {"text": one.text}) for one in documents)
-    found = find_contamination(rows, held_out, progress=report)
-    report(found.texts)
+    texts, overlaps = find_contamination(rows, held_out, progress=report)
+    report(texts)
     if options.output is not None:
-        write_json(options.output, {"train": shown, "columns": chosen, **found.to_json()})
+        found = [one.to_json() for one in overlaps]
+        write_json(options.output, {"train": shown, "columns": chosen, "texts": texts, "sets": found})
     table = []
-    for one in found.sets:
+    for one in overlaps:
         counts = (one.texts, one.count("exact"), one.count("inside"))
         share = f"{len(one.findings) / max(one.texts, 1):.1%}"
         cells = (*(f"{count:,}" for count in counts), share, f"{one.rows:,}", f"{one.whole_rows:,}")
@@ -309,9 +310,9 @@ def overlap(options: _Overlap) -> None:
         "longer training text; each text counts once",
     )
     header = ("set", "texts", "exact", "inside", "total", "rows", "complete rows")
-    title = f"Texts of test sets in the {found.texts:,} texts of {shown}"
+    title = f"Texts of test sets in the {texts:,} texts of {shown}"
     show(Table(title, header, tuple(table), notes))
-    for one in found.sets:
+    for one in overlaps:
         for finding in one.findings[: options.examples]:
             typer.echo(f"{one.name}, {finding.how}, {finding.location}: {_short(finding.text)}")
             if finding.how != "exact":

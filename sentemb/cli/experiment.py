@@ -145,8 +145,6 @@ class _Tune(opt.Options):
     data: list[str] | None = None
     """Data option: KEY=VALUE, such as rule=lacon or paper=scl. Repeat for several."""
     seeds: opt.Seeds = None
-    trials: int | None = Field(None, ge=1)
-    """Number of combinations to try, drawn at random. The default is all."""
     setting: opt.Settings = None
     data_dir: opt.DataDir = None
 
@@ -162,7 +160,6 @@ def tune(options: _Tune) -> None:
     from sentemb.experiments import classification, load_experiment
     from sentemb.experiments.experiment import nested
     from sentemb.experiments.runner import Place
-    from sentemb.experiments.tuning import tune as search
     from sentemb.report.table import Table
 
     recipe, data_set, output = options.recipe, options.data_set, options.output
@@ -181,11 +178,12 @@ def tune(options: _Tune) -> None:
     trial = kind.trials()[0]
     splits = kind.splits(trial)
     check_writable(output)
-    tuned = search(
-        *(classification.validate, classification.describe, trial.method, splits, _grid(options.grid)),
+    tuned = classification.tune(
+        trial.method,
+        splits,
+        _grid(options.grid),
         journal=output / "tuning.json",
         seeds=experiment.seeds,
-        trials=options.trials,
         announce=say,
     )
     names = list(tuned[0][0])

@@ -239,14 +239,14 @@ def fit(options: _Fit) -> None:
 
     Without --queries and --qrels, the weight is fitted on queries that are generated from the documents.
     """
-    from sentemb.data.retrieval import query_text, read_judgements, read_unique
+    from sentemb.data.retrieval import read_judgements, read_queries
 
     if (options.queries is None) != (options.qrels is None):
         raise InputError("--queries and --qrels need each other", "pass both or neither")
     if options.queries is None or options.qrels is None:
         weight = sentemb.SearchIndex.load(options.folder, options.model).fit()
     else:
-        texts = read_unique([options.queries], query_text)
+        texts = read_queries([options.queries])
         judged = read_judgements(options.qrels, texts)
         index = sentemb.SearchIndex.load(options.folder, options.model)
         names = list({name for grades in judged.values() for name in grades})
@@ -484,7 +484,7 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
 
 def lines_of(file: Path | None, what: str, option: str) -> list[str]:
     """Return the lines of a file or of what is piped in, without blank ones."""
-    from sentemb.data.lines import read_lines
+    from sentemb.data.files import read_lines
 
     if file is not None:
         lines = [line for _, line in read_lines(file)]

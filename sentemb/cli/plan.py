@@ -306,7 +306,7 @@ def _texts(options: _Options) -> Iterable[str]:
     if options.texts is None:
         if options.text_column is not None:
             raise InputError("--text-column works only with --texts", "pass both or neither")
-        from sentemb.data.docstrings import stdlib_documents
+        from sentemb.data.bundled_text import stdlib_documents
 
         return (document.text for document in stdlib_documents())
     from sentemb.data.documents import NO_COLUMN

@@ -50,7 +50,7 @@ def _train(recipe: Recipe, config: Any, flags: dict[str, Any], resume: bool) -> 
     options: dict[str, Any] = {"resume": resume, "progress": ConsoleProgress()}
     following: list[str] = ["eval", "sts", config.output, getattr(config, "base", "")]
     if recipe.kind == "classification":
-        from sentemb.classification.program import train_classifier
+        from sentemb.classification.fit import train_classifier
 
         lines = train_classifier(config, flags, **options)
         following = ["classify", config.output, "FILE", "--output", "classes.csv"]
@@ -60,7 +60,7 @@ def _train(recipe: Recipe, config: Any, flags: dict[str, Any], resume: bool) -> 
         lines = train_row(config, flags, **options)
         following = []
     elif recipe.kind in ("flow", "whitening"):
-        from sentemb.transforms.program import fit_transform
+        from sentemb.transforms.fit import fit_transform
 
         lines = [str(fit_transform(config, progress=options["progress"]))]
     elif recipe.kind == "pretraining":
@@ -106,7 +106,7 @@ def _told(run: Any) -> Iterator[str]:
 
 def _index_command(config: Any) -> list[str]:
     """Return the command that builds an index of the passages, by the trained encoder."""
-    from sentemb.data.positive_pairs import pair_columns
+    from sentemb.data.pairs import pair_columns
 
     columns = pair_columns(config.data, config.columns, data_dir=config.data_dir)
     passages = [config.data, "--text-column", columns[1]]
@@ -202,7 +202,7 @@ def _placeholder(kind: Any) -> str:
 
 def _by_protocol(recipe: Recipe, flags: dict[str, Any]) -> dict[str, Any]:
     """Return the settings that the paper has for a task."""
-    from sentemb.classification.program import check_flags
+    from sentemb.classification.fit import check_flags
 
     flags["protocol"] = flags["protocol"] or recipe.protocol
     check_flags(flags)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from sentemb.data.documents import Document, split_documents
-from sentemb.data.sentences import sentences_of
+from sentemb.data.words import sentences_of
 from sentemb.encoding import TextEncoder
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError

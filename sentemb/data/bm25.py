@@ -17,11 +17,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from sentemb.data.keywords import K1, SUPPORT, B, bm25_idf, document_text, query_texts, tokenizer, varints
+from sentemb.data.words import document_text, query_texts, tokenizer
 
 Double = npt.NDArray[np.float64]
 CountedTerms = tuple[csr_array, dict[str, int]]
 """Counts of shape (texts, terms), and the number of each term."""
+SUPPORT = 0.4
+"""The weight of function words in a query; documents that have no other word of it are not found."""
+K1, B = 1.2, 0.75
+"""The constants of BM25 in SQLite, and in most systems."""
 # SQLite joins lists of numbers: a row for each number would take ten times as long.
 _SIZES = """SELECT group_concat(id), group_concat(hex(sz), '')
 FROM (SELECT id, sz FROM {}_docsize WHERE id >= ? AND id < ? ORDER BY id)"""
@@ -87,6 +91,12 @@ def bm25_weights(counts: csr_array) -> csr_array:
     return weights
 
 
+def bm25_idf(documents: int, holding: npt.ArrayLike) -> Double:
+    """Return the weight of a term by how many of the documents have it; as in SQLite at least 1e-6."""
+    holding = np.asarray(holding)
+    return np.maximum(np.log((documents - holding + 0.5) / (holding + 0.5)), 1e-6)
+
+
 def _length_shares(lengths: Double) -> Double:
     """Return by how much the length of each text raises what a term must have."""
     return np.asarray(1 - B + B * lengths / max(lengths.mean() if len(lengths) else 0.0, 1e-12))
@@ -140,6 +150,18 @@ class Postings:
 
 def _integers(joined: str | None) -> npt.NDArray[np.int64]:
     return np.fromstring(joined or "", dtype=np.int64, sep=",")
+
+
+def varints(data: bytes) -> npt.NDArray[np.int64]:
+    """Decode SQLite's integers of varying length: seven bits a byte, highest first, the last below 128."""
+    found = np.frombuffer(data, dtype=np.uint8).astype(np.int64)
+    ends = np.flatnonzero(found < 128)
+    widths = np.diff(ends, prepend=-1)
+    values = np.zeros(len(ends), dtype=np.int64)
+    for back in range(int(widths.max(initial=0))):
+        longer = widths > back
+        values[longer] += (found[ends[longer] - back] & 127) << 7 * back
+    return values
 
 
 def stored_bm25_scores(texts: Iterable[str], queries: Sequence[str], language: str) -> Iterator[Double]:

@@ -24,12 +24,10 @@ _HOLDS = {"scored-pairs": "scored pairs", "labelled": "labelled texts", "retriev
 
 
 class Published(BaseModel, frozen=True, extra="forbid"):
-    """The files of a set as its authors published them, which differ from those on the hub.
+    """The files of a set as its authors published them, which differ from those on the hub."""
 
-    Of the formats, `label-first` is lines of a label, a space and a text; `file-per-label` a text a line, all
-    of one label; `semeval` pairs in `STS.input.X.txt` with their scores in `STS.gs.X.txt`.
-    """
-
+    # `label-first` is lines of a label, a space and a text; `file-per-label` a text a line, all of one label;
+    # `semeval` pairs in `STS.input.X.txt` with their scores in `STS.gs.X.txt`.
     format: Format
     # By split, `a+b` for one after the other; by label in SentEval's order; by part of a `semeval` set.
     files: Mapping[str, str]

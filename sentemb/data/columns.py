@@ -6,10 +6,7 @@ import csv
 import hashlib
 import io
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sentemb._files import new_file, refuse_existing, refuse_unusable_output, sha256_of, write_json
 from sentemb._uris import without_secrets
 from sentemb.data.catalogue import get
-from sentemb.data.files import Row, refuse_bare_string
-from sentemb.data.lines import AnyPath
+from sentemb.data.files import AnyPath, Row, refuse_bare_string
 from sentemb.data.locate import DataDir
 from sentemb.data.sources import kind_of, read_rows
 from sentemb.errors import InputError
@@ -29,6 +25,7 @@ if TYPE_CHECKING:
 
 LABEL = "label"
 """Name of the label column, which sentence-transformers' collator looks for."""
+_USUAL = ("text", "sentence")
 _MEMORY = 256 << 20
 _FORMATS = (".csv", ".jsonl", ".parquet")
 
@@ -77,20 +74,16 @@ def load_columns(
     first, name = next(rows, None), without_secrets(str(source))
     if first is None:
         raise InputError(f"{name} does not contain rows")
-    names = names or _default_columns(first, name, label)
+    if names is None:
+        present = [name for name in first.values if name != label]
+        names = tuple(present if len(present) == 1 else [one for one in _USUAL if one in present])[:1]
+    if not names:
+        hint = "name the text columns with --columns in the order of their roles: anchor, positive, negatives"
+        raise InputError(f"{name} has the columns {', '.join(present)}", hint)
     if label and LABEL in names:
         message = f"{name}: {LABEL!r} is used as a text column and as the label"
         raise InputError(message, "rename the text column")
     return _to_dataset(_batches(islice(chain([first], rows), limit), names, label))
-
-
-def _default_columns(first: Row, source: str, label: str | None) -> tuple[str, ...]:
-    present = [name for name in first.values if name != label]
-    found = present if len(present) == 1 else [name for name in ("text", "sentence") if name in present]
-    if not found:
-        hint = "name the text columns with --columns in the order of their roles: anchor, positive, negatives"
-        raise InputError(f"{source} has the columns {', '.join(present)}", hint)
-    return (found[0],)
 
 
 def _batches(rows: Iterator[Row], names: Sequence[str], label: str | None) -> Iterator[pa.RecordBatch]:
@@ -108,6 +101,8 @@ def _to_dataset(batches: Iterator[pa.RecordBatch]) -> Dataset:
     from datasets import Dataset
     from datasets.table import InMemoryTable
 
+    from sentemb.data.stored_texts import write_temporary
+
     held: list[pa.RecordBatch] = []
     size, content = 0, hashlib.sha256()
     for batch in batches:
@@ -115,19 +110,9 @@ def _to_dataset(batches: Iterator[pa.RecordBatch]) -> Dataset:
         content.update(batch.serialize())
         size += batch.nbytes
         if size > _MEMORY:
-            descriptor, name = tempfile.mkstemp(suffix=".arrow", dir=_spill_folder().name)
-            with os.fdopen(descriptor, "wb") as file, pa.ipc.new_stream(file, batch.schema) as writer:
-                for one in chain(held, batches):
-                    writer.write_batch(one)
-            return Dataset.from_file(name)
+            return Dataset.from_file(write_temporary(chain(held, batches)))
     # By itself, Dataset would compute its fingerprint by pickling the whole table in memory.
     return Dataset(InMemoryTable(pa.Table.from_batches(held)), fingerprint=content.hexdigest()[:16])
-
-
-@cache
-def _spill_folder() -> tempfile.TemporaryDirectory[str]:
-    """Return one folder per process, removed when it ends, since data sets keep their files mapped."""
-    return tempfile.TemporaryDirectory(prefix="sentemb-")
 
 
 def check_output(

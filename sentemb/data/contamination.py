@@ -10,13 +10,12 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from sentemb._uris import without_secrets
-from sentemb.data.catalogue import entries, expand, get
+from sentemb.data.catalogue import check_row_count, entries, expand, get
 from sentemb.data.files import Row, names_a_file
-from sentemb.data.labelled import load_labelled, load_unlabelled
-from sentemb.data.locate import DataDir
+from sentemb.data.locate import DataDir, open_split
 from sentemb.data.sources import read_rows
 from sentemb.data.sts import STS_SETS, load_scored_pairs
 from sentemb.errors import InputError
@@ -37,13 +36,12 @@ _WORD = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class HeldOut:
+class HeldOut(NamedTuple):
     """The name, the split (empty for a file) and the texts of each row of a test set."""
 
     name: str
     split: str
-    rows: tuple[tuple[str, ...], ...]
+    rows: Sequence[tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -71,19 +69,9 @@ class SetOverlap:
         """Count the texts whose best match is of one kind."""
         return sum(one.how == how for one in self.findings)
 
-
-@dataclass(frozen=True)
-class Contamination:
-    """The overlap of `texts` training texts with each test set."""
-
-    texts: int
-    sets: tuple[SetOverlap, ...]
-
     def to_json(self) -> dict[str, Any]:
         """Return everything, with every text found, as JSON values."""
-        ways: tuple[How, ...] = ("exact", "inside")
-        sets = [asdict(one) | {how: one.count(how) for how in ways} for one in self.sets]
-        return {"texts": self.texts, "sets": sets}
+        return asdict(self) | {"exact": self.count("exact"), "inside": self.count("inside")}
 
 
 def load_held_out(
@@ -99,31 +87,33 @@ def load_held_out(
     named columns, by default every cell that is a text.
     """
     found = []
-    options: dict[str, Any] = {"data_dir": data_dir, "check_rows": check_rows}
     flat = expand([member for group in names for member in GROUPS.get(group, (group,))])
     for name in dict.fromkeys(flat):
         if names_a_file(name):
-            rows = (tuple(texts_of(row)) for row in read_rows(name, columns=columns))
-            found.append(HeldOut(without_secrets(name), "", tuple(filter(None, rows))))
+            rows = [tuple(texts_of(row)) for row in read_rows(name, columns=columns)]
+            found.append(HeldOut(without_secrets(name), "", [*filter(None, rows)]))
             continue
         entry = get(name)
         split = next((split for split in ("test", "dev") if split in entry.splits), entry.splits[0])
         if entry.kind == "scored-pairs":
-            pairs = load_scored_pairs(name, split=split, **options)
-            found.append(HeldOut(name, split, tuple(zip(pairs.first, pairs.second, strict=True))))
+            pairs = load_scored_pairs(name, split=split, data_dir=data_dir, check_rows=check_rows)
+            rows = [*zip(pairs.first, pairs.second, strict=True)]
         elif entry.kind == "labelled":
-            load = load_unlabelled if split in entry.unlabelled else load_labelled
-            found.append(HeldOut(name, split, tuple(load(name, split=split, **options).rows())))
+            opened = open_split(entry, split, data_dir)
+            rows = [tuple(row.text(column) for column in entry.text_columns) for row in opened.rows]
+            where, expected = f"{name} {split} ({opened.source})", entry.rows.get(split)
+            check_row_count(where, len(rows), expected, strict=check_rows)
         else:
             known = ", ".join(other.name for other in entries("scored-pairs")[:8])
             raise InputError(f"{name} is not a test set", f"name one such as {known}, or a file")
+        found.append(HeldOut(name, split, rows))
     return found
 
 
 def find_contamination(
     train: Iterable[Row], sets: Sequence[HeldOut], *, progress: Callable[[int], None] | None = None
-) -> Contamination:
-    """Search training text, of which one row is in memory at a time, for the texts of test sets."""
+) -> tuple[int, list[SetOverlap]]:
+    """Search a stream of training text for the texts of test sets; return the texts read, and overlaps."""
     keys = [[tuple(map(words_key, row)) for row in one.rows] for one in sets]
     index = KnownTexts(key for one in keys for row in one for key in row if key)
     best: dict[str, tuple[How, str, str]] = {}
@@ -146,20 +136,19 @@ def find_contamination(
         findings = tuple(Finding(text, *best[key]) for key, text in as_written.items() if key in best)
         whole = sum(any(own) and all(key in best for key in own if key) for own in rows)
         overlaps.append(SetOverlap(one.name, one.split, len(as_written), len(rows), whole, findings))
-    return Contamination(count, tuple(overlaps))
+    return count, overlaps
 
 
 def texts_of(record: Row) -> list[str]:
     """Return the cells of a row that are texts: strings, except numbers of a table."""
-    return [value for value in record.values.values() if isinstance(value, str) and not _is_number(value)]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    found = []
+    for value in record.values.values():
+        if isinstance(value, str):
+            try:
+                float(value)
+            except ValueError:
+                found.append(value)
+    return found
 
 
 def words_key(text: str) -> str:

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sentemb.data.files import Row, read_file, require_columns
-from sentemb.data.lines import AnyPath, Source, source_at
+from sentemb.data.files import AnyPath, Row, Source, read_file, require_columns, source_at
 from sentemb.data.locate import DataDir
 from sentemb.data.sources import read_rows
 from sentemb.errors import InputError
@@ -28,7 +27,6 @@ ID_COLUMNS = ("_id", "id", "doc_id", "docid", "docno", "document_id")
 IDS_HINT = (
     "use unique ids, name another column with --id-column, or number the documents with --id-column none"
 )
-_LONGEST_NAME = 4, 40  # words and characters of a column's name
 _SPELLED = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal)
 
 
@@ -82,10 +80,8 @@ def _text_column_of(values: Mapping[str, Any], where: str) -> str:
     if len(named) != 1:
         message = f"{where}: the text could be in any of the columns {', '.join(values)}"
         raise InputError(message, "name it with --text-column")
-    words, characters = _LONGEST_NAME
-    if len(named[0].split()) > words or len(named[0]) > characters:  # a text of a table without a header
-        shown = repr(named[0][:characters])
-        message = f"{where}: the name of the only column, {shown}, looks like a text"
+    if len(named[0].split()) > 4 or len(named[0]) > 40:  # a text of a table without a header
+        message = f"{where}: the name of the only column, {named[0][:40]!r}, looks like a text"
         raise InputError(message, "name the column with --text-column, or add a header to the table")
     return named[0]
 
@@ -110,9 +106,8 @@ def stream_documents(
         title = title_column
         if title is None and column != "title" and values.get("title") is not None:
             title = "title"
-        if position == 0 and id_column is None:
+        if position == 0 and id_column is None and id_column_of(values) != column:
             id_column = id_column_of(values)
-            id_column = None if id_column == column else id_column
         id_column = None if id_column == NO_COLUMN else id_column
         if column == id_column:
             message = f"the column {column!r} is used for both texts and ids"
@@ -137,10 +132,9 @@ def _id_of(row: Row, column: str, *, is_first: bool) -> str | int:
         require_columns([column], list(row.values), row.location)
     if column not in row.values:
         problem = f" does not have the column {column!r}, which contains the ids of the other rows"
-    elif value is None or isinstance(value, str):
-        problem = f": the id in column {column!r} is {'null' if value is None else 'blank'}"
     else:
-        problem = f": the id {reprlib.repr(value)} in column {column!r} is not a string or an integer"
+        shown = "null" if value is None else "blank" if isinstance(value, str) else reprlib.repr(value)
+        problem = f": the id in column {column!r} is {shown}, not a string or an integer"
     raise InputError(f"{row.location}{problem}", IDS_HINT)
 
 
@@ -208,9 +202,8 @@ def split_documents(
 ) -> tuple[list[Document], list[Document]]:
     """Draw a share of the documents to hold out; return the others and the held-out ones, in their order."""
     drawn = np.random.default_rng(seed).permutation(len(documents))[: round(share * len(documents))]
-    out = {int(number) for number in drawn}
-    kept = [document for number, document in enumerate(documents) if number not in out]
-    return kept, [documents[number] for number in sorted(out)]
+    kept = np.setdiff1d(np.arange(len(documents)), drawn)
+    return [documents[number] for number in kept], [documents[number] for number in np.sort(drawn)]
 
 
 def plain_metadata(metadata: Mapping[str, Any], location: str) -> dict[str, Any]:

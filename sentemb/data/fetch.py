@@ -5,22 +5,29 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sentemb._files import sync_folder, write_text
 from sentemb._uris import refuse_uri
 from sentemb.data import retrieval, sts
 from sentemb.data.catalogue import Entry, check_row_count, get
-from sentemb.data.hub import download
-from sentemb.data.labelled import read_labelled_place
-from sentemb.data.locate import ROOTS, Place, download_split, find, has_split, missing, read_split
+from sentemb.data.labelled import labelled_of
+from sentemb.data.locate import (
+    ROOTS,
+    Place,
+    download,
+    download_split,
+    find,
+    has_split,
+    missing,
+    split_at,
+    stream_subset,
+)
 from sentemb.errors import InputError
 
 
-@dataclass(frozen=True)
-class Count:
+class Count(NamedTuple):
     """Rows of a split in the data folder: found (None if unreadable), expected, and what is wrong."""
 
     name: str
@@ -57,9 +64,7 @@ def fetch(name: str, data_dir: Path, *, check_rows: bool = True) -> Place:
             shutil.copytree(unpacked.path / unpacked.folder, partial)
         elif source.config:  # a subset of a repository, whose files may hold those of all languages
             for split, file in source.files.items():
-                rows = (
-                    json.dumps(row.values, ensure_ascii=False) for row in sts.stream_subset(source, split)
-                )
+                rows = (json.dumps(row.values, ensure_ascii=False) for row in stream_subset(source, split))
                 write_text(partial / file, "".join(f"{row}\n" for row in rows))
         else:
             others = {*source.corpus, *source.queries} if source.kind == "retrieval" else set()
@@ -89,23 +94,27 @@ def count(entry: Entry, data_dir: Path) -> list[Count]:
 
 
 def _count_split(entry: Entry, split: str, place: Place) -> Count:
-    expected, rows = entry.rows.get(split), None
+    rows = None
     try:
         if entry.derived_from:
-            rows = sum(2 * len(sts.read_place(entry.base, part, place)) for part in entry.base.splits)
+            every = (
+                sts.pairs_of(entry.base, part, split_at(entry.base, part, place))
+                for part in entry.base.splits
+            )
+            rows = sum(2 * len(pairs) for pairs in every)
         elif entry.kind == "scored-pairs":
-            pairs = sts.read_place(entry, split, place)
+            pairs = sts.pairs_of(entry, split, split_at(entry, split, place))
             rows = len(pairs)
             sts.check_counts(entry, pairs)
         elif entry.kind == "labelled" and split not in entry.unlabelled:
-            rows = len(read_labelled_place(entry, split, place))
+            rows = len(labelled_of(entry, split, split_at(entry, split, place)))
         elif entry.kind == "retrieval":
             found = retrieval.read_place(entry, split, place)
             rows = len(found.judged)
             retrieval.check_counts(entry, found)
         else:
-            rows = sum(1 for _ in read_split(entry, split, place))
-        check_row_count(f"{entry.name} {split} ({place})", rows, expected)
+            rows = sum(1 for _ in split_at(entry, split, place).rows)
+        check_row_count(f"{entry.name} {split} ({place})", rows, entry.rows.get(split))
     except InputError as error:
-        return Count(entry.name, split, rows, expected, error.message)
-    return Count(entry.name, split, rows, expected, None)
+        return Count(entry.name, split, rows, entry.rows.get(split), error.message)
+    return Count(entry.name, split, rows, entry.rows.get(split), None)

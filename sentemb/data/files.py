@@ -1,10 +1,14 @@
-"""Rows of one file of texts: lines, CSV, TSV, JSON lines, Parquet and pages, each also compressed."""
+"""Rows of one file, local or remote: lines, CSV, TSV, JSON lines, Parquet and pages, also compressed.
+
+Only a line feed ends a line. No other module imports fsspec's file systems.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import csv
 import difflib
+import io
 import json
 import logging
 import math
@@ -13,21 +17,26 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, BinaryIO, Literal, NamedTuple, cast
 
-from sentemb._uris import local_path
+from sentemb._uris import is_remote, local_path, without_secrets
 from sentemb.data.catalogue import is_entry
-from sentemb.data.lines import PACKED, RemotePath, Source, format_of, is_packed, open_bytes, read_lines
 from sentemb.errors import InputError
+from sentemb.limits import limit, refuse_above
 
 logger = logging.getLogger(__name__)
 
+AnyPath = str | os.PathLike[str]
 Numbered = tuple[int, dict[str, Any]]
 """The line or row number, from 1, and a row's values by column."""
 Lines = Iterable[tuple[int, str]]
 Names = Sequence[str] | None
-_PARQUET_BATCH = 1024
+PACKED = {".gz": "gzip", ".xz": "xz", ".bz2": "bz2", ".zst": "zstd"}
+"""fsspec's names of compressions, by extension."""
+_BUFFER = 1 << 20
 _LARGEST = 1e100  # the square of a larger number may be infinite
 _SPLIT_WORDS = {
     "train": "train",
@@ -36,6 +45,216 @@ _SPLIT_WORDS = {
 }
 _RULE = re.compile(r"([=\-~^*#\"'+:.])\1{2,}\s*")
 _HASHES = re.compile(r"#{1,6}\s+(.*?)\s*#*\s*")
+
+
+class _AbsentError(InputError):
+    """A remote file does not exist."""
+
+
+class RemotePath:
+    """A file or folder that a URI names. Messages show it without user, password and query.
+
+    Raises:
+        InputError: fsspec does not know the protocol, or its package is missing.
+    """
+
+    def __init__(self, uri: str, folder: RemotePath | None = None) -> None:
+        self._uri, self._is_web = uri, uri.lower().startswith(("http://", "https://"))
+        # A name that a folder lists may contain a question mark; a link on a web page has a query behind it.
+        self._shown = uri if folder and not self._is_web else without_secrets(uri)
+        self._system: Any
+        self._path: str
+        if folder is not None:
+            self._system = folder._system
+            self._path = folder._path.rstrip("/") + uri.removeprefix(folder._shown.rstrip("/"))
+            return
+        from fsspec.core import url_to_fs
+
+        options = {}
+        if self._is_web:
+            from aiohttp import ClientTimeout
+
+            # aiohttp's own limit, five minutes in total, would end the copy of a large file.
+            waits = ClientTimeout(total=None, sock_connect=30, sock_read=120)  # seconds
+            client = {"timeout": waits, "trust_env": True, "headers": {"Accept-Encoding": "identity"}}
+            options = {"client_kwargs": client, "simple_links": False}
+        protocol, _, rest = uri.partition("://")
+        with self.explained():
+            try:
+                self._system, self._path = url_to_fs(f"{protocol.lower()}://{rest}", **options)
+            except (ImportError, ValueError) as error:  # fsspec's message names the package
+                known = "use s3://, gs://, https:// or file://"
+                hint = "install it with pip" if isinstance(error, ImportError) else known
+                raise InputError(f"{self} cannot be read: {error}", hint) from None
+            self._system.invalidate_cache()  # fsspec keeps listings for the lifetime of the process
+
+    def __str__(self) -> str:
+        return self._shown
+
+    def __truediv__(self, name: str) -> RemotePath:
+        return RemotePath(f"{self._shown.rstrip('/')}/{name}", self)
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return PurePosixPath(self._shown).name
+
+    def is_dir(self) -> bool:
+        """Tell whether it is a folder; on a web server, a page of links whose address ends in a slash."""
+        return self._uri.endswith("/") if self._is_web else self._kind == "directory"
+
+    def is_file(self) -> bool:
+        """Tell whether it is a file."""
+        return self._kind == "file"
+
+    def exists(self) -> bool:
+        """Tell whether it exists."""
+        return self._kind != ""
+
+    @cached_property
+    def _kind(self) -> str:
+        try:
+            with self.explained():
+                return str(self._system.info(self._path)["type"])
+        except _AbsentError:
+            return ""
+
+    def files(self) -> list[RemotePath]:
+        """Return the files of a folder and its subfolders, sorted by path, without hidden ones."""
+        # fsspec's own walk silently skips folders that it may not list.
+        found, folders = [], [self._path]
+        with self.explained():
+            while folders:
+                folder = folders.pop()
+                for entry in self._system.ls(folder, detail=True):
+                    name = entry["name"]
+                    if entry["type"] == "directory":
+                        folders.append(name)
+                    elif name.rstrip("/") != folder.rstrip("/"):  # object stores list a folder itself
+                        found.append(PurePosixPath(name.removeprefix(self._path).lstrip("/")))
+        return [self / str(path) for path in sorted(found) if not any(part[0] == "." for part in path.parts)]
+
+    def open(self, mode: Literal["rb"]) -> BinaryIO:
+        """Open it for reading bytes, which are fetched as they are read."""
+        with self.explained():
+            file = self._system.open(self._path, mode)
+            try:
+                is_whole = self._is_web and not ((file.size or 0) > 1 and file._fetch_range(1, 2))
+            except ValueError:  # asked for a part, the server answered with all of it
+                is_whole = True
+            if is_whole:  # such a server may hang up on a slow reader
+                file = tempfile.TemporaryFile()  # noqa: SIM115  # the reader closes it
+                with self._system.open(self._path, mode, block_size=0) as content:
+                    shutil.copyfileobj(content, file, _BUFFER)
+                file.seek(0)
+        return io.BufferedReader(file, _BUFFER)  # finds the ends of lines faster than fsspec
+
+    @contextlib.contextmanager
+    def explained(self) -> Iterator[None]:
+        """Turn the errors of file systems, each of which has its own, into InputError."""
+        try:
+            yield
+        except InputError:
+            raise
+        except Exception as error:
+            cause: BaseException = error
+            while inner := cause.__cause__:  # fsspec turns every failure of a client into a missing file
+                if not isinstance(inner, OSError) and not type(inner).__module__.startswith("aiohttp"):
+                    break
+                cause = inner
+            status = getattr(cause, "status", None)
+            if isinstance(cause, FileNotFoundError) or status in (404, 410):
+                raise _AbsentError(f"no such file: {self}") from None
+            if isinstance(cause, PermissionError) or status in (401, 403, 407):
+                raise InputError(f"{self}: permission denied", "check your credentials") from None
+            reason = str(cause).partition("\n")[0] or type(cause).__name__
+            if status:
+                reason = f"the server answered with status {status}"
+            elif isinstance(cause, OSError) and cause.errno and cause.errno > 0:
+                reason = os.strerror(cause.errno)
+            message = f"{self} cannot be read: {reason.replace(self._uri, self._shown)}"
+            raise InputError(message, "check the address, the network and your credentials") from None
+
+
+Source = Path | RemotePath
+"""A file or folder, local or remote."""
+
+
+def source_at(name: AnyPath) -> Source:
+    """Return the file or folder that a path or URI names; InputError if fsspec does not know the protocol."""
+    return RemotePath(os.fspath(name)) if is_remote(name) else local_path(name)
+
+
+def _packing_of(path: Source) -> str | None:
+    return PACKED.get(PurePosixPath(path.name).suffix.lower())
+
+
+def format_of(path: Source) -> str:
+    """Return the extension of a file in lower case, without that of its compression."""
+    name = PurePosixPath(path.name)
+    return (name.with_suffix("") if _packing_of(path) else name).suffix.lower()
+
+
+@contextlib.contextmanager
+def _open_bytes(path: Source) -> Iterator[IO[bytes]]:
+    """Open a file for reading, decompress it, and turn what goes wrong in between into InputError."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder, not a file")
+    if not path.exists():
+        raise InputError(f"no such file: {path}")
+    packing = _packing_of(path)
+    explained = path.explained() if isinstance(path, RemotePath) else contextlib.nullcontext()
+    with explained, path.open("rb") as raw:
+        if packing is None:
+            yield raw
+            return
+        from fsspec.compression import compr
+
+        if packing not in compr:
+            raise InputError(f"{path} needs zstandard", "pip install zstandard")
+        try:
+            with cast(IO[bytes], compr[packing](raw, mode="rb")) as file:
+                yield file
+        except (InputError, MemoryError):
+            raise
+        except EOFError:
+            message = f"{path} is truncated: its compressed data ends too early"
+            raise InputError(message, "copy it again") from None
+        except Exception as error:
+            if getattr(error, "errno", None):  # of the disk or the network
+                raise
+            raise InputError(f"{path} is damaged, or not compressed as its extension says: {error}") from None
+
+
+def read_lines(path: Source, *, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+    r"""Yield the lines of a text file, numbered from 1 as in an editor and in `wc -l`.
+
+    Only `\n` ends a line: `str.splitlines` would also break at NEL (U+0085), form feeds and six other
+    characters that occur inside sentences. One `\r` before the `\n` and a byte order mark are removed.
+    """
+    position = number = 0
+    longest = (limit("line") << 20) + 1
+    with _open_bytes(path) as file:
+        while raw := file.readline(longest):
+            number += 1
+            where = f"{path}, line {number}"
+            if len(raw) == longest:
+                refuse_above("line", len(raw) / (1 << 20), where, "split it into several lines")
+            problem = ""
+            try:
+                line = raw.decode(encoding)
+                if "\0" in line:
+                    problem = f"the file contains a NUL byte, so it is not {encoding} text"
+            except UnicodeDecodeError as error:
+                problem = f"byte {position + error.start} is not {encoding} (0x{raw[error.start]:02x})"
+            if problem:
+                raise InputError(f"{where}: {problem}", "convert the file to UTF-8")
+            position += len(raw)
+            line = line.removeprefix("\ufeff") if number == 1 else line
+            yield number, line.removesuffix("\n").removesuffix("\r")
+        size = getattr(getattr(file, "raw", None), "size", None)  # that of a remote file when it was opened
+        if isinstance(path, RemotePath) and size is not None and file.tell() < size:
+            raise InputError(f"{path} ends at byte {file.tell():,} of {size:,}", "run the command again")
 
 
 class Row(NamedTuple):
@@ -87,9 +306,8 @@ class Row(NamedTuple):
     def _unexpected(self, column: str, expected: str, hint: str | None = None) -> InputError:
         value = self.values[column]
         found = _shorten("nothing" if value is None else repr(value))
-        return InputError(
-            f"{self.location}: expected a {expected} in column {column!r}, but found {found}", hint
-        )
+        message = f"{self.location}: expected a {expected} in column {column!r}, but found {found}"
+        return InputError(message, hint)
 
 
 def read_file(path: Source, *, columns: Names = None) -> Iterator[Row]:
@@ -110,7 +328,7 @@ def read_file(path: Source, *, columns: Names = None) -> Iterator[Row]:
         raise InputError(f"{path} is empty")
 
 
-def names_a_file(source: str | os.PathLike[str]) -> bool:
+def names_a_file(source: AnyPath) -> bool:
     """Tell whether an option's value is a file, not a data set: it has a known extension, or exists."""
     path = local_path(source)
     return format_of(path) in FORMATS or (path.is_file() and not is_entry(str(source)))
@@ -157,18 +375,10 @@ def require_columns(columns: Names, present: Sequence[str], where: str) -> None:
     for column in columns or ():
         if column not in present:
             close = difflib.get_close_matches(column, present, n=1)
-            listed = ", ".join(present) or "none"
-            raise InputError(
-                f"{where} does not have a column {column!r}; its columns are {listed}",
-                f"did you mean {close[0]!r}?" if close else "name one of them",
+            message = (
+                f"{where} does not have a column {column!r}; its columns are {', '.join(present) or 'none'}"
             )
-
-
-def _check_header(where: str, header: Sequence[str], columns: Names) -> None:
-    repeated = {name for name in header if header.count(name) > 1}
-    if repeated:
-        raise InputError(f"{where}: the header contains the column {min(repeated)!r} more than once")
-    require_columns(columns, header, where)
+            raise InputError(message, f"did you mean {close[0]!r}?" if close else "name one of them")
 
 
 def _skip_blank(where: str, lines: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
@@ -213,13 +423,14 @@ def parse_csv(
     csv.field_size_limit(2**31 - 1)  # of the fields, 131,072 characters by default
     lines = iter(lines)
     start = list(islice(lines, 1))
-    # A bare carriage return is an error of the parser.
-    first = start[0][1].replace("\r", " ") if start else ""
-    # What separates the most fields of the header: a comma, or what spreadsheets use instead.
-    usual = max(",;\t|", key=lambda mark: len(next(csv.reader([first], delimiter=mark), ())))
+    if (
+        not delimiter
+    ):  # what separates the most fields of the header: a comma, or what spreadsheets use instead
+        first = [line.replace("\r", " ") for _, line in start]  # a bare carriage return is the parser's error
+        delimiter = max(",;\t|", key=lambda mark: len(next(csv.reader(first, delimiter=mark), ())))
     # The parser needs line ends, since a quoted field may contain some.
     ended = (f"{line}\n" for _, line in chain(start, lines))
-    parser = csv.reader(ended, strict=True, delimiter=delimiter or usual)
+    parser = csv.reader(ended, strict=True, delimiter=delimiter)
 
     def cells() -> Iterator[tuple[int, list[str]]]:
         start = 1
@@ -254,6 +465,13 @@ def parse_tsv(
     return _table(where, cells(), columns, header, optional)
 
 
+def _check_header(where: str, header: Sequence[str], columns: Names) -> None:
+    repeated = {name for name in header if header.count(name) > 1}
+    if repeated:
+        raise InputError(f"{where}: the header contains the column {min(repeated)!r} more than once")
+    require_columns(columns, header, where)
+
+
 def _table(
     where: str, cells: Iterator[tuple[int, list[str]]], columns: Names, header: Names, optional: int = 0
 ) -> Iterator[Numbered]:
@@ -269,11 +487,18 @@ def _table(
         yield number, {name: row[index] for name, index in chosen}
 
 
-def parse_jsonl(where: str, lines: Lines, columns: Names = None) -> Iterator[Numbered]:
+def parse_jsonl(where: str, lines: Lines, columns: Names) -> Iterator[Numbered]:
     """Yield the objects of JSON lines."""
     for number, line in _skip_blank(where, lines):
         here = f"{where}, line {number}"
-        values = parse_json(line, here)
+        try:
+            values = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise InputError(f"{here}: not valid JSON ({error.msg} at column {error.colno})") from None
+        except ValueError as error:  # a number of more than 4,300 digits
+            raise InputError(f"{here}: {error}") from None
+        except RecursionError:
+            raise InputError(f"{here}: the JSON is nested too deeply") from None
         if not isinstance(values, dict):
             raise InputError(f"{here}: expected a JSON object, but found {_shorten(line.strip())}")
         if r"\ud" in line.lower():
@@ -286,33 +511,20 @@ def parse_jsonl(where: str, lines: Lines, columns: Names = None) -> Iterator[Num
         yield number, ({name: values[name] for name in columns} if columns else values)
 
 
-def parse_json(text: str, where: str) -> Any:
-    """Parse JSON, or raise InputError."""
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column" if error.lineno > 1 else "column"
-        raise InputError(f"{where}: not valid JSON ({error.msg} at {place} {error.colno})") from None
-    except ValueError as error:  # a number of more than 4,300 digits
-        raise InputError(f"{where}: {error}") from None
-    except RecursionError:
-        raise InputError(f"{where}: the JSON is nested too deeply") from None
-
-
 def _parse_parquet(path: Source, columns: Names) -> Iterator[Numbered]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     with contextlib.ExitStack() as opened:
-        content = opened.enter_context(open_bytes(path))
-        if is_packed(path):  # Parquet is read from its end
+        content = opened.enter_context(_open_bytes(path))
+        if _packing_of(path):  # Parquet is read from its end
             packed, content = content, opened.enter_context(tempfile.TemporaryFile())
             shutil.copyfileobj(packed, content)
             content.seek(0)
         try:
             file = pq.ParquetFile(content)
             _check_header(str(path), file.schema_arrow.names, columns)
-            batches = file.iter_batches(_PARQUET_BATCH, columns=list(columns) if columns else None)
+            batches = file.iter_batches(1024, columns=list(columns) if columns else None)
             for number, values in enumerate((row for batch in batches for row in batch.to_pylist()), start=1):
                 yield number, ({name: values[name] for name in columns} if columns else values)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError, OSError) as error:

@@ -19,12 +19,24 @@ from scipy.sparse.linalg import svds
 
 from sentemb._fusion import FUSED, Judged, Ranking
 from sentemb._threads import one_blas_thread
-from sentemb.data.bm25 import CountedQueries, bm25_scores, bm25_weights, count_query_terms, count_terms
+from sentemb.data.bm25 import (
+    CountedQueries,
+    bm25_idf,
+    bm25_scores,
+    bm25_weights,
+    count_query_terms,
+    count_terms,
+)
 from sentemb.data.documents import Document
-from sentemb.data.keywords import bm25_idf
-from sentemb.data.language import language_of, without_function_words
 from sentemb.data.retrieval import RetrievalSet
-from sentemb.data.sentences import remove_span, sentences_of, strip_punctuation, word_spans
+from sentemb.data.words import (
+    language_of,
+    remove_span,
+    sentences_of,
+    strip_punctuation,
+    without_function_words,
+    word_spans,
+)
 
 TITLE, SENTENCE, CROP = KINDS = ("title", "sentence", "crop")
 """The title of a document, one of its sentences, or 3 to 10 words in a row; removed from the document."""
@@ -41,7 +53,6 @@ QUERIES, MOST_DOCUMENTS = 200, 5000
 FEWEST = 20
 """With fewer queries, the draw matters more than the system."""
 Double = npt.NDArray[np.float64]
-Neighborhood = tuple[int, list[int]]
 _CROP, _SENTENCE = (3, 10), (3, 40)  # fewest and most words
 _DRAWN = 3  # documents per query of a kind that needs a neighborhood: many documents have none
 _MULTIPLE = 0.3  # share of the documents that must have several sentences: else little is left without one
@@ -103,38 +114,10 @@ def _best(scores: npt.NDArray[np.floating], above: float = -np.inf) -> Ranking:
     return Ranking(order, scores[order])
 
 
-class Neighborhoods:
-    """Find the neighborhood of a document among unique texts in a language.
-
-    Two documents are neighbors if each way, BM25 with the words of the one as the query and the cosine of
-    latent semantic analysis, has the other among its 30 nearest. Neither way alone decides, since each is a
-    search system that would then be evaluated on its own results.
-    """
-
-    def __init__(self, texts: Sequence[str], language: str) -> None:
-        counts, self.terms = count_terms(texts, language)
-        self.weights = bm25_weights(counts)
-        self._texts, self._language, self._latent = texts, language, latent_vectors(counts)
-
-    def around(self, rows: Sequence[int]) -> Iterator[Neighborhood]:
-        """Yield each row that has at least three neighbors, with these, the nearest first."""
-        queries, _ = count_query_terms([self._texts[row] for row in rows], self._language, self.terms)
-        queries.content.data = np.minimum(queries.content.data, 1.0)
-        scores = (row for block in bm25_scores(self.weights, queries, _AT_ONCE) for row in block)
-        for center, by_words in zip(rows, scores, strict=True):
-            with one_blas_thread():
-                cosines = self._latent @ self._latent[center]
-            related = set(_nearest(cosines, center))
-            both = [row for row in _nearest(by_words, center) if row in related and by_words[row] > 0]
-            if len(both) >= _NEIGHBORS[0]:
-                yield center, both[: _NEIGHBORS[1]]
-
-
 def latent_vectors(counts: csr_array, *, fitted_on: int | None = None) -> Double:
     """Return unit vectors of latent semantic analysis, (texts, at most 100), from counts (texts, terms).
 
-    The axes and the weights of terms come from the first `fitted_on` texts, or from all. The vector of a text
-    without a known term is zero.
+    The axes and the weights of terms come from the first `fitted_on` texts, or from all.
     """
     known = counts[:fitted_on]
     size = min(100, min(known.shape) - 1)
@@ -148,14 +131,6 @@ def latent_vectors(counts: csr_array, *, fitted_on: int | None = None) -> Double
         axes = svds(weighted[:fitted_on], k=size, v0=np.ones(min(known.shape)))[2].T
         found: Double = np.asarray(weighted @ axes)
     return np.asarray(found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12))
-
-
-def _nearest(scores: Double, center: int) -> list[int]:
-    """Return the rows with the highest scores, without the center; of equal ones the first."""
-    count = min(_NEAREST + 1, len(scores))
-    found = np.argpartition(-scores, count - 1)[:count]
-    ordered = found[np.lexsort((found, -scores[found]))].tolist()
-    return [row for row in ordered if row != center][:_NEAREST]
 
 
 def similar_documents(texts: Sequence[str], *, language: str) -> list[list[int]]:
@@ -207,8 +182,11 @@ def generate_queries(
     every = [*drawn, *distractors]
     texts = [document.whole for document in every]
     found: dict[str, list[_Query]] = {}
-    if TITLE in kinds:
-        found[TITLE] = list(islice(_titles(drawn, every), count))
+    if TITLE in kinds:  # those that one document has; one that is nothing but a title is skipped
+        shared = Counter(document.title.casefold() for document in every)
+        titled = (row for row, one in enumerate(drawn) if one.title and one.text)
+        unique = islice((row for row in titled if shared[drawn[row].title.casefold()] == 1), count)
+        found[TITLE] = [_Query(drawn[row].title, row, drawn[row].text, [row]) for row in unique]
     if SENTENCE in kinds:
         found[SENTENCE] = list(islice(_sentences(drawn, every, generator), count))
     if CROP in kinds or QUOTE in kinds:
@@ -218,10 +196,7 @@ def generate_queries(
         found[QUOTE] = [query._replace(rest=None) for query in found[CROP]]
     if NEIGHBORS in kinds or TOPIC in kinds:
         rows = generator.permutation(len(drawn))[: _DRAWN * count].tolist()
-        neighborhoods = Neighborhoods(texts, language)
-        around = list(neighborhoods.around(rows))
-        found[NEIGHBORS] = list(islice(_neighbors(texts, around, generator), count))
-        found[TOPIC] = list(islice(_topics(texts, language, neighborhoods, around, generator), count))
+        found |= _of_neighborhoods(texts, language, rows, count, generator)
     sets = []
     for kind, queries in found.items():
         if kind in kinds and len(queries) >= FEWEST:
@@ -244,14 +219,6 @@ def _set(
     query_ids = [names[query.row] if hidden else f"query-{place}" for place, query in enumerate(queries)]
     words, table = [query.text for query in queries], np.array(judged, dtype=np.int64)
     return RetrievalSet(kind, "generated", ids, [*own, *others], query_ids, words, table, language)
-
-
-def _titles(own: Sequence[Document], every: Sequence[Document]) -> Iterator[_Query]:
-    """Yield titles that one document has; a document that is nothing but a title is skipped."""
-    shared = Counter(document.title.casefold() for document in every)
-    for row, document in enumerate(own):
-        if document.title and document.text and shared[document.title.casefold()] == 1:
-            yield _Query(document.title, row, document.text, [row])
 
 
 def _sentences(
@@ -285,46 +252,71 @@ def _fit(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return [(start, stop) for start, stop in spans if fewest <= len(word_spans(text[start:stop])) <= most]
 
 
-def _neighbors(
-    texts: Sequence[str], around: Sequence[Neighborhood], generator: np.random.Generator
-) -> Iterator[_Query]:
-    """Yield a sentence of the center of each neighborhood; a whole document if it is one sentence."""
-    for center, others in around:
-        if fit := _fit(texts[center], _sentence_spans(texts[center])):
+def _of_neighborhoods(
+    texts: Sequence[str], language: str, rows: Sequence[int], count: int, generator: np.random.Generator
+) -> dict[str, list[_Query]]:
+    """Return queries of neighborhoods of some of the texts: a sentence of the center, and shared terms.
+
+    Two documents are neighbors if each way, BM25 with the words of the one as the query and the cosine of
+    latent semantic analysis, has the other among its 30 nearest. Neither way alone decides, since each is a
+    search system that would then be evaluated on its own results.
+    """
+    counts, terms = count_terms(texts, language)
+    weights, latent = bm25_weights(counts), latent_vectors(counts)
+    queries, _ = count_query_terms([texts[row] for row in rows], language, terms)
+    queries.content.data = np.minimum(queries.content.data, 1.0)
+    scores = (row for block in bm25_scores(weights, queries, _AT_ONCE) for row in block)
+    around: list[tuple[int, list[int]]] = []
+    for center, by_words in zip(rows, scores, strict=True):
+        with one_blas_thread():
+            cosines = latent @ latent[center]
+        related = set(_nearest(cosines, center))
+        both = [row for row in _nearest(by_words, center) if row in related and by_words[row] > 0]
+        if len(both) >= _NEIGHBORS[0]:
+            around.append((center, both[: _NEIGHBORS[1]]))
+    sentences: list[_Query] = []
+    for center, others in around:  # a whole document if it is one sentence
+        fit = _fit(texts[center], _sentence_spans(texts[center])) if len(sentences) < count else []
+        if fit:
             start, stop = fit[int(generator.integers(len(fit)))]
-            yield _Query(texts[center][start:stop], center, None, others)
-
-
-def _topics(
-    texts: Sequence[str],
-    language: str,
-    neighborhoods: Neighborhoods,
-    around: Sequence[Neighborhood],
-    generator: np.random.Generator,
-) -> Iterator[_Query]:
-    """Yield the terms with the most weight that at least half of a neighborhood shares."""
-    weights = neighborhoods.weights
+            sentences.append(_Query(texts[center][start:stop], center, None, others))
+    topics: list[_Query] = []
     idf = bm25_idf(len(texts), np.bincount(weights.indices, minlength=weights.shape[1]))
     for center, others in around:
-        group = [center, *others]
-        some = weights[group]
-        sums = np.bincount(some.indices, weights=some.data, minlength=some.shape[1])
-        holding = np.bincount(some.indices, minlength=some.shape[1])
-        sums[(holding < max(3, len(group) / 2)) | (idf <= 0.7)] = 0.0
-        best = np.argsort(-sums, kind="stable")[:12]
-        words = _surface_words([texts[row] for row in group], language, neighborhoods.terms)
-        # A term is folded as nobody would type it.
-        chosen = [words[term] for term in best[sums[best] > 0].tolist() if term in words]
-        if len(chosen) > 1:
-            yield _Query(" ".join(chosen[: int(generator.integers(2, 5))]), center, None, group)
+        words = _topic([center, *others], texts, language, weights, idf, terms) if len(topics) < count else []
+        if len(words) > 1:
+            text = " ".join(words[: int(generator.integers(2, 5))])
+            topics.append(_Query(text, center, None, [center, *others]))
+    return {NEIGHBORS: sentences, TOPIC: topics}
 
 
-def _surface_words(texts: Sequence[str], language: str, terms: Mapping[str, int]) -> dict[int, str]:
-    """Return the first word of each term; none for function words."""
-    every = dict.fromkeys(
-        strip_punctuation(text[slice(*span)]) for text in texts for span in word_spans(text)
-    )
+def _nearest(scores: Double, center: int) -> list[int]:
+    """Return the rows with the highest scores, without the center; of equal ones the first."""
+    count = min(_NEAREST + 1, len(scores))
+    found = np.argpartition(-scores, count - 1)[:count]
+    ordered = found[np.lexsort((found, -scores[found]))].tolist()
+    return [row for row in ordered if row != center][:_NEAREST]
+
+
+def _topic(
+    group: list[int],
+    texts: Sequence[str],
+    language: str,
+    weights: csr_array,
+    idf: Double,
+    terms: Mapping[str, int],
+) -> list[str]:
+    """Return the words of the terms with the most weight that at least half of a group shares."""
+    some = weights[group]
+    sums = np.bincount(some.indices, weights=some.data, minlength=some.shape[1])
+    holding = np.bincount(some.indices, minlength=some.shape[1])
+    sums[(holding < max(3, len(group) / 2)) | (idf <= 0.7)] = 0.0
+    best = np.argsort(-sums, kind="stable")[:12]
+    # A term is folded as nobody would type it: its first word is taken, unless that is a function word.
+    spans = [(texts[row], span) for row in group for span in word_spans(texts[row])]
+    every = dict.fromkeys(strip_punctuation(text[slice(*span)]) for text, span in spans)
     words = without_function_words(" ".join(every), language).split()
     counts, _ = count_query_terms(words, language, terms)
-    rows, columns = (places.tolist() for places in counts.content.nonzero())
-    return {column: words[row] for row, column in reversed([*zip(rows, columns, strict=True)])}
+    places = zip(*(places.tolist() for places in counts.content.nonzero()), strict=True)
+    word_of = {column: words[row] for row, column in reversed([*places])}
+    return [word_of[term] for term in best[sums[best] > 0].tolist() if term in word_of]

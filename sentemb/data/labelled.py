@@ -14,9 +14,17 @@ import numpy.typing as npt
 
 from sentemb._files import shareable
 from sentemb.data.catalogue import Entry, check_row_count, get_split
-from sentemb.data.files import Row, name_and_split, names_a_file, read_file, usual_columns
-from sentemb.data.lines import AnyPath, read_lines, source_at
-from sentemb.data.locate import VARIABLE, DataDir, Place, locate, published_at, read_split, resolve_data_dir
+from sentemb.data.files import (
+    AnyPath,
+    Row,
+    name_and_split,
+    names_a_file,
+    read_file,
+    read_lines,
+    source_at,
+    usual_columns,
+)
+from sentemb.data.locate import VARIABLE, DataDir, Split, open_split, resolve_data_dir
 from sentemb.errors import InputError
 
 Labels = npt.NDArray[np.int64] | npt.NDArray[np.float64]
@@ -41,37 +49,17 @@ def text_key(text: str) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Texts:
-    """Texts of one split, or pairs of texts: the first and second of each; empty ones count.
-
-    The source is where the rows were read, for records.
-    """
-
-    name: str
-    split: str
-    texts: list[str]
-    pairs: list[str] | None
-    source: str = field(default="", kw_only=True)
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def rows(self) -> Iterator[tuple[str, ...]]:
-        """Return the text, or the two texts, of each row."""
-        return zip(*([self.texts, self.pairs] if self.pairs else [self.texts]), strict=True)
-
-    def text_keys(self) -> list[tuple[str, ...]]:
-        """Return keys that are equal for rows whose texts differ in letter case and white space only."""
-        return [tuple(map(text_key, row)) for row in self.rows()]
-
-
-@dataclass(frozen=True, eq=False)
-class LabelledTexts(Texts):
-    """Texts, or pairs of texts, with their labels; see `Texts`.
+class LabelledTexts:
+    """Texts of one split, or pairs of texts, with their labels.
 
     Attributes:
+        name: The set.
+        split: The split.
+        texts: The texts, or the first of each pair; empty ones count.
+        pairs: The second of each pair.
         labels: (n,) class numbers from 0, int64, or finite scores, float64.
         label_names: The classes in the order of their numbers, also of empty ones; none if labels are scores.
+        source: Where the rows were read, for records.
 
     Raises:
         InputError: The lengths differ, there is no row, or a label is not a class or not finite.
@@ -83,8 +71,16 @@ class LabelledTexts(Texts):
         'positive'
     """
 
+    name: str
+    split: str
+    texts: list[str]
+    pairs: list[str] | None
     labels: Labels
     label_names: tuple[str, ...]
+    source: str = field(default="", kw_only=True)
+
+    def __len__(self) -> int:
+        return len(self.texts)
 
     def __post_init__(self) -> None:
         labels = np.asarray(self.labels, dtype=np.int64 if self.label_names else np.float64)
@@ -99,6 +95,14 @@ class LabelledTexts(Texts):
         if not fits.all():
             row = int(np.argmin(fits))
             raise InputError(f"{self.name} {self.split}: the label of row {row} is {labels[row]}")
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """Return the text, or the two texts, of each row."""
+        return zip(*([self.texts, self.pairs] if self.pairs else [self.texts]), strict=True)
+
+    def text_keys(self) -> list[tuple[str, ...]]:
+        """Return keys that are equal for rows whose texts differ in letter case and white space only."""
+        return [tuple(map(text_key, row)) for row in self.rows()]
 
     @property
     def class_counts(self) -> dict[str, int]:
@@ -128,10 +132,8 @@ class LabelledTexts(Texts):
         return replace(self, split=split or self.split, texts=texts, pairs=pairs, labels=self.labels[chosen])
 
     def first_classes(self, count: int) -> LabelledTexts:
-        """Return the rows of the first `count` classes, with these classes only (LaCon, section 4.5).
-
-        The paper does not say which of DBpedia's it takes; of the first, a step contains the previous one.
-        """
+        """Return the rows of the first `count` classes, with these classes only (LaCon, section 4.5)."""
+        # The paper does not say which of DBpedia's it takes; of the first, a step contains the previous one.
         if not 0 < count <= len(self.label_names):
             raise InputError(f"{self.name} has {len(self.label_names)} classes, not {count}")
         chosen = self.select(np.flatnonzero(self.labels < count))
@@ -165,37 +167,24 @@ def load_labelled(
     entry = get_split(str(name), "labelled", split)
     if split in entry.unlabelled:
         others = ", ".join(other for other in entry.splits if other not in entry.unlabelled)
-        hint = f"use one of {others}, or read its texts with load_unlabelled"
-        raise InputError(f"the labels of {name} {split} are not published", hint)
-    data = read_labelled_place(entry, split, locate(entry, split, data_dir))
+        raise InputError(f"the labels of {name} {split} are not published", f"use one of {others}")
+    data = labelled_of(entry, split, open_split(entry, split, data_dir))
     check_row_count(f"{name} {split} ({data.source})", len(data), entry.rows.get(split), strict=check_rows)
     return data
 
 
-def load_unlabelled(name: str, *, split: str, data_dir: DataDir = None, check_rows: bool = True) -> Texts:
-    """Load the texts of a split without labels, such as `test` of GLUE's sets; see `load_labelled`."""
-    entry = get_split(name, "labelled", split)
-    if split not in entry.unlabelled:
-        raise InputError(f"{name} {split} has labels", "read it with load_labelled")
-    place = locate(entry, split, data_dir)
-    data = Texts(name, split, *_texts(entry.text_columns, read_split(entry, split, place)), source=str(place))
-    check_row_count(f"{name} {split} ({place})", len(data), entry.rows.get(split), strict=check_rows)
-    return data
-
-
-def read_labelled_place(entry: Entry, split: str, place: Place) -> LabelledTexts:
-    """Read one split of a labelled set from where it was found, whatever its row count."""
-    rows = list(read_split(entry, split, place))
+def labelled_of(entry: Entry, split: str, opened: Split) -> LabelledTexts:
+    """Read one split of a labelled set, whatever its row count."""
+    rows = list(opened.rows)
     label = entry.columns[-1]
     if entry.labels:
-        published = published_at(entry, split, place)
         values = ((row.location, row.values[label]) for row in rows)
-        spellings = published.spellings if published else ()
+        spellings = opened.published.spellings if opened.published else ()
         labels: Labels = _number_labels(values, entry.labels, spellings, entry.name)
     else:
         labels = np.array([row.number(label) for row in rows])
     texts = _texts(entry.text_columns, rows)
-    return LabelledTexts(entry.name, split, *texts, labels, entry.labels, source=str(place))
+    return LabelledTexts(entry.name, split, *texts, labels, entry.labels, source=opened.source)
 
 
 def _texts(columns: Sequence[str], rows: Iterable[Row]) -> tuple[list[str], list[str] | None]:
@@ -270,33 +259,24 @@ def _number_labels(
 
 def _spelling(value: Any, location: str) -> str:
     """Write a label as a string: `1` for 1, 1.0 and "1", `true` for True."""
-    if isinstance(value, bool):
-        return str(value).lower()
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     if isinstance(value, (str, int)) and str(value).strip():
-        return str(value).strip()
+        return str(value).lower() if isinstance(value, bool) else str(value).strip()
     if value is None or isinstance(value, str) or (isinstance(value, float) and math.isnan(value)):
         raise InputError(f"{location}: the label is missing", "remove the row, or fill in the label")
     raise InputError(f"{location}: {value!r} is not a class", "use words or whole numbers as labels")
 
 
 def score_classes(scores: npt.NDArray[np.floating], *, decimals: int | None = 1) -> npt.NDArray[np.int64]:
-    """Turn scores into classes for a supervised contrastive loss, as SupCL-Seq does for STS-B.
-
-    Scores that are equal when rounded to `decimals` are one class: 1 in the paper (footnote 3), None (not
-    rounded) in its released code.
-    """
+    """Turn scores into classes as SupCL-Seq does for STS-B: rounded (footnote 3), or not, as in its code."""
     values = np.asarray(scores, dtype=np.float64)
     rounded = values if decimals is None else np.round(values, decimals)
     return np.unique(rounded, return_inverse=True)[1].astype(np.int64)
 
 
 def read_probe(file: str, *, data_dir: DataDir = None, check_rows: bool = True) -> dict[str, LabelledTexts]:
-    """Read a probing task of SentEval (Conneau et al., 2018): a property that a sentence's vector may reveal.
-
-    A line is the split (`tr`, `va`, `te`), a label and a tokenized sentence, separated by tabs.
-    """
+    """Read a probing task of SentEval: lines of a split (`tr`, `va`, `te`), a label and a sentence."""
     folder = resolve_data_dir(data_dir)
     paths = [folder / place / file for place in _PROBE_FOLDERS] if folder else []
     path = next((path for path in paths if path.is_file()), None)

@@ -1,4 +1,4 @@
-"""Find the data sets of the catalogue, and read their rows in every format: published, and of the hub.
+"""Find the data sets of the catalogue in a data folder or on the hub, and read their rows in every format.
 
 Texts stay as they are: SST's end in a space, some of CR and MPQA are empty, quotation marks of GLUE are text.
 An empty line of a gold file of SemEval marks a pair that nobody scored.
@@ -11,20 +11,23 @@ import shlex
 import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from sentemb.data import files as tables
 from sentemb.data.catalogue import Entry, Published
-from sentemb.data.files import Lines, Numbered, Row
-from sentemb.data.hub import download
-from sentemb.data.lines import AnyPath, read_lines
+from sentemb.data.files import AnyPath, Lines, Numbered, Row, read_lines, require_columns
 from sentemb.errors import InputError
 
 DataDir = AnyPath | None
 """A data folder; `SENTEMB_DATA` by default, or else the hub."""
 VARIABLE = "SENTEMB_DATA"
 """Environment variable that names the data folder."""
+_OR_LOCAL = f"or name a folder that contains the data (--data-dir, {VARIABLE})"
 # Untokenized text before SentEval's own layout before SimCSE's (sets at the root) before tokenized text.
 ROOTS = (
     "senteval/downstream",
@@ -141,30 +144,18 @@ def download_split(entry: Entry, split: str) -> Place:
         target.mkdir(exist_ok=True)
         needed = entry.published.of_split() if entry.published else []
         with tempfile.TemporaryDirectory(dir=target, prefix=".") as scratch:
-            problem = ""
             try:
                 with tarfile.open(path) as archive:
                     archive.extractall(scratch, filter="data")
+                place = find(entry, Path(scratch))
+                if place is None or not all(place.file(name).is_file() for name in needed):
+                    raise EOFError("it lacks files")
             except (tarfile.TarError, EOFError) as error:
-                problem = str(error).partition("\n")[0]
-            place = find(entry, Path(scratch))
-            if problem or place is None or not all(place.file(name).is_file() for name in needed):
-                message = f"{path} is not a complete tar archive: {problem or 'it lacks files'}"
-                raise InputError(message, "delete it, and download it again")
+                message = f"{path} is not a complete tar archive: {str(error).splitlines()[0]}"
+                raise InputError(message, "delete it, and download it again") from None
             (target / inner).parent.mkdir(parents=True, exist_ok=True)
             (place.path / place.folder).rename(target / inner)
     return Place(target / ROOTS[0], str(entry.senteval))
-
-
-def published_at(entry: Entry, split: str, place: Place) -> Published | None:
-    """Return how the files of a split at a place were published; None if they are those of the hub."""
-    published = entry.published
-    if published is None or place.folder:
-        return published
-    hub = [entry.files[split]] if split in entry.files else []
-    if place.path.is_file():
-        return None if any(file.endswith(place.path.name) for file in hub) else published
-    return None if not place.first_of(published.of_split(split)) and place.first_of(hub) else published
 
 
 def has_split(entry: Entry, split: str, place: Place) -> bool:
@@ -174,15 +165,46 @@ def has_split(entry: Entry, split: str, place: Place) -> bool:
     return bool(place.folder or place.path.is_file() or place.first_of([*published, *hub]))
 
 
-def read_split(entry: Entry, split: str, place: Place) -> Iterator[Row]:
-    """Yield the rows of a split, whose values are the entry's columns in their order."""
-    return (row for _, rows in read_parts(entry, split, place) for row in rows)
+class Split(NamedTuple):
+    """One split of a set: the name and the rows of each part, to be read once and in order."""
+
+    parts: Iterator[tuple[str, Iterable[Row]]]
+    source: str  # for records
+    published: Published | None  # how its files were published; None if they are those of the hub
+
+    @property
+    def rows(self) -> Iterator[Row]:
+        """The rows of all parts, whose values are the entry's columns in their order."""
+        return chain.from_iterable(rows for _, rows in self.parts)
 
 
-def read_parts(entry: Entry, split: str, place: Place) -> Iterator[tuple[str, Iterable[Row]]]:
-    """Yield the name and the rows of each part of a split; one part, with the set's name, if it has none."""
+def open_split(entry: Entry, split: str, data_dir: DataDir) -> Split:
+    """Open a split of a set in the data folder or, without one, on the hub."""
+    if entry.config is not None and resolve_data_dir(data_dir) is None:
+        parts = iter([(entry.name, stream_subset(entry, split))])
+        return Split(parts, f"{entry.hub_id}@{entry.revision} {entry.config}", None)
+    return split_at(entry, split, locate(entry, split, data_dir))
+
+
+def split_at(entry: Entry, split: str, place: Place) -> Split:
+    """Open a split of a set where the set was found."""
+    published = entry.published
+    hub = [entry.files[split]] if split in entry.files else []
+    if published is not None and not place.folder:
+        if place.path.is_file():
+            is_hub = any(file.endswith(place.path.name) for file in hub)
+        else:
+            is_hub = bool(not place.first_of(published.of_split(split)) and place.first_of(hub))
+        published = None if is_hub else published
+    # Records of scored pairs name the file.
+    file = place.first_of(hub) if published is None and entry.kind == "scored-pairs" else None
+    return Split(_parts(entry, published, split, place), str(file or place), published)
+
+
+def _parts(
+    entry: Entry, published: Published | None, split: str, place: Place
+) -> Iterator[tuple[str, Iterable[Row]]]:
     columns = entry.text_columns if split in entry.unlabelled else entry.columns
-    published = published_at(entry, split, place)
     if published is None:
         file = place.file(entry.files[split] if entry.files else "")
         yield entry.name, tables.read_file(file, columns=columns)
@@ -190,9 +212,16 @@ def read_parts(entry: Entry, split: str, place: Place) -> Iterator[tuple[str, It
         for part, name in published.files.items():
             yield part if entry.parts else entry.name, _read_semeval(published, place, name, columns)
     elif published.format == "file-per-label":
-        yield entry.name, _read_file_per_label(published, place, columns)
+        for label, name in published.files.items():
+            lines = read_lines(place.file(name), encoding=published.encoding)
+            yield entry.name, _label_rows(place.file(name), lines, label, columns)
     else:
         yield entry.name, _read_tables(entry, published, split, place, columns)
+
+
+def _label_rows(file: Path, lines: Lines, label: str, columns: Sequence[str]) -> Iterator[Row]:
+    for number, line in lines:
+        yield Row(f"{file}:{number}", dict(zip(columns, (line, label), strict=True)))
 
 
 def _read_tables(
@@ -233,13 +262,6 @@ def _parse_label_first(where: str, lines: Lines, columns: Sequence[str] | None) 
         yield number, dict(zip(columns or (), (text, label.partition(":")[0]), strict=True))
 
 
-def _read_file_per_label(published: Published, place: Place, columns: Sequence[str]) -> Iterator[Row]:
-    for label, name in published.files.items():
-        file = place.file(name)
-        for number, line in read_lines(file, encoding=published.encoding):
-            yield Row(f"{file}:{number}", dict(zip(columns, (line, label), strict=True)))
-
-
 def _read_semeval(published: Published, place: Place, name: str, columns: Sequence[str]) -> Iterator[Row]:
     """Yield sentences and scores of two files with the same number of lines."""
     pairs, gold = place.file(name), place.file(name.replace(".input.", ".gs."))
@@ -259,3 +281,119 @@ def _read_semeval(published: Published, place: Place, name: str, columns: Sequen
         if score.strip():
             cells = (first, rest.partition("\t")[0], score)
             yield Row(f"{gold}:{number}", dict(zip(columns, cells, strict=True)))
+
+
+def download(
+    hub_id: str, filename: str, *, revision: str | None, needed_for: str, local_dir: Path | None = None
+) -> Path:
+    """Download one file of a data set, or find it in the hub's cache."""
+    from huggingface_hub import hf_hub_download, try_to_load_from_cache
+
+    if local_dir is None and revision is not None and len(revision) == 40:
+        # A commit never changes, so what the cache has needs no network.
+        cached = try_to_load_from_cache(hub_id, filename, repo_type="dataset", revision=revision)
+        if isinstance(cached, str):
+            return Path(cached)
+    commit = resolve_commit(hub_id, revision=revision, needed_for=needed_for)
+    with _explained(hub_id, revision, needed_for):
+        return Path(
+            hf_hub_download(hub_id, filename, repo_type="dataset", revision=commit, local_dir=local_dir)
+        )
+
+
+def resolve_commit(hub_id: str, *, revision: str | None, needed_for: str) -> str:
+    """Ask the hub which commit a revision is now: one request, so that a dead network is noticed at once."""
+    with _explained(hub_id, revision, needed_for):
+        return _commit(hub_id, revision)
+
+
+@cache
+def _commit(hub_id: str, revision: str | None) -> str:
+    """Asked once a process, so that a run reads and records the same commit from beginning to end."""
+    from huggingface_hub import HfApi
+
+    return str(HfApi().dataset_info(hub_id, revision=revision, timeout=10.0).sha)
+
+
+def stream_subset(entry: Entry, split: str) -> Iterator[Row]:
+    """Stream the rows of a set that is a subset of a repository on the hub."""
+    options = {"revision": entry.revision, "config": entry.config, "split": split}
+    name = f"{entry.hub_id} {entry.config}"
+    return stream(str(entry.hub_id), columns=entry.columns, name=name, **options)
+
+
+def stream(
+    hub_id: str,
+    *,
+    revision: str | None,
+    columns: Sequence[str] | None,
+    name: str,
+    config: str | None = None,
+    split: str | None = None,
+) -> Iterator[Row]:
+    """Stream the rows of a data set on the hub, called by a name, without downloading it first."""
+    from datasets import load_dataset
+
+    commit = resolve_commit(hub_id, revision=revision, needed_for=hub_id)
+    with _explained(hub_id, revision, hub_id):
+        splits = load_dataset(hub_id, config, revision=commit, streaming=True)
+        names = list(splits)
+        wanted = split or ("train" if "train" in names or len(names) != 1 else names[0])
+        if wanted not in names:
+            message = f"{hub_id} does not have a split {wanted!r}, only {', '.join(names)}"
+            raise InputError(message, "download the split that you need, and pass its file")
+        for number, values in enumerate(splits[wanted], start=1):
+            if number == 1:
+                require_columns(columns, list(values), hub_id)
+            yield Row(f"{name}:{number}", {column: values[column] for column in columns or values})
+
+
+@contextmanager
+def _explained(hub_id: str, revision: str | None, needed_for: str) -> Iterator[None]:
+    """Turn the errors of the hub's clients into InputError."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        found = _explain(error, hub_id, revision, needed_for)
+        if found is None:
+            raise
+        raise found from error
+
+
+def _explain(error: Exception, hub_id: str, revision: str | None, needed_for: str) -> InputError | None:
+    """Return what an error of the hub's clients means; None for any other error."""
+    from huggingface_hub import constants, errors
+
+    place, server = f"{hub_id} at {revision}" if revision else hub_id, constants.ENDPOINT
+    causes: list[BaseException] = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
+        causes.append(cause)
+
+    def is_a(*kinds: type[BaseException]) -> bool:
+        return any(isinstance(cause, kinds) for cause in causes)
+
+    offline = constants.HF_HUB_OFFLINE or is_a(errors.OfflineModeIsEnabled)
+    no_set = is_a(errors.RepositoryNotFoundError) or type(error).__name__ == "DatasetNotFoundError"
+    no_file = is_a(errors.EntryNotFoundError) and not is_a(errors.LocalEntryNotFoundError)
+    # No data files, several configurations, a loading script, in datasets' own words.
+    unreadable = type(error).__module__.startswith("datasets") or type(error) in (RuntimeError, ValueError)
+    no_network = is_a(OSError) or any(type(cause).__module__.startswith("httpx") for cause in causes)
+    needs, restricted = f"{needed_for} needs {place}", f"access to {hub_id} is restricted"
+    no_revision, bad_id = f"{hub_id} does not have a revision {revision}", f"{hub_id!r} is not a hub id"
+    broken = f"{place} cannot be read: {str(error).partition(chr(10))[0]}"
+    unreachable = f"{needs}, but {server} cannot be reached ({type(causes[-1]).__name__})"
+    for applies, message, hint in (
+        (offline, f"{needs} from the hub, but HF_HUB_OFFLINE is set", f"unset HF_HUB_OFFLINE, {_OR_LOCAL}"),
+        (is_a(errors.GatedRepoError), restricted, f"accept its terms at {server} and log in"),
+        (is_a(errors.RevisionNotFoundError), no_revision, "check the name of the commit or branch"),
+        (no_set, f"data set {hub_id} not found at {server}", "check the name, and log in if it is private"),
+        (no_file, f"{place} does not contain the file for {needed_for}", "check the revision"),
+        (is_a(errors.HFValidationError), bad_id, "write owner/name"),
+        (unreadable, broken, "download its files, and pass their path"),
+        (no_network, unreachable, f"check the network and HF_ENDPOINT, {_OR_LOCAL}"),
+    ):
+        if applies:
+            return InputError(message, hint)
+    return None

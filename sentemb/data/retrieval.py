@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,12 +14,10 @@ import numpy.typing as npt
 from sentemb._uris import is_remote, local_path, without_secrets
 from sentemb.data.catalogue import SPLITS, Entry, check_row_count, get, get_split, is_entry, suggest
 from sentemb.data.documents import CORPUS, ID_COLUMNS, QUERIES, id_column_of
-from sentemb.data.files import Row, parse_tsv, read_file
-from sentemb.data.hub import download
-from sentemb.data.language import UNKNOWN, language_of
-from sentemb.data.lines import AnyPath, format_of, read_lines
-from sentemb.data.locate import DataDir, Place, locate, resolve_data_dir
+from sentemb.data.files import AnyPath, Row, format_of, parse_tsv, read_file, read_lines
+from sentemb.data.locate import DataDir, Place, download, locate, resolve_data_dir
 from sentemb.data.stored_texts import first_places, places_of, spill_pairs_to_disk
+from sentemb.data.words import UNKNOWN, language_of
 from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -29,7 +27,6 @@ _QRELS = ("query-id", "corpus-id", "score")
 _QRELS_SUFFIXES = (".tsv", ".jsonl", ".txt", ".qrels", ".trec")
 RELEVANT = 1
 """The lowest grade of a relevant document."""
-_LANGUAGE_SAMPLE = 1000  # documents from which the language is detected
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +219,7 @@ def _read(
     corpus: Sequence[Path], queries: Sequence[Path], qrels: Path, called: dict[str, str]
 ) -> RetrievalSet:
     """Read the files of a set, which is called by its name, split, language (if known) and source."""
-    texts = read_unique(queries, query_text)
+    texts = read_queries(queries)
 
     def whole(row: Row) -> str:
         title = row.text("title") if row.values.get("title") is not None else ""
@@ -233,24 +230,19 @@ def _read(
     if len(repeated):
         raise _repeated(next(islice(_rows(corpus), int(repeated[0]), None)), ids[repeated[0]])
     if not called["language"]:
-        language = language_of(documents[:_LANGUAGE_SAMPLE])
+        language = language_of(documents[:1000])
         called["language"] = "en" if language == UNKNOWN else language
     return _assemble(ids, documents, texts, read_judgements(qrels, texts), **called)
 
 
-def query_text(row: Row) -> str:
-    """Return the text of a query."""
-    return row.filled("text")
-
-
-def read_unique(paths: Iterable[Path], text_of: Callable[[Row], str]) -> dict[str, str]:
-    """Return the texts of one or several files by their ids, which must be unique."""
+def read_queries(paths: Iterable[Path]) -> dict[str, str]:
+    """Return the texts of queries in one or several files by their ids, which must be unique."""
     texts: dict[str, str] = {}
     for row in _rows(paths):
         name = _id_of(row)
         if name in texts:
             raise _repeated(row, name)
-        texts[name] = text_of(row)
+        texts[name] = row.filled("text")
     return texts
 
 
@@ -297,14 +289,13 @@ def _qrels_rows(path: Path) -> Iterator[Row]:
         for number, values in parse_tsv(str(path), read_lines(path), _QRELS):
             yield Row(f"{path}:{number}", values)
         return
-    if len(first) != 4:
-        message = f"{path}, line 1: expected the header query-id, corpus-id, score, or four fields as in TREC"
-        hint = "write qrels as in BEIR (with tabs), or as in TREC: QUERY 0 DOCUMENT GRADE"
-        raise InputError(message, hint)
     for number, line in read_lines(path):
         fields = line.split()
-        if len(fields) not in (0, 4):
+        if len(fields) not in (0, 4) or (number == 1 and not fields):
             message = f"{path}:{number}: expected four fields, but found {len(fields)}"
-            raise InputError(message, "write QUERY 0 DOCUMENT GRADE")
+            hint = (
+                "write QUERY 0 DOCUMENT GRADE as in TREC, or the header query-id, corpus-id, score as in BEIR"
+            )
+            raise InputError(message, hint)
         if fields:
             yield Row(f"{path}:{number}", dict(zip(_QRELS, (fields[0], *fields[2:]), strict=True)))

@@ -1,8 +1,8 @@
 """Subsets and splits of labelled rows as the papers draw them, and noisy copies of rows.
 
-Every sampler takes class numbers, shape (n,), or how many rows there are, and returns row numbers in
-ascending order, int64. The same seed gives the same rows, no row is drawn twice, and parts do not share rows.
-InputError is raised for scores in place of class numbers, and if there are not enough rows.
+Every sampler takes class numbers, shape (n,), and returns row numbers in ascending order, int64. The same
+seed gives the same rows, no row is drawn twice, and parts do not share rows. InputError is raised for scores
+in place of class numbers, and if there are not enough rows.
 
 The copies are made offline by back-translation (SCL, section 4.2). The paper does not say whether both texts
 of a pair are translated; the file decides, by repeating the one that is not.
@@ -19,9 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sentemb.data.catalogue import get
-from sentemb.data.files import read_file
+from sentemb.data.files import AnyPath, read_file, source_at
 from sentemb.data.labelled import LabelledTexts, Labels
-from sentemb.data.lines import AnyPath, source_at
 from sentemb.data.locate import DataDir
 from sentemb.data.sources import kind_of, read_rows
 from sentemb.errors import InputError
@@ -36,7 +35,6 @@ By its table 1 its MRPC is `mrpc-msr`: 4,076 rows to train on, and the published
 """
 RATIO = 3
 """Copies for each labelled row (SCL, section 4.2: "1:3")."""
-_LACON_HELD_OUT = 0.05
 
 
 class TrainSplit(NamedTuple):
@@ -61,10 +59,8 @@ class Extremes(NamedTuple):
 
 
 def stratified_sample(labels: Labels, size: int, *, seed: Seed) -> Rows:
-    """Draw rows so that each class keeps its share, to within one row.
-
-    scikit-learn's splitters refuse classes of one row and samples smaller than the number of classes.
-    """
+    """Draw rows so that each class keeps its share, to within one row."""
+    # scikit-learn's splitters refuse classes of one row and samples smaller than the number of classes.
     numbers = class_numbers(labels)
     if not 0 < size <= len(numbers):
         hint = "choose a size between the number of classes and the number of rows"
@@ -130,32 +126,24 @@ def scl_dev_split(labels: Labels, *, seed: int = 0, validation: int = 500) -> De
 
 
 def sg_bert_dev_split(size: int) -> DevSplit:
-    """Take the first tenth of a dev split for selection, the rest as test set (SG-BERT, A.4, table 10).
-
-    The paper splits by order and does not say how it rounds; the tenth is rounded down.
-    """
+    """Take the first tenth of a dev split, rounded down, for selection, the rest as test (SG-BERT, A.4)."""
     _require_rows(size, 10)
     rows = np.arange(size, dtype=np.int64)
     return DevSplit(validation=rows[: size // 10], test=rows[size // 10 :])
 
 
 def lacon_train_split(labels: Labels, *, seed: int) -> TrainSplit:
-    """Hold out 5 % of the training rows for early stopping (LaCon, section 3.1, footnote 1).
-
-    The dev split is the test set there. The paper does not say how rows are drawn; here classes keep
-    their shares.
-    """
+    """Hold out 5 % of the training rows for early stopping; classes keep their shares (LaCon section 3.1)."""
     numbers = class_numbers(labels)
     _require_rows(len(numbers), 20)
-    validation = stratified_sample(numbers, round(_LACON_HELD_OUT * len(numbers)), seed=seed)
+    validation = stratified_sample(numbers, round(0.05 * len(numbers)), seed=seed)
     return TrainSplit(np.setdiff1d(np.arange(len(numbers)), validation), validation)
 
 
 def draw_extremes(gold: npt.NDArray[np.floating], *, count: int = 20, seed: int = 0) -> Extremes:
     """Draw `count` pairs each of the highest and of the lowest scores (SG-BERT, section 5.4).
 
-    The paper draws 20 pairs scored 5 and 20 scored 0 from STS-B dev. If a set has fewer pairs of its
-    highest or lowest score, those of the next score follow; both ends must not have a score in common.
+    If a set has fewer pairs of its highest or lowest score, those of the next score follow.
     """
     if not 0 < count <= len(gold) // 2:
         message = f"cannot draw {count} positive and {count} negative pairs from {len(gold)}"
@@ -207,11 +195,7 @@ class Copy(NamedTuple):
 
 
 def read_copies(path: AnyPath, *, pair: str | None = None, temperature: str | None = None) -> list[Copy]:
-    """Read noisy copies from a table, as `sentemb data noisy-copies` writes it.
-
-    The number of the original row, from 0, is in column `index`, the copy, or its first text, in
-    `augmented`.
-    """
+    """Read noisy copies from a table, as `sentemb data noisy-copies` writes it."""
     columns = ["index", "augmented", *(name for name in (pair, temperature) if name)]
     copies = []
     for row in read_file(source_at(path), columns=columns):
@@ -253,10 +237,9 @@ def add_copies(
     temperature: float | None = None,
     ratio: int = RATIO,
 ) -> LabelledTexts:
-    """Make a noisy training set: the chosen rows, then `ratio` copies of each, with their labels.
+    """Make a noisy training set: the chosen rows of `data`, then `ratio` copies of each, with their labels.
 
-    `copies` are of rows of the training split `data`; those of other rows, or of another temperature than
-    the temperature if one is named. The seed chooses if a row has more copies.
+    Copies of another temperature are skipped if one is named. The seed chooses if a row has more copies.
     """
     by_row: defaultdict[int, list[Copy]] = defaultdict(list)
     for copy in copies:
@@ -264,12 +247,12 @@ def add_copies(
             continue
         if (copy.pair is None) != (data.pairs is None):
             kind = "single texts" if data.pairs is None else "pairs"
-            message = f"{copy.location}: {data.name} has {kind}"
-            raise InputError(message, "name one column of copies per text (augmented, augmented_pair)")
+            hint = "name one column of copies per text (augmented, augmented_pair)"
+            raise InputError(f"{copy.location}: {data.name} has {kind}", hint)
         if not 0 <= copy.original < len(data):
-            known = f"{data.name} {data.split} does not have row {copy.original} (counted from 0)"
+            missing = f"{data.name} {data.split} does not have row {copy.original} (counted from 0)"
             hint = "use the training split from which the copies were made"
-            raise InputError(f"{copy.location}: {known}", hint)
+            raise InputError(f"{copy.location}: {missing}", hint)
         by_row[copy.original].append(copy)
     rng = np.random.default_rng(seed)
     chosen: list[Copy] = []
@@ -277,9 +260,8 @@ def add_copies(
         found = by_row[row]
         if len(found) < ratio:
             at = "" if temperature is None else f" at temperature {temperature:g}"
-            problem = f"has {len(found)} copies{at}, but {ratio} are needed"
-            hint = "make more copies, or choose a smaller ratio"
-            raise InputError(f"row {row} of {data.name} {data.split} {problem}", hint)
+            has = f"row {row} of {data.name} {data.split} has {len(found)} copies{at}"
+            raise InputError(f"{has}, but {ratio} are needed", "make more copies, or choose a smaller ratio")
         chosen += [found[number] for number in np.sort(rng.permutation(len(found))[:ratio])]
     kept = data.select(rows)
     return replace(

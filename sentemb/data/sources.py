@@ -11,11 +11,22 @@ from typing import Any, Literal
 from sentemb._files import sha256_of, shareable
 from sentemb._uris import is_remote, is_uri, local_path
 from sentemb.data.catalogue import Entry, check_row_count, get, is_entry, suggest
-from sentemb.data.files import FORMATS, PAGES, Row, read_file, refuse_bare_string, require_columns
-from sentemb.data.hub import resolve_commit, stream
+from sentemb.data.files import (
+    FORMATS,
+    PACKED,
+    PAGES,
+    AnyPath,
+    RemotePath,
+    Row,
+    Source,
+    format_of,
+    read_file,
+    refuse_bare_string,
+    require_columns,
+    source_at,
+)
 from sentemb.data.labelled import load_labelled
-from sentemb.data.lines import PACKED, AnyPath, RemotePath, Source, format_of, source_at
-from sentemb.data.locate import DataDir, local_files, locate, read_split, resolve_data_dir
+from sentemb.data.locate import DataDir, local_files, open_split, resolve_commit, resolve_data_dir, stream
 from sentemb.data.sts import load_scored_pairs
 from sentemb.errors import InputError
 
@@ -126,8 +137,7 @@ def _read_entry(
         data = load_labelled(entry.name, split="train", **reading)
         cells = ((*texts, label) for texts, label in zip(data.rows(), data.labels.tolist(), strict=True))
     else:
-        rows = read_split(entry, "train", locate(entry, "train", data_dir))
-        cells = (tuple(row.values.values()) for row in rows)
+        cells = (tuple(row.values.values()) for row in open_split(entry, "train", data_dir).rows)
     count = 0
     for count, row in enumerate(cells, start=1):
         values = dict(zip(entry.columns, row, strict=True))

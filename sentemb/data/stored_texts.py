@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import mmap
+import contextlib
+import os
 import tempfile
-from array import array
 from collections.abc import Container, Iterable, Iterator, Sequence
-from itertools import chain
+from functools import cache
+from itertools import chain, islice
+from pathlib import Path
 from typing import overload
 
 import numpy as np
@@ -16,13 +18,30 @@ import pyarrow.compute as pc
 
 Places = npt.NDArray[np.int64]
 _IN_MEMORY = 1 << 26  # characters
+_ROWS = 8192  # of a batch
 _CODEC = ("utf-8", "surrogatepass")
 
 
-class StoredTexts(Sequence[str]):
-    """Texts in a temporary file, as Arrow's large binaries; memory holds eight bytes for each."""
+@cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """Return one folder per process, removed when it ends, since files stay mapped."""
+    return tempfile.TemporaryDirectory(prefix="sentemb-")
 
-    def __init__(self, column: pa.Array) -> None:
+
+def write_temporary(batches: Iterator[pa.RecordBatch]) -> str:
+    """Write batches, at least one, to a temporary file in Arrow's stream format; return its name."""
+    first = next(batches)
+    descriptor, name = tempfile.mkstemp(suffix=".arrow", dir=_folder().name)
+    with os.fdopen(descriptor, "wb") as file, pa.ipc.new_stream(file, first.schema) as writer:
+        for batch in chain([first], batches):
+            writer.write_batch(batch)
+    return name
+
+
+class StoredTexts(Sequence[str]):
+    """Texts in a temporary file, as a column of Arrow's binaries."""
+
+    def __init__(self, column: pa.ChunkedArray) -> None:
         self._column = column
 
     def __len__(self) -> int:
@@ -38,24 +57,24 @@ class StoredTexts(Sequence[str]):
         return str(self._column[place].as_py(), *_CODEC)
 
     def __iter__(self) -> Iterator[str]:
-        return chain.from_iterable(self[start : start + 8192] for start in range(0, len(self), 8192))
+        return chain.from_iterable(self[start : start + _ROWS] for start in range(0, len(self), _ROWS))
 
 
-def store(rows: Iterable[Sequence[str]], columns: int) -> list[StoredTexts]:
-    """Write columns of texts to temporary files."""
-    files = [tempfile.TemporaryFile() for _ in range(columns)]  # noqa: SIM115  # closed below
-    ends = [array("q", [0]) for _ in range(columns)]
-    for row in rows:
-        for text, file, end in zip(row, files, ends, strict=True):
-            end.append(end[-1] + file.write(text.encode(*_CODEC)))
-    found = []
-    for file, end in zip(files, ends, strict=True):
-        file.flush()
-        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if end[-1] else b""
-        file.close()  # the map keeps what is in it
-        buffers = [None, pa.py_buffer(end), pa.py_buffer(content)]
-        found.append(StoredTexts(pa.Array.from_buffers(pa.large_binary(), len(end) - 1, buffers)))
-    return found
+def store(rows: Iterable[Sequence[str]]) -> list[StoredTexts]:
+    """Write columns of texts, of at least one row, to a temporary file."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        waiting = iter(rows)
+        while block := list(islice(waiting, _ROWS)):
+            columns = ([text.encode(*_CODEC) for text in column] for column in zip(*block, strict=True))
+            arrays = [pa.array(column, pa.large_binary()) for column in columns]
+            yield pa.record_batch(arrays, names=[str(place) for place in range(len(arrays))])
+
+    name = write_temporary(batches())
+    table = pa.ipc.open_stream(pa.memory_map(name)).read_all()
+    with contextlib.suppress(PermissionError):  # the map keeps what is in it, except on Windows
+        Path(name).unlink()
+    return [StoredTexts(column) for column in table.columns]
 
 
 def spill_to_disk(texts: Iterable[str]) -> Sequence[str]:
@@ -71,7 +90,7 @@ def spill_pairs_to_disk(pairs: Iterable[tuple[str, str]]) -> tuple[Sequence[str]
         known.append(pair)
         size += len(pair[0]) + len(pair[1])
         if size > _IN_MEMORY:
-            first, second = store(chain(known, pairs), 2)
+            first, second = store(chain(known, pairs))
             return first, second
     return [one for one, _ in known], [other for _, other in known]
 
@@ -79,7 +98,7 @@ def spill_pairs_to_disk(pairs: Iterable[tuple[str, str]]) -> tuple[Sequence[str]
 def descending(texts: Sequence[str]) -> Places:
     """Return the places of texts in descending order."""
     if isinstance(texts, StoredTexts):  # bytes are in the order of characters
-        order = pc.array_sort_indices(texts._column, order="descending")
+        order = pc.sort_indices(texts._column, sort_keys=[("", "descending")])
         return np.asarray(order.to_numpy(), dtype=np.int64)
     return np.array(sorted(range(len(texts)), key=texts.__getitem__, reverse=True), dtype=np.int64)
 

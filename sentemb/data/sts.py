@@ -8,13 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from sentemb.data import locate as sets
 from sentemb.data.catalogue import Entry, check_row_count, get_split
-from sentemb.data.files import Row, name_and_split, names_a_file, read_file, usual_columns
-from sentemb.data.hub import stream
+from sentemb.data.files import AnyPath, Row, name_and_split, names_a_file, read_file, source_at, usual_columns
 from sentemb.data.labelled import PAIR_COLUMNS
-from sentemb.data.lines import AnyPath, source_at
-from sentemb.data.locate import DataDir, MissingDataError, Place, published_at, resolve_data_dir
+from sentemb.data.locate import DataDir, MissingDataError, Split, open_split, resolve_data_dir
 from sentemb.errors import InputError
 
 STS_SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
@@ -111,11 +108,7 @@ def load_scored_pairs(
         return read_scored_pairs(name, split=split)
     split = split or "test"
     entry = get_split(str(name), "scored-pairs", split)
-    if entry.config is not None and resolve_data_dir(data_dir) is None:
-        source = f"{entry.hub_id}@{entry.revision} {entry.config}"
-        pairs = _pairs_of(stream_subset(entry, split), entry.columns, entry.name, split, source)
-    else:
-        pairs = read_place(entry, split, sets.locate(entry, split, data_dir))
+    pairs = pairs_of(entry, split, open_split(entry, split, data_dir))
     check_counts(entry, pairs, strict=check_rows)
     return pairs
 
@@ -129,25 +122,17 @@ def stsb_dev(data_dir: DataDir = None) -> ScoredPairs | None:
         return None
 
 
-def stream_subset(entry: Entry, split: str) -> Iterable[Row]:
-    """Stream the rows of a set that is a subset of a repository on the hub."""
-    options = {"revision": entry.revision, "config": entry.config, "split": split}
-    name = f"{entry.hub_id} {entry.config}"
-    return stream(str(entry.hub_id), columns=entry.columns, name=name, **options)
-
-
-def read_place(entry: Entry, split: str, place: Place) -> ScoredPairs:
-    """Read one of the STS sets from where it was found, whatever its row count."""
+def pairs_of(entry: Entry, split: str, opened: Split) -> ScoredPairs:
+    """Read one of the STS sets, whatever its row count."""
     every: list[Row] = []
     subsets = []
-    for name, rows in sets.read_parts(entry, split, place):
+    for name, rows in opened.parts:
         start = len(every)
         every.extend(rows)
         subsets.append(Subset(name, start, len(every)))
-    is_hub = published_at(entry, split, place) is None
-    source = str((is_hub and place.first_of([entry.files[split]])) or place)
-    pairs = _pairs_of(every, entry.columns, entry.name, split, source)
-    return replace(pairs, subsets=tuple(subsets), undivided=is_hub and bool(entry.parts))
+    pairs = _pairs_of(every, entry.columns, entry.name, split, opened.source)
+    undivided = opened.published is None and bool(entry.parts)
+    return replace(pairs, subsets=tuple(subsets), undivided=undivided)
 
 
 def check_counts(entry: Entry, pairs: ScoredPairs, *, strict: bool = True) -> None:

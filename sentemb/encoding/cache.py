@@ -28,9 +28,8 @@ _TEXTS_PER_COMMIT = 8192  # what a crash can lose
 
 
 class VectorStore:
-    """The vectors of one encoder in an SQLite file.
+    """The vectors of one encoder in an SQLite file, which several processes may share.
 
-    Every access opens the file again and commits or leaves nothing, so that several processes may share it.
     A row whose checksum fails counts as absent; a file that is not a database is renamed.
     """
 

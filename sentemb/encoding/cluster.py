@@ -1,9 +1,7 @@
 """Workers on the machines of a Ray cluster; only this file and `serving/replicas.py` import Ray.
 
-The pool is that of `workers.py`, not Ray Data's. A shard's file is its checkpoint, and its name says what is
-in it, so the rows of a worker that died are encoded again to the same file. Ray Data would track what is done
-a second time, in memory and by blocks of its own. Here a few shards are held, results come in the order of
-the rows, and a shard that kills its workers ends the run with the reason.
+The pool is that of `workers.py`, not Ray Data's: a shard's file is its checkpoint, so the rows of a worker
+that died are encoded again to the same file, and Ray Data would track what is done a second time.
 """
 
 from __future__ import annotations
@@ -30,7 +28,6 @@ LOCAL = "local"
 """The address of a cluster of this machine alone, which starts and ends with the command."""
 _MOST_WORKERS = 256  # by default
 _STORE = 512 << 20  # bytes; a local cluster's object store holds a shard for each worker
-_TIMEOUT = 10.0  # seconds in which a cluster's head must answer
 _ADDRESSES = "pass local, auto, host:6379 or ray://host:10001"
 _DETAIL = re.compile(r"(?:Worker exit detail: |cause: )([^.\n]+)")
 
@@ -98,11 +95,7 @@ def ray_pool(address: str, count: int | None) -> Pool:
 
 @contextlib.contextmanager
 def ray_workers(make: Make, *, address: str, count: int | None, say: Callable[[str], None]) -> Iterator[Crew]:
-    """Start actors of a Ray cluster; see `Pool`, `ray_pool` and `connected`.
-
-    Actors and whole nodes may die at any time. Another actor takes the place of a dead one, wherever there is
-    room. Actors for which there is no room wait for it.
-    """
+    """Start actors of a Ray cluster; one takes the place of a dead one, as soon as there is room anywhere."""
     with connected(address, cpus=count or 0):
         nodes = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
         count = count or min(sum(nodes), _MOST_WORKERS)
@@ -120,12 +113,8 @@ def ray_workers(make: Make, *, address: str, count: int | None, say: Callable[[s
 
 @contextlib.contextmanager
 def connected(address: str, *, cpus: int = 0) -> Iterator[None]:
-    """Join a Ray cluster, or start one; a program that has joined one stays in it.
-
-    The address is `local` for one of this machine alone, with at least `cpus` CPUs; `auto` for the one
-    that this machine is part of; or `host:6379` or `ray://host:10001`.
-    """
-    if ray.is_initialized():
+    """Join a Ray cluster, or start one of this machine alone (`local`), with at least `cpus` CPUs."""
+    if ray.is_initialized():  # a program that has joined a cluster stays in it
         yield
         return
     from sentemb._compat import quiet_ray
@@ -167,7 +156,7 @@ def _check_head(address: str) -> None:
     if not host or not port.isdecimal():
         raise InputError(f"--ray {address} is not an address", _ADDRESSES)
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_TIMEOUT).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10.0).close()
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         hint = f"check that it is running, and {_ADDRESSES}"

@@ -29,10 +29,7 @@ Vectors = NDArray[np.float32]
 BAGS = "torch, bags of tokens"
 """The `backend` of an encoder that looks tokens up, and encodes tens of thousands of texts per second."""
 # The prompts of each role by their names in a model, in the order in which they are tried.
-_PROMPTS: dict[Role, tuple[str, ...]] = {
-    "query": ("query",),
-    "document": ("document", "passage", "corpus"),
-}
+_PROMPTS: dict[Role, tuple[str, ...]] = {"query": ("query",), "document": ("document", "passage", "corpus")}
 
 
 class NonFiniteError(InputError):
@@ -54,17 +51,14 @@ class TextEncoder(Protocol):
     @property
     def name(self) -> str:
         """Name in tables and records."""
-        ...
 
     @property
     def fingerprint(self) -> str:
         """Digest that changes whenever the vector of a text may change; it does not depend on paths."""
-        ...
 
     @property
     def dimension(self) -> int:
         """Length of a vector."""
-        ...
 
     def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
         """Encode texts.
@@ -81,11 +75,9 @@ class TextEncoder(Protocol):
             InputError: A text is not a string; the message has its index.
             NonFiniteError: A vector is not finite; the message has the index of its text.
         """
-        ...
 
     def describe(self) -> dict[str, Any]:
         """Describe for records how vectors are computed: backend, precision, versions; JSON values only."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +148,9 @@ def for_role(encoder: TextEncoder, role: Role) -> TextEncoder:
 
 
 def select_prompt(prompts: Mapping[str, str | None], default: str | None, role: Role | None) -> str:
-    """Select the prompt of a role, which may be empty; without a role, the default prompt.
-
-    sentence-transformers gives every model an empty `document` prompt and never looks further. Here the first
-    prompt with any text counts, so that `passage` and `corpus` are used too.
-    """
+    """Select the prompt of a role, which may be empty; without a role, the default prompt."""
+    # sentence-transformers gives every model an empty `document` prompt and never looks further. Here the
+    # first prompt with any text counts, so that `passage` and `corpus` are used too.
     names = [name for name in _PROMPTS[role] if name in prompts] if role else []
     if not names and default is not None:
         names = [default]

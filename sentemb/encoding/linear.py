@@ -30,8 +30,7 @@ LinearKernel = Literal["stock", "packed", "packed-bfloat16"]
 """`stock`: `nn.Linear`. `packed`: oneDNN, weights packed beforehand, float32. `packed-bfloat16`: the same
 with inputs, weights and outputs in bfloat16 and everything between the linear layers in float32."""
 
-# Below, a call to oneDNN costs more than it gains.
-_NARROWEST = 128
+_NARROWEST = 128  # below, a call to oneDNN costs more than it gains
 # Numbers of rows that are tried for each shape. All up to 64, since a kernel works in tiles of up to 48 rows
 # and may add up the rows left over by a tile in another order. Above, the numbers at which kernels switch, up
 # to where they no longer do, with several remainders of a tile. Fewer rows than the first are padded.
@@ -39,18 +38,12 @@ _TRIED = (
     *range(8, 65),
     *(80, 96, 112, 128, 129, 160, 192, 224, 255, 256, 320, 383, 384, 512, 640, 767, 768, 1024, 2048, 4096),
 )
-# Rows that differ, in turn, so that rows left over by a tile are not all alike.
-_DISTINCT = 7
-# From one text to a large batch.
-_LOADS = tuple(1 << exponent for exponent in range(3, 13))
-# A block starts at a multiple of this, so that its memory is aligned as that of a whole batch.
-_ALIGNED = 16
-# Padding a few texts to so many rows costs nothing that can be measured.
-_FEW = 32
-# A larger share of padding costs more than a second call.
-_MOST_PADDING = 0.25
-# A call costs as much as so many rows.
-_ROWS_OF_A_CALL = 16
+_DISTINCT = 7  # rows that differ, in turn, so that rows left over by a tile are not all alike
+_LOADS = tuple(1 << exponent for exponent in range(3, 13))  # from one text to a large batch
+_ALIGNED = 16  # a block starts at a multiple of this: its memory is aligned as that of a whole batch
+_FEW = 32  # padding a few texts to so many rows costs nothing that can be measured
+_MOST_PADDING = 0.25  # a larger share of padding costs more than a second call
+_ROWS_OF_A_CALL = 16  # that cost as much as a call
 
 
 class Processor(NamedTuple):
@@ -160,8 +153,7 @@ def row_plan(kernel: LinearKernel, shape: Shape) -> RowPlan:
     """Find out on this processor with which numbers of rows a kernel gives the same bits.
 
     A few rows are repeated, so that their outputs must be too. The terms of each sum cancel out: what is left
-    is the rounding error, which any other order of summation changes, in bfloat16 as well. Of the plans with
-    tried numbers that agree, the one that costs least is returned.
+    is the rounding error, which any other order of summation changes, in bfloat16 as well.
     """
     linear, distinct = _cancelling(shape)
     if kernel == "packed-bfloat16":
@@ -206,11 +198,7 @@ def choose_kernel(
     precision: Precision,
     plan: Callable[[LinearKernel, Shape], RowPlan] = row_plan,
 ) -> LinearKernel:
-    """Choose the fastest kernel for layers of some shapes.
-
-    In float32 a slower one is taken where the faster one would need blocks; `reduced` takes bfloat16 in any
-    case.
-    """
+    """Choose the fastest kernel for layers of some shapes; in float32 one that needs no blocks, if any."""
     shapes = set(shapes)
     if not shapes or min(min(shape.inputs, shape.outputs) for shape in shapes) < _NARROWEST:
         return "stock"

@@ -16,7 +16,7 @@ from sentence_transformers import SentenceTransformer
 
 from sentemb._compat import Transformer
 from sentemb._files import sha256_of
-from sentemb.data.lines import read_lines
+from sentemb.data.files import read_lines
 from sentemb.data.locate import VARIABLE
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.encoder import Precision, TextEncoder, Vectors, check_finite, unique_texts
@@ -126,7 +126,6 @@ def name_of(model: str | SentenceTransformer) -> str:
 
 
 def _folder_name(path: Path) -> str:
-    """Return the last part of a path that distinguishes models."""
     # Many a model lies in a folder called "model", or by its seed; the parent tells it from the others.
     if path.name == "model":
         return path.parent.name
@@ -175,20 +174,20 @@ class FunctionEncoder:
         result = self._function(unique)
         if hasattr(result, "detach"):  # a torch tensor, perhaps on an accelerator
             result = result.detach().float().cpu().numpy()
-        problem, hint = "", "return one vector per text, always of the same length"
+        problem = ""
         try:
             vectors = np.asarray(result, dtype=np.float32)
         except (TypeError, ValueError) as error:
             problem = f"a {type(result).__name__}, which is not an array of numbers: {error}"
-            raise InputError(f"{self.name} returned {problem}", hint) from error
-        count = len(unique)
-        if vectors.ndim != 2 or vectors.shape[0] != count or vectors.shape[1] == 0:
-            problem = f"an array of shape {vectors.shape} for {count} texts"
-            hint = f"return an array of shape ({count}, dimension)"
-        elif vectors.shape[1] != (self._dimension or vectors.shape[1]):
-            problem = f"vectors of {vectors.shape[1]} dimensions, after {self._dimension} before"
+        else:
+            if vectors.ndim != 2 or len(vectors) != len(unique) or vectors.shape[1] == 0:
+                problem = f"an array of shape {vectors.shape} for {len(unique)} texts"
+            elif vectors.shape[1] != (self._dimension or vectors.shape[1]):
+                problem = f"vectors of {vectors.shape[1]} dimensions, after {self._dimension} before"
         if problem:
-            raise InputError(f"{self.name} returned {problem}", hint)
+            raise InputError(
+                f"{self.name} returned {problem}", "return one vector per text, all of one length"
+            )
         check_finite(vectors[positions], texts, name=self.name)
         self._dimension = vectors.shape[1]
         return vectors[positions]
@@ -199,11 +198,7 @@ class FunctionEncoder:
 
 
 class WordVectorEncoder:
-    """Word vectors from a text file (GloVe, word2vec, fastText): the mean of a text's known words.
-
-    A word that the file does not contain is tried in lower case, then skipped; a text without known words is
-    the zero vector.
-    """
+    """Word vectors from a text file (GloVe, word2vec, fastText): the mean of a text's known words."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

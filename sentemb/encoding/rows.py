@@ -41,19 +41,12 @@ class RowEncoder(Protocol):
     @property
     def by_length(self) -> bool:
         """True if the texts of a batch must have one length; else a batch is one text."""
-        ...
 
     def prepare(self, texts: Sequence[str]) -> ReadyTexts:
         """Prepare texts."""
-        ...
 
     def compute(self, rows: Rows) -> Vectors:
-        """Encode texts of one length, or a single one, as one batch, (rows, dimension).
-
-        Raises:
-            NonFiniteError: A vector is not finite.
-        """
-        ...
+        """Encode texts of one length, or a single one, as one batch, (rows, dimension)."""
 
 
 def row_encoder(encoder: Any) -> RowEncoder:

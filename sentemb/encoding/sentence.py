@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import sentence_transformers
@@ -28,15 +28,7 @@ from sentemb._compat import (
     input_of_route,
 )
 from sentemb._threads import one_thread, one_thread_each
-from sentemb.encoding.encoder import (
-    BAGS,
-    Precision,
-    Role,
-    Vectors,
-    check_finite,
-    select_prompt,
-    unique_texts,
-)
+from sentemb.encoding.encoder import BAGS, Precision, Role, Vectors, check_finite, select_prompt, unique_texts
 from sentemb.encoding.linear import kernel_for, replace_linears, this_processor
 from sentemb.encoding.rows import ReadyTexts, Rows, texts_of
 from sentemb.encoding.static import encode_static, is_static_model
@@ -44,10 +36,8 @@ from sentemb.encoding.tokens import Tokens, batches, same_length_batches, tokeni
 from sentemb.encoding.view import fingerprint_of, inference_view
 from sentemb.modules.loading import CUSTOM_MODULES
 
-# Tokens in a batch. A CPU is fastest while the activations of a layer stay in its caches; an accelerator
-# wants more.
-TOKEN_BUDGET_CPU = 4096
-TOKEN_BUDGET_ACCELERATOR = 32768
+# Tokens in a batch. A CPU is fastest while the activations of a layer stay in its caches.
+TOKEN_BUDGET_CPU, TOKEN_BUDGET_ACCELERATOR = 4096, 32768
 _DROPOUT_BATCH = 64
 _PLAIN_MODULES = (Transformer, Pooling, WeightedLayerPooling, Dense, Normalize, *CUSTOM_MODULES)
 
@@ -56,22 +46,14 @@ class SentenceEncoder:
     """Encodes with a SentenceTransformer, to float32 rounding as its own `encode` does.
 
     A plain text pipeline is tokenized, sorted and batched here; any other model, and any in a distributed
-    run, goes through `SentenceTransformer.encode`. On a CPU the vector of a text has the same bits whatever
-    else is encoded, by any number of threads. The model may be in training: its mode is left as it is,
-    and its weights are read at every call. If it is frozen, its layers are packed and its weights are hashed
-    once.
+    run, goes through `SentenceTransformer.encode`. The model may be in training: its mode is left as it is,
+    and its weights are read at every call. Layers of a frozen one are packed, and its weights hashed, once.
     """
 
     def __init__(
-        self,
-        model: SentenceTransformer,
-        *,
-        name: str,
-        precision: Precision = "float32",
-        frozen: bool = False,
+        self, model: SentenceTransformer, *, name: str, precision: Precision = "float32", frozen: bool = False
     ) -> None:
-        self.model = model
-        self.name = name
+        self.model, self.name = model, name
         self.role: Role | None = None  # of the texts; None takes the model's default prompt and route
         # Encoders of the roles share the layers and the fingerprint of this one.
         self._base = self
@@ -166,7 +148,6 @@ class SentenceEncoder:
             backend = BAGS
         dtype = next((str(weight.dtype) for weight in self.model.parameters()), "float32")
         precision = "bfloat16 linear layers" if kernel == "packed-bfloat16" else dtype.removeprefix("torch.")
-        roles: tuple[Role | None, ...] = (None, "query", "document")
         return {
             "encoder": "sentence-transformers",
             "backend": backend,
@@ -177,7 +158,7 @@ class SentenceEncoder:
             "device": str(self.model.device),
             "threads": torch.get_num_threads(),
             "max_length": _longest(_input_module(self.model, self.role)),
-            "prompts": {role or "default": prompt_of(self.model, role) for role in roles},
+            "prompts": {role or "default": prompt_of(self.model, role) for role in (None, *get_args(Role))},
             "routes": _has_routes(self.model),
             "similarity": self.similarity,
             "versions": {
@@ -283,28 +264,25 @@ def is_plain_text_model(model: SentenceTransformer, role: Role | None = None) ->
     if not modules or any(type(module) not in _PLAIN_MODULES for module in modules):
         return False
     transformer = modules[0]
-    if type(transformer) is not Transformer or any(map(_has_own_forward, model.modules())):
+    # Compiled, or wrapped in autocast by accelerate: such a forward is bound to this very module, so that a
+    # view of it would run the original, in training mode.
+    wrapped = any("forward" in vars(part) or part._compiled_call_impl is not None for part in model.modules())
+    if type(transformer) is not Transformer or wrapped:
         return False
-    return (
+    return bool(
         transformer.backend == "torch"
         and transformer.transformer_task == "feature-extraction"
         and list(transformer.modality_config) == ["text"]
         and transformer.modality_config["text"]["method"] == "forward"
         and not transformer.processing_kwargs
         and not transformer.can_flatten_inputs
-        and bool(getattr(transformer.tokenizer, "is_fast", False))
+        and getattr(transformer.tokenizer, "is_fast", False)
         and transformer.tokenizer.pad_token_id is not None
         # Batches are padded on the right, those of one length on a CPU not at all.
         and (transformer.tokenizer.padding_side == "right" or model.device.type == "cpu")
         # Leaving the prompt's tokens out of the pooling is upstream's business.
         and (not prompt_of(model, role) or all(getattr(module, "include_prompt", True) for module in modules))
     )
-
-
-def _has_own_forward(module: nn.Module) -> bool:
-    # Compiled, or wrapped in autocast by accelerate: such a forward is bound to this very module, so that a
-    # view of it would run the original, in training mode.
-    return "forward" in vars(module) or module._compiled_call_impl is not None
 
 
 @contextmanager

@@ -48,22 +48,20 @@ DType = Literal["float32", "float16"]
 """Number format of stored vectors."""
 SHARD_SIZE = 16_384
 """Rows of a shard: some seconds of a transformer, less than one of a static encoder."""
-_FORMAT = 1
-_LOCK = ".lock"
+_FORMAT, _LOCK = 1, ".lock"
 _RUN = "run"  # in the notes of what has begun: an id of the run
 _REFUSED, _PROCESSOR = b"refused", b"processor"
-_ROWS_AT_ONCE = 8192
 _COLUMNS = ["id", "id_is_integer", "text", "metadata", "vector"]
 _FLOATS = {"float32": pa.float32(), "float16": pa.float16()}
 
 
 class Row(NamedTuple):
-    """A text to encode; its location is where it was read, for messages."""
+    """A text to encode."""
 
     id: str | int
     text: str
     metadata: Mapping[str, Any]  # JSON values only
-    location: str
+    location: str  # where it was read, for messages
 
 
 class Refused(NamedTuple):
@@ -122,11 +120,7 @@ class Settings:
 
 
 class ShardFolder:
-    """A finished folder of shards; InputError if it is not finished, or its manifest is damaged.
-
-    `files` are the shards in the order of their rows, `rows` their numbers of rows. Vectors that several
-    kinds of `processors` computed agree to about 1e-5.
-    """
+    """A finished folder of shards: its files in the order of their rows, and their numbers of rows."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = local_path(path)
@@ -190,12 +184,8 @@ class ShardFolder:
             "pass the encoder of the vectors, with the same pooling and maximum length",
         )
 
-    def batches(self, size: int = _ROWS_AT_ONCE) -> Iterator[Batch]:
-        """Yield the rows in their order, at most `size` at a time; memory holds one batch.
-
-        Raises:
-            InputError: A shard is missing or damaged.
-        """
+    def batches(self, size: int = 8192) -> Iterator[Batch]:
+        """Yield the rows in their order, at most `size` at a time; memory holds one batch."""
         for path, rows in zip(self.files, self.rows, strict=True):
             for batch in _read(path, rows, self.settings).to_batches(max_chunksize=size):
                 ids = zip(batch["id"].to_pylist(), batch["id_is_integer"].to_pylist(), strict=True)
@@ -256,12 +246,8 @@ def encode_shards(
     """Encode rows into a folder of shards: a new one, or that of an interrupted run of the same settings.
 
     A finished shard is not encoded again, regardless of when a run was killed. Its bytes depend on rows,
-    model and `dtype` alone, not on the number of processes. Memory holds a few shards. Rows without a
-    vector, which are blank or cannot be encoded, are listed in `set-aside.jsonl`.
-
-    `model` are arguments of `load_encoder`, `source` is the name of the corpus, and `pool` starts
-    workers, such as `local_pool`; None encodes in this process. `progress` gets the number of rows that
-    are done, `say` messages about retries and different processors.
+    `model` (arguments of `load_encoder`) and `dtype` alone, not on the `pool` of workers; None encodes in
+    this process. Rows that are blank or cannot be encoded are listed in `set-aside.jsonl`.
     """
     folder = Path(output)
     refuse_uri(folder)
@@ -279,7 +265,11 @@ def encode_shards(
     try:
         with held(folder / _LOCK, f"another process is encoding into {folder}", "wait until it has finished"):
             run = _begin(folder, writer.settings)
-            make = functools.partial(_load, _absolute(model), folder.resolve(), writer.settings, run)
+            # For a process with another working folder.
+            places = {name: model[name] for name in ("cache_dir", "data_dir") if model.get(name)}
+            absolute = {name: str(Path(place).expanduser().resolve()) for name, place in places.items()}
+            absolute = {**model, "model": EncoderSpec.of(model).located().model, **absolute}
+            make = functools.partial(_load, absolute, folder.resolve(), writer.settings, run)
             with contextlib.ExitStack() as stack:
                 work: Any = functools.partial(map, writer)
                 if pool is not None:
@@ -415,13 +405,6 @@ def _load(model: dict[str, Any], folder: Path, settings: Settings, run: str, thr
         message = f"a worker loaded a different model as {settings.name}"
         raise InputError(message, "copy the same model to all machines, and encode again")
     return writer
-
-
-def _absolute(model: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments of `load_encoder` for a process with another working folder."""
-    folders = {name: model.get(name) for name in ("cache_dir", "data_dir")}
-    found = {name: str(Path(folder).expanduser().resolve()) for name, folder in folders.items() if folder}
-    return {**model, "model": EncoderSpec.of(model).located().model, **found}
 
 
 def _begin(folder: Path, settings: Settings) -> str:

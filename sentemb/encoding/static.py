@@ -37,24 +37,19 @@ _MOST_KEPT = 1 << 20  # tokens of parts that came before: some forty megabytes
 _TEXTS_PER_BATCH = 2048
 
 
-def _clause(part: str) -> str:
-    return BLANK + part.removeprefix(" ").replace(" ", BLANK) if part else ""
-
-
 # By pre-tokenizer: what splits plain text into parts, each of which has the same tokens in any text; and how
 # the model looks a part up.
 _SPLITTERS: dict[bytes, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     BertPreTokenizer().__getstate__(): (re.compile(rf"[^ {_SIGNS}]+|[{_SIGNS}]").findall, str),
-    CLAUSES.__getstate__(): (re.compile(rf"([{_SIGNS}])").split, _clause),
+    CLAUSES.__getstate__(): (
+        re.compile(rf"([{_SIGNS}])").split,
+        lambda part: BLANK + part.removeprefix(" ").replace(" ", BLANK) if part else "",
+    ),
 }
 
 
 class StaticTokens:
-    """Token ids as a tokenizer gives them, sooner.
-
-    A tokenizer that is not of BERT's kind or made by `sentemb distill` does everything itself; another one
-    only texts with its special tokens, and parts that are not ASCII.
-    """
+    """Token ids as a tokenizer gives them, sooner if it is of BERT's kind or made by `sentemb distill`."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -132,11 +127,7 @@ def is_static_model(model: SentenceTransformer) -> bool:
 def encode_static(
     model: SentenceTransformer, texts: Sequence[str], *, prompt: str = ""
 ) -> tuple[Vectors, NDArray[np.int64]]:
-    """Encode texts, at least one, with a static model, bit for bit as its own `encode` does.
-
-    Returns:
-        Vectors of shape (len(texts), dimension), and the number of tokens of each text and its prompt.
-    """
+    """Encode texts, at least one, with a static model, bit for bit as its own `encode` does; count tokens."""
     module, parts, counts = model[0], [], []
     tokenise = StaticTokens(module.tokenizer)
     for first in range(0, len(texts), _TEXTS_PER_BATCH):

@@ -96,7 +96,10 @@ def _shorten(tokenizer: PreTrainedTokenizerBase, item: Any) -> Any:
     limit = tokenizer.model_max_length
     texts = (item,) if isinstance(item, str) else tuple(item)
     # A tokenizer that keeps the end of a text needs all of it.
-    if tokenizer.truncation_side != "right" or max(map(len, texts)) <= _reach(limit):
+    if (
+        tokenizer.truncation_side != "right"
+        or max(map(len, texts)) <= (limit + _MARGIN) * _CHARACTERS_PER_TOKEN
+    ):
         return item if isinstance(item, str) else texts
     needed = 2 * limit + _MARGIN
     if isinstance(item, str):
@@ -140,10 +143,7 @@ def _reach(limit: int) -> int:
 
 
 def same_length_batches(lengths: NDArray[np.int64], *, token_budget: int) -> Iterator[NDArray[np.intp]]:
-    """Divide texts into batches of one length each, the longest first.
-
-    Nothing is padded, so that a text's vector does not depend on the other texts.
-    """
+    """Divide texts into batches of one length each, the longest first: nothing is padded."""
     order = np.argsort(-lengths, kind="stable")
     ends = np.flatnonzero(np.diff(lengths[order])) + 1
     for same in np.split(order, ends):
@@ -171,19 +171,12 @@ def batches(lengths: NDArray[np.int64], *, token_budget: int) -> Iterator[NDArra
 
 
 class Tokens:
-    """The tokens of texts as one model reads them, special tokens and prompt left out.
-
-    Attributes:
-        room: Maximum number of tokens that the model reads of a text.
-        cut: The texts that it truncated.
-    """
+    """The tokens of texts as one model reads them, special tokens and prompt left out."""
 
     def __init__(self, tokenizer: Any, room: int, *, prompt: str = "", name: str = "the model") -> None:
-        self._tokenizer = tokenizer
-        self._prompt = prompt
-        self._prompt_tokens = 0
+        self._tokenizer, self._prompt = tokenizer, prompt
         self._prompt_tokens = len(self._starts(prompt)) if prompt else 0
-        self.room = max(0, room - self._prompt_tokens)
+        self.room = max(0, room - self._prompt_tokens)  # tokens that the model reads of a text at most
         self.cut = TruncatedTexts(name, self.room)
 
     @cached_property
@@ -203,11 +196,8 @@ class Tokens:
         return self._prompt_tokens + int(self._tokenizer.num_special_tokens_to_add())
 
     def lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Return the number of tokens of each text, (n,), or a bound on the same side of the room.
-
-        A short text of ASCII may have an upper bound within the room: a token has one character or more, and
-        there may be one before the first. A long text may have a lower bound beyond the room.
-        """
+        """Return the number of tokens of each text, (n,), or a bound on the same side of the room."""
+        # A token has one character of ASCII or more, and there may be one before the first.
         lengths = np.array([len(text) + 1 for text in texts], dtype=np.int64)
         unsure = [row for row, text in enumerate(texts) if lengths[row] > self.room or not text.isascii()]
         for first in range(0, len(unsure), _TEXTS_PER_COUNT):
@@ -258,10 +248,7 @@ class Tokens:
 
 
 def tokens_of(encoder: Any) -> Tokens | None:
-    """Return the tokens of an encoder that truncates texts; None for one that reads all of a text.
-
-    A function, or any other encoder without `tokens`, is assumed to read all of it.
-    """
+    """Return the tokens of an encoder that truncates texts; one without `tokens` is taken to read all."""
     found = getattr(encoder, "tokens", None)
     return found if isinstance(found, Tokens) else None
 

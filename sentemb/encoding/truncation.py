@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -11,15 +10,10 @@ logger = logging.getLogger(__name__)
 
 
 class TruncatedTexts:
-    """The texts that an encoder has truncated; the first ones are reported in a warning.
-
-    Attributes:
-        reported: Whether they have been reported.
-    """
+    """The texts that an encoder has truncated; the first ones are reported in a warning."""
 
     def __init__(self, name: str, room: int) -> None:
-        self.name = name
-        self.room = room
+        self.name, self.room = name, room
         self.texts: set[int] = set()
         self.reported = False
 
@@ -29,13 +23,12 @@ class TruncatedTexts:
     def add(self, texts: Iterable[str]) -> None:
         """Count texts, each once."""
         self.texts.update(map(hash, texts))
-        if not self.texts or self.reported:
-            return
-        self.reported = True
-        if _reports:
-            _reports[-1].append(self)  # the number of texts grows until the end of a command
-        else:
-            logger.warning("%s", _message(len(self), self.room, self.name))
+        if self.texts and not self.reported:
+            self.reported = True
+            if _reports:
+                _reports[-1].append(self)  # the number of texts grows until the end of a command
+            else:
+                logger.warning("%s", _message(len(self), self.room, self.name))
 
 
 _reports: list[list[TruncatedTexts]] = []  # of the commands that run
@@ -54,16 +47,14 @@ def report_truncation(say: Callable[[str], None]) -> Iterator[None]:
 
 def report_pending(say: Callable[[str], None]) -> None:
     """Report now what `report_truncation` would report at the end: a line for each number of tokens."""
-    of_room: defaultdict[int, list[TruncatedTexts]] = defaultdict(list)
-    for truncated in _reports[-1] if _reports else ():
-        of_room[truncated.room].append(truncated)
-    for room, group in of_room.items():
+    pending = _reports[-1] if _reports else []
+    for room in dict.fromkeys(truncated.room for truncated in pending):
+        group = [truncated for truncated in pending if truncated.room == room]
         first, *others = dict.fromkeys(truncated.name for truncated in group)
         more = f" or {len(others)} other model{'s' * (len(others) != 1)}" if others else ""
         texts = set[int]().union(*(truncated.texts for truncated in group))
         say(_message(len(texts), room, f"{first}{more}"))
-    for report in _reports[-1:]:
-        report.clear()
+    pending.clear()
 
 
 def _message(count: int, room: int, name: str) -> str:

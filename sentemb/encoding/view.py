@@ -117,10 +117,9 @@ def _tokenizer_settings(tokenizer: Any) -> dict[str, Any]:
     """Return what decides the tokens of a text."""
     tokenizer = getattr(tokenizer, "tokenizer", tokenizer)  # the wrapped one, in front of vectors of words
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
-    if hasattr(backend, "to_str"):
-        # Padding and truncation are state of the last call, not of the tokenizer.
-        settings = json.loads(backend.to_str())
-        return {key: value for key, value in settings.items() if key not in ("padding", "truncation")}
+    if hasattr(backend, "to_str"):  # padding and truncation are state of the last call, not of the tokenizer
+        settings = json.loads(backend.to_str()).items()
+        return {key: value for key, value in settings if key not in ("padding", "truncation")}
     vocabulary = tokenizer.get_vocab()
     # A tokenizer of words has a list of them, and stop words and case count as well.
     return vocabulary if isinstance(vocabulary, dict) else vars(tokenizer)

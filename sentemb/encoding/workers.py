@@ -33,13 +33,6 @@ _PATIENCE = 30.0  # seconds without a worker after which the user learns what th
 _work: Work  # of this process, if it is a worker
 
 
-class Pool(Protocol):
-    """Starts workers, and ends them with its context."""
-
-    def __call__(self, make: Make, *, say: Callable[[str], None]) -> AbstractContextManager[Crew]:
-        """Start workers; `say` reports every task that is retried, and why."""
-
-
 class Crash(NamedTuple):
     """Why a worker died: the signal, exit code or message, and whether its whole machine was lost."""
 
@@ -50,17 +43,12 @@ class Crash(NamedTuple):
 class Worker(Protocol):
     """One process or actor."""
 
-    def load(self) -> Future[None]:
-        """Prepare the work, which loads a model."""
-
-    def submit(self, task: Task) -> Future[Any]:
-        """Start a task."""
-
+    def load(self) -> Future[None]: ...  # noqa: D102  # prepares the work, which loads a model
+    def submit(self, task: Task) -> Future[Any]: ...  # noqa: D102
     def crash(self, error: BaseException) -> Crash | None:
         """Return why the worker died, or None if the error is one of its task."""
 
-    def stop(self) -> None:
-        """End the worker, even if it is busy."""
+    def stop(self) -> None: ...  # noqa: D102  # ends it, even if it is busy
 
 
 class Crew:
@@ -77,18 +65,11 @@ class Crew:
         self._deaths: Counter[tuple[int | None, bool]] = Counter()
 
     def run(self, tasks: Iterator[Task]) -> Iterator[Any]:
-        """Do tasks, of which up to two per worker are held at a time.
-
-        Yields:
-            Their results, in the order of the tasks.
-
-        Raises:
-            InputError: A task cannot be done, or its worker died too often.
-        """
+        """Yield the results of tasks in their order; up to two tasks per worker are held at a time."""
         source, taken, following = enumerate(tasks), 0, 0
         done: dict[int, Any] = {}
-        for _ in range(self._count):
-            self._add_worker()
+        for worker in [self._start() for _ in range(self._count)]:
+            self._busy[worker.load()] = worker, None
         while True:
             for task in itertools.islice(source, 2 * self._count - (taken - following)):
                 self._todo.append(task)
@@ -112,10 +93,6 @@ class Crew:
         """End all workers."""
         for worker in [*self._idle, *(worker for worker, _ in self._busy.values())]:
             worker.stop()
-
-    def _add_worker(self) -> None:
-        worker = self._start()
-        self._busy[worker.load()] = worker, None
 
     def _take(self, future: Future[Any], done: dict[int, Any]) -> None:
         """Note a result, or replace a worker that died."""
@@ -142,11 +119,16 @@ class Crew:
             where = "while they loaded the model" if number is None else f"on shard {number + 1}"
             hint = "provide more memory, or use fewer --workers or a smaller --shard-size"
             raise InputError(f"{died} {where} (the last time: {crash.reason})", hint)
-        self._add_worker()
+        worker = self._start()
+        self._busy[worker.load()] = worker, None
         if work is not None:
             lost = "a node was lost" if crash.node else "a worker stopped"
             self._say(f"{lost} ({crash.reason}); retrying shard {work[0] + 1}")
             self._todo.appendleft(work)
+
+
+Pool = Callable[..., AbstractContextManager[Crew]]
+"""Starts workers from a `Make`, and ends them with its context; `say` reports each task that is retried."""
 
 
 def local_pool(count: int) -> Pool | None:

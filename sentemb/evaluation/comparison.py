@@ -15,6 +15,7 @@ corrected by Holm's procedure; the average over the sets is one comparison by it
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,11 +31,12 @@ from sentemb.errors import InputError
 from sentemb.evaluation.measures import CORRELATIONS
 from sentemb.evaluation.measures import measure as measure_of
 from sentemb.evaluation.resampling import bootstrap, exchange
-from sentemb.evaluation.significance import LEVEL, Seed, holm, p_of_exchanges, p_of_runs, williams
-from sentemb.evaluation.systems import SetRuns, System
+from sentemb.evaluation.systems import Seed, SetRuns, System
 from sentemb.limits import refuse_above
 
 DRAWS = 2000
+LEVEL = 0.05
+"""Differences with a smaller p-value are significant."""
 Double = npt.NDArray[np.float64]
 
 
@@ -252,7 +254,11 @@ def _draw_set(
     if intervals:
         drawn = bootstrap(measure, predictions, gold, **drawing)
         resampled = np.stack([drawn[own].mean(axis=0) for own in rows])
-    pairs = [_pair_runs(own, rows[0]) for own in rows[1:]]
+    pairs = []
+    for own in rows[1:]:  # surplus runs are skipped, and a single one stands against each of the other's
+        sizes = (len(own), len(rows[0]))
+        count = max(sizes) if min(sizes) == 1 else min(sizes)
+        pairs.append((np.resize(own, count), np.resize(rows[0], count)))
     observed, exchanged = exchange(measure, predictions, gold, pairs, **drawing)
     scores = [_seed_scores(system, name) for system in systems]
     samples = []
@@ -270,17 +276,6 @@ def _draw_set(
             )
         )
     return samples
-
-
-def _pair_runs(
-    first: npt.NDArray[np.intp], second: npt.NDArray[np.intp]
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Pair run with run: surplus runs are skipped, and a single one stands against each of the other's."""
-    count = min(len(first), len(second))
-    if count == 1:
-        count = max(len(first), len(second))
-        return np.resize(first, count), np.resize(second, count)
-    return first[:count], second[:count]
 
 
 def _seed_scores(system: System, name: str) -> Double:
@@ -342,18 +337,15 @@ def _difference(
     if len(sample.resampled):
         low, high = np.quantile(sample.resampled, [(1 - confidence) / 2, (1 + confidence) / 2])
         interval = (float(low), float(high))
-    p_items, p_seeds = p_of_exchanges(sample.observed, sample.exchanged), p_of_runs(first, second, *seeds)
+    # Equal differences must count as equal whatever their last bits. The observed one is an exchange too.
+    reached = np.abs(sample.exchanged) >= abs(sample.observed) - 1e-10
+    p_items = float((1 + reached.sum()) / (1 + len(sample.exchanged)))
+    p_seeds = p_of_runs(first, second, *seeds)
     deviations = [float(np.std(scores, ddof=1)) if len(scores) > 1 else None for scores in sample.scores]
+    p, tests = p_items if p_seeds is None else max(p_items, p_seeds), (p_items, p_seeds, sample.p_williams)
+    scores = (float(first.mean()), float(second.mean()))
     return Difference(
-        name=sample.name,
-        scores=(float(first.mean()), float(second.mean())),
-        deviations=(deviations[0], deviations[1]),
-        interval=interval,
-        p_items=p_items,
-        p_seeds=p_seeds,
-        p_williams=sample.p_williams,
-        p=p_items if p_seeds is None else max(p_items, p_seeds),
-        items=sample.items,
+        sample.name, scores, (deviations[0], deviations[1]), interval, *tests, p=p, items=sample.items
     )
 
 
@@ -367,3 +359,68 @@ def _key(first: System, second: System, names: Sequence[str], settings: tuple[ob
             digest.update(one.clusters.of.tobytes())
         digest.update(one.predictions.tobytes() + other.predictions.tobytes())
     return digest.hexdigest()[:32]
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values after Holm's correction for several comparisons."""
+    corrected = [0.0] * len(p_values)
+    largest = 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        corrected[index] = largest
+    return corrected
+
+
+def p_of_differences(differences: Sequence[float] | Double) -> float | None:
+    """Return Student's t-test of the differences between paired runs; None of a single one."""
+    if len(differences) < 2:
+        return None
+    if np.ptp(differences) < 1e-12:
+        # Without any spread there is no t; what is left is that all signs agree.
+        return 1.0 if abs(differences[0]) < 1e-12 else 2.0 ** (1 - len(differences))
+    return float(stats.ttest_1samp(differences, 0.0).pvalue)
+
+
+def p_of_runs(
+    first: Double, second: Double, seeds: Sequence[Seed], other_seeds: Sequence[Seed]
+) -> float | None:
+    """Return a t-test over the scores of runs: whether other seeds would give the same answer.
+
+    Paired where both systems have the same seeds, Welch's where they have others, and of one sample where one
+    of them has a single run; None where both have.
+    """
+    if max(len(first), len(second)) < 2:
+        return None
+    if min(len(first), len(second)) == 1:
+        several, single = (first, second[0]) if len(second) == 1 else (second, first[0])
+        return p_of_differences(several - single)
+    if None not in seeds and {*seeds} == {*other_seeds}:
+        place = {seed: index for index, seed in enumerate(other_seeds)}
+        return p_of_differences(second[[place[seed] for seed in seeds]] - first)
+    return float(stats.ttest_ind(first, second, equal_var=False).pvalue)
+
+
+def williams(first: float, second: float, between: float, count: int) -> float:
+    """Return the p-value of Williams' test of two correlations of `count` items with one variable.
+
+    Reference:
+        Williams: The Comparison of Regression Variables. Journal of the Royal Statistical Society B, 1959.
+        Steiger: Tests for Comparing Elements of a Correlation Matrix. Psychological Bulletin, 1980.
+    """
+    if count < 4:
+        raise InputError(f"{count} items are too few to compare correlations", "use four or more")
+    determinant = 1 - first**2 - second**2 - between**2 + 2 * first * second * between
+    # Rounding may take the determinant of a perfect correlation below 0.
+    if max(map(abs, (first, second, between))) > 1 or determinant < -1e-9:
+        raise InputError(
+            f"{first:g}, {second:g} and {between:g} cannot be the correlations of three variables",
+            "pass the correlation of the first system, that of the second, and that between both",
+        )
+    if first == second:
+        return 1.0
+    mean = (first + second) / 2
+    spread = 2 * (count - 1) / (count - 3) * determinant + mean**2 * (1 - between) ** 3
+    if spread <= 0:
+        return 0.0
+    t = (first - second) * math.sqrt((count - 1) * (1 + between) / spread)
+    return float(2 * stats.t.sf(abs(t), count - 3))

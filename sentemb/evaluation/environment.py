@@ -19,15 +19,8 @@ from sentemb.errors import InputError
 from sentemb.evaluation.schema import Environment, Record
 
 LIBRARIES = (
-    "sentemb",
-    "sentence-transformers",
-    "transformers",
-    "tokenizers",
-    "torch",
-    "accelerate",
-    "datasets",
-    "numpy",
-    "scipy",
+    *("sentemb", "sentence-transformers", "transformers", "tokenizers"),
+    *("torch", "accelerate", "datasets", "numpy", "scipy"),
 )
 
 

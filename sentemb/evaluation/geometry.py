@@ -66,6 +66,7 @@ class Geometry(NamedTuple):
 
 
 GROUPS = 20
+_CONFIDENCE = 0.95
 _T = 2.0  # sharpness of the kernel in Wang and Isola's experiments
 _LEAST = 3  # parts, so that two sentences are left without one of them
 _LOWEST = Geometry(alignment=0.0, uniformity=-4 * _T, anisotropy=-1.0, effective_rank=0.0)
@@ -343,32 +344,6 @@ def _effective_ranks(slices: list[Double], left: Double) -> Double:
     return np.array(ranks)
 
 
-def evaluate_geometry(encoder: TextEncoder, pairs: ScoredPairs, *, confidence: float = 0.95) -> Record:
-    """Measure the geometry of the sentences of scored pairs under an encoder, with intervals."""
-    began = time.perf_counter()
-    encoded = encode_sets(encoder, [pairs])
-    estimate = estimate_geometry(encoded, confidence=confidence)
-    figures = zip(Geometry._fields, estimate.geometry, estimate.low, estimate.high, strict=True)
-    return new_record(
-        GEOMETRY.name,
-        encoder,
-        {"geometry": time.perf_counter() - began},
-        protocol=f"{pairs.name}-{pairs.split}",
-        datasets=(dataset_of(pairs),),
-        scores=tuple(
-            Score(dataset=pairs.name, metric=metric, value=value, low=low, high=high)
-            for metric, value, low, high in figures
-        ),
-        details={
-            "confidence": confidence,
-            "positives": estimate.positives,
-            "sentences": estimate.sentences,
-            "independent": estimate.independent,
-            "spectrum": spectrum(encoded.vectors).tolist(),
-        },
-    )
-
-
 def load(suite: Suite, options: Options) -> Loaded:
     """Read the scored pairs whose sentences are measured."""
 
@@ -383,16 +358,38 @@ def load(suite: Suite, options: Options) -> Loaded:
 
 def geometry_suite(pairs: ScoredPairs) -> LoadedSuite:
     """Return the suite of the geometry of one set of pairs."""
+    protocol = f"{pairs.name}-{pairs.split}"
 
     def evaluate(encoder: TextEncoder, names: Sequence[str]) -> Iterator[tuple[Record, str]]:
+        began = time.perf_counter()
         with naming(pairs.source or pairs.name):
-            record = evaluate_geometry(encoder, pairs)
-        figures = (f"{metric} {record.score(names[0], metric):.3f}" for metric in ("alignment", "uniformity"))
-        yield record, ", ".join(figures)
+            encoded = encode_sets(encoder, [pairs])
+            estimate = estimate_geometry(encoded, confidence=_CONFIDENCE)
+        figures = zip(Geometry._fields, estimate.geometry, estimate.low, estimate.high, strict=True)
+        record = new_record(
+            GEOMETRY.name,
+            encoder,
+            {"geometry": time.perf_counter() - began},
+            protocol=protocol,
+            datasets=(dataset_of(pairs),),
+            scores=tuple(
+                Score(dataset=pairs.name, metric=metric, value=value, low=low, high=high)
+                for metric, value, low, high in figures
+            ),
+            details={
+                "confidence": _CONFIDENCE,
+                "positives": estimate.positives,
+                "sentences": estimate.sentences,
+                "independent": estimate.independent,
+                "spectrum": spectrum(encoded.vectors).tolist(),
+            },
+        )
+        measured = estimate.geometry
+        yield record, f"alignment {measured.alignment:.3f}, uniformity {measured.uniformity:.3f}"
 
     return LoadedSuite(
         name=GEOMETRY.name,
-        protocol=f"{pairs.name}-{pairs.split}",
+        protocol=protocol,
         checksums={pairs.name: checksum_of(pairs)},
         texts={pairs.name: [*pairs.first, *pairs.second]},
         evaluate=evaluate,

@@ -53,12 +53,7 @@ def evaluate_layers(
 
     Each unique sentence goes through the model once. The record has Spearman x 100 of the cosines; a score's
     protocol is `POOLING, layer N` with layer 0 the embedding output, and a layer whose cosines are all equal
-    has no score. With `folder`, the record is written there; whether it has a place is checked before
-    encoding.
-
-    Raises:
-        InputError: The model, a pooling or the data cannot be used, or the record does not have a place.
-        UndefinedScoreError: All similarities of a set are equal in every layer.
+    has no score. With `folder`, the record is written there; its place is checked before encoding.
     """
     pairs = load_sets(sets, split=split, data_dir=data_dir, check_rows=check_rows)
     encoder = LayerEncoder(model, poolings=poolings, device=device, max_length=max_length)

@@ -40,6 +40,7 @@ from sentemb.evaluation.schema import (
     Predictions,
     PredictionsFile,
     Record,
+    first_problem,
     without_seed,
 )
 from sentemb.evaluation.suites import MULTILINGUAL, STS, TRANSFER, get_suite
@@ -148,11 +149,7 @@ def read_record(path: Path) -> Record:
         predictions = _read_predictions(record, path)
         _check_scores(record, path, predictions)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
-        field = "".join(parts).lstrip(".")
-        where = f"{path}, field {field}" if field else str(path)
-        raise InputError(f"{where}: {first['msg'].removeprefix('Value error, ')}", _HINT) from None
+        raise InputError(f"{path}, {first_problem(error)}", _HINT) from None
     except (FileNotFoundError, InputError):
         if _read_bytes(path) != text:
             return read_record(path)  # another process has just replaced the record

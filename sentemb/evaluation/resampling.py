@@ -10,7 +10,6 @@ these sums are of whole numbers, and exact.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,7 +56,11 @@ def bootstrap(
     """Return the score of every run on resamples of the items, or of their clusters; (runs, draws)."""
     score: Score
     if (items := _item_scores(metric, predictions, gold)) is not None:
-        score = partial(_weighted_means, items)
+
+        def score(counts: npt.NDArray[Any]) -> Double:
+            drawn = counts.astype(np.float64)
+            return np.asarray(items @ drawn / drawn.sum(axis=0))  # a cluster may have no item in this set
+
     elif metric == "spearman":
         score = _RankedRuns(predictions, gold).scores
     elif metric == "pearson":
@@ -96,7 +99,7 @@ def exchange(
     if (items := _item_scores(metric, predictions, gold)) is not None:
         count = items.shape[1]
         gains = np.stack([(items[one] - items[other]).mean(axis=0) / count for one, other in pairs])
-        exchanged: Score = partial(_exchanged_means, gains)
+        exchanged: Score = lambda signs: gains @ signs.T  # noqa: E731
         observed = exchanged(np.ones((1, count)))[:, 0]
     elif metric in CORRELATIONS:
         observed, exchanged = _exchanged_correlations(metric, predictions, gold, pairs)
@@ -130,15 +133,6 @@ def _item_scores(metric: str, predictions: Double, gold: Double) -> Double | Non
     if metric == "accuracy":
         return np.asarray(predictions == gold, dtype=np.float64)
     return predictions if metric in RETRIEVAL_METRICS else None
-
-
-def _weighted_means(items: Double, counts: npt.NDArray[Any]) -> Double:
-    drawn = counts.astype(np.float64)
-    return np.asarray(items @ drawn / drawn.sum(axis=0))  # a cluster may have no item in this set
-
-
-def _exchanged_means(gains: Double, signs: Double) -> Double:
-    return np.asarray(gains @ signs.T)
 
 
 class _RankedRuns:

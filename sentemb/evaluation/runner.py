@@ -89,14 +89,9 @@ def evaluate_all(
 
 
 def load_suites(names: Sequence[str], options: Options, *, allow_missing: bool = False) -> Loaded:
-    """Read the data of suites.
+    """Read the data of suites, and raise InputError that names all missing sets unless these are allowed.
 
-    With `allow_missing`, data sets that are missing are skipped. Those of retrieval that were not named are
-    skipped anyway, since most of them cannot be fetched.
-
-    Raises:
-        InputError: A name is unknown or listed twice, a set is damaged, or sets are missing; names all of
-            them.
+    Sets of retrieval that were not named are skipped anyway, since most of them cannot be fetched.
     """
     known = [name for name, suite in SUITES.items() if suite.module]
     if isinstance(names, str) or not names:

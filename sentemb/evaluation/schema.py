@@ -10,7 +10,15 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
 
 from sentemb.data.sts import Subset
 from sentemb.errors import InputError
@@ -204,6 +212,14 @@ class Record(_Part):
         copy = self.model_copy()
         copy._predictions = Predictions(values, gold)
         return copy
+
+
+def first_problem(error: ValidationError) -> str:
+    """Return the first problem of a validation, and the field that has it."""
+    first = error.errors(include_url=False)[0]
+    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+    problem = str(first["msg"]).removeprefix("Value error, ")
+    return f"field {field.lstrip('.')}: {problem}" if field else problem
 
 
 def seed_of(model: str) -> int | None:

@@ -110,10 +110,6 @@ class Options:
     progress: bool = False  # show a progress bar where a suite encodes by itself
 
 
-def _no_seed(model: str) -> int | None:
-    return None
-
-
 @dataclass(frozen=True, kw_only=True)
 class LoadedSuite:
     """A suite with its data. An encoder has one record of it, to which data sets can be added."""
@@ -124,7 +120,8 @@ class LoadedSuite:
     texts: Mapping[str, Sequence[str]]  # of every data set, repeats included
     # evaluates an encoder on some of the data sets: records that share none, and a line on each
     evaluate: Callable[[Any, Sequence[str]], Iterator[tuple[Record, str]]]
-    seed: Callable[[str], int | None] = _no_seed  # of a model by its name: part of the record's name
+    # of a model by its name: part of the record's name
+    seed: Callable[[str], int | None] = lambda model: None
     label: str = ""  # name in messages and results, where it is not that of the suite
 
     @property

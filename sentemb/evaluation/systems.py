@@ -17,8 +17,10 @@ from sentemb.evaluation.resampling import Clusters
 from sentemb.evaluation.retrieval.metrics import METRICS as RETRIEVAL_METRICS
 from sentemb.evaluation.retrieval.metrics import query_scores
 from sentemb.evaluation.schema import Record, check_once, seed_of, slug, without_seed
-from sentemb.evaluation.significance import Seed
 from sentemb.evaluation.suites import SUITES, TRANSFER, get_suite
+
+Seed = int | str | None
+"""What tells a run from the others of its system; None of an encoder that was not trained with a seed."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
+import logging
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from pydantic import Field
 
+from sentemb._files import read_json, write_json
 from sentemb.classification import fit_classifier
-from sentemb.classification.evaluator import inputs_of
-from sentemb.classification.fit import check_options, start_from_pooler
-from sentemb.classification.program import read_own_labelled
+from sentemb.classification.classifier import inputs_of
+from sentemb.classification.fit import check_options, read_own_labelled, start_from_pooler
 from sentemb.data.files import names_a_file
 from sentemb.data.labelled import LabelledTexts, load_labelled
 from sentemb.data.sampling import read_copies
@@ -34,21 +38,26 @@ from sentemb.experiments.experiment import (
     Trial,
     Written,
     joined,
+    nested,
     portable,
     published,
 )
 from sentemb.experiments.labelled_sets import LabelledSets, Rule, Splits
-from sentemb.experiments.runner import Inputs, Outcome, Place, Planned, TrialKind, short_key
+from sentemb.experiments.runner import Job, Outcome, Place, TrialKind, short_key
 from sentemb.modules import build_head, load
 from sentemb.training import resolve
 from sentemb.training.folder import RunFolder
 from sentemb.training.objective import build_loss, takes_head
 
+logger = logging.getLogger(__name__)
+
 
 class ClassificationData(Written):
     """Data options of an experiment on labelled texts: its table `data`."""
 
-    rule: Rule | None = Field(None, description="rule for the validation and test rows; see LabelledSets")
+    rule: Rule | None = Field(
+        None, description="rule for validation and test rows: scl, lacon, sg-bert, published"
+    )
     paper: Paper | None = Field(
         None, description="paper whose metrics and optimization are used; by default that of the rule"
     )
@@ -95,7 +104,11 @@ class ClassificationTrials(TrialKind):
             rule=data.rule,
             own=own,
             copies={
-                name: read_copies(path, pair=_pair_column(name), temperature="temperature")
+                name: read_copies(
+                    path,
+                    pair="augmented_pair" if name in TASKS and TASKS[name].pair else None,
+                    temperature="temperature",
+                )
                 for name, path in data.copies.items()
             },
             test_rows=data.test_rows,
@@ -135,10 +148,10 @@ class ClassificationTrials(TrialKind):
             self._described[key] = describe(method.recipe, method.options)
         return self._described[key]
 
-    def prepare(self, trial: Trial) -> Inputs:
+    def prepare(self, trial: Trial) -> Job:
         """Draw the rows."""
         splits, fingerprint = self.splits(trial), self.settings(trial)["start_fingerprint"]
-        return Inputs(partial(run_fit, trial, splits, fingerprint), splits.checksums)
+        return Job(partial(run_fit, trial, splits, fingerprint), splits.checksums)
 
     def splits(self, trial: Trial) -> Splits:
         """Return the rows of a trial, the same for all methods."""
@@ -147,16 +160,16 @@ class ClassificationTrials(TrialKind):
             self._latest = key, self._sets.splits(*key)
         return self._latest[1]
 
-    def check(self, plan: Mapping[Trial, Planned], records: Sequence[Record]) -> None:
+    def check(self, jobs: Mapping[Trial, Job], records: Sequence[Record]) -> None:
         """Refuse records of the same set, setting and seed with other rows or another metric."""
         there = {
             (one.datasets[0].name, *one.trial.setting.items(), one.seed): one
             for one in records
             if one.trial is not None
         }
-        for trial, planned in plan.items():
+        for trial, job in jobs.items():
             one = there.get((trial.datasets[0], *trial.setting.as_dict().items(), trial.seed))
-            wanted = dict(planned.checksums), planned.settings["metric"]
+            wanted = dict(job.checksums), job.settings["metric"]
             if one is not None and (one.details["checksums"], one.details["metric"]) != wanted:
                 where = f"{trial.datasets[0]} at {trial.setting}"
                 raise InputError(
@@ -199,9 +212,41 @@ def run_fit(trial: Trial, splits: Splits, fingerprint: str) -> Outcome:
     return outcome_of(trial, splits, fingerprint, found)
 
 
-def validate(method: Method, splits: Splits, seed: int) -> float:
-    """Train a classifier and return its score on the validation rows."""
-    return _fit(method, splits, seed, [])[1]
+def tune(
+    method: Method,
+    splits: Splits,
+    grid: Mapping[str, Sequence[Any]],
+    *,
+    journal: Path,
+    seeds: Sequence[int] = (1,),
+    announce: Callable[[str], None] = logger.info,
+) -> list[tuple[dict[str, Any], float]]:
+    """Train the points of a grid with every seed, and return them with their mean scores, the best first.
+
+    Scores are of the validation rows. The grid has values by option, where `loss_options.temperature` is an
+    option in a table. The journal keeps the score of each finished point by its settings, rows and seeds, so
+    that a search resumes.
+    """
+    points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    if not points or not grid or not seeds:
+        hint = "provide at least one value for each option, and at least one seed"
+        raise InputError("the search grid is empty", hint)
+    methods = [replace(method, options=joined(method.options, nested(one))) for one in points]
+    described = [describe(one.recipe, one.options) for one in methods]
+    rows = [splits.checksums[part] for part in ("train", "validation")]
+    known: dict[str, float] = read_json(journal) if journal.exists() else {}
+    tried = []
+    for number, (point, one, settings) in enumerate(zip(points, methods, described, strict=True), start=1):
+        own = {name: value for name, value in settings.items() if name != "base"}  # its fingerprint counts
+        text = json.dumps([method.recipe, own, rows, list(seeds)], sort_keys=True)
+        key = hashlib.sha256(text.encode()).hexdigest()
+        if key not in known:
+            known[key] = fmean(_fit(one, splits, seed, [])[1] for seed in seeds)
+            write_json(journal, known)
+            score = f"{100 * known[key]:.1f} on validation"
+            announce(f"[{number}/{len(points)}] {method.name} {point}: {score}")
+        tried.append((point, known[key]))
+    return sorted(tried, key=lambda one: -one[1])
 
 
 def _fit(
@@ -306,7 +351,3 @@ def _read_files(names: Sequence[str], data: ClassificationData) -> dict[str, Lab
     if data.model_fields_set.isdisjoint(("columns", "label")):
         return {path: load_labelled(path, split="train") for path in files}
     return {path: read_own_labelled(path, columns=data.columns, label=data.label) for path in files}
-
-
-def _pair_column(name: str) -> str | None:
-    return "augmented_pair" if name in TASKS and TASKS[name].pair else None

@@ -54,25 +54,25 @@ class Splits:
     minority: int | None = None
 
     @property
+    def parts(self) -> dict[str, LabelledTexts]:
+        """The parts by name."""
+        return {"train": self.train, "validation": self.validation, "test": self.test}
+
+    @property
     def sizes(self) -> dict[str, int]:
         """Number of rows of each part."""
-        return {"train": len(self.train), "validation": len(self.validation), "test": len(self.test)}
+        return {name: len(part) for name, part in self.parts.items()}
 
     @cached_property
     def checksums(self) -> dict[str, str]:
         """SHA-256 of each part's texts and labels, independent of their files."""
-        parts = {"train": self.train, "validation": self.validation, "test": self.test}
-        return {
-            name: checksum_of_parts(
-                [
-                    repr(part.label_names).encode(),
-                    *part.texts,
-                    *(part.pairs or []),
-                    part.labels.astype(part.labels.dtype.newbyteorder("<")).tobytes(),
-                ]
+        found = {}
+        for name, part in self.parts.items():
+            labels = part.labels.astype(part.labels.dtype.newbyteorder("<")).tobytes()
+            found[name] = checksum_of_parts(
+                [repr(part.label_names).encode(), *part.texts, *(part.pairs or []), labels]
             )
-            for name, part in parts.items()
-        }
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,35 +116,9 @@ class Pool:
 class LabelledSets:
     """Draws the rows of trials, the same at each call and for every method.
 
-    If the labels of a test split are published, it is the test set. Rules for the other cases:
-
-    - `scl`: half of the dev split is tested on, about 500 rows of the rest are validation (SCL, section 4.1).
-    - `sg-bert`: the first tenth of dev is validation, the rest is tested on (SG-BERT, table 10).
-    - `lacon`: dev is tested on; validation is part of the training rows (LaCon, section 3.1). Training rows
-      are at most 5,000 of a class, 1,000 with more than two, drawn again for each seed.
-    - `published`: validation is dev or, if there is no dev, 5 % of train and at most 500 rows, the same for
-      every seed. The first two rules do the same if test labels are published.
-
-    The default rule is `scl` for a set that has dev but no test labels, else `published`. A set of one split,
-    such as MR, is tested on a fifth of it.
-
-    Training rows are drawn from the training split without repeated texts, of which the first counts, and
-    without the texts of validation and test rows. A text in both parts of dev belongs to the test rows.
-
-    Settings, by name:
-
-    - `full`: all training rows. `train`: N rows in all, and at most N validation rows, the same for every
-      seed.
-    - `shots`: N rows in all, drawn again for each seed (SCL, table 4).
-    - `per-class`: N rows of each class, and N others for validation if the rule has none (LaCon, section
-      4.1); `transfer`: the same (SCL, section 5.4).
-    - `rho`: 32 rows of the rarest class, rho times as many of the others; validation rows are drawn in the
-      same way from the rest (LaCon, section 4.2, which does not name them).
-    - `noise`: 100 rows with three noisy copies each at that temperature, 0 for the rows alone (SCL, table 5).
-    - `classes`: the first N classes, 1,000 rows each (LaCon, section 4.5).
-
-    `own` are the user's own sets by name and split, `copies` the noisy copies by set. With `test_rows`, a
-    stratified subset of this size, the same for every seed, is tested on.
+    `docs/guides/experiments.md` lists the rules and the settings. Of repeated texts the first counts, and a
+    text in both parts of dev belongs to the test rows. `own` are the user's own sets by name and split,
+    `copies` the noisy copies by set. With `test_rows`, a stratified subset of this size is tested on.
     """
 
     def __init__(
@@ -167,16 +141,19 @@ class LabelledSets:
         if setting.name == "noise" and value and not copies:
             hint = f"provide a file of back-translations: --data copies.{data}=FILE"
             raise InputError(f"noisy copies of {data} are missing", hint)
-        if setting.name not in ("noise", *_DRAWS):
-            raise InputError(f"unknown setting {setting.name!r}", f"choose among noise, {', '.join(_DRAWS)}")
+        if setting.name not in _DRAWS:
+            raise InputError(f"unknown setting {setting.name!r}", f"choose among {', '.join(_DRAWS)}")
         if setting.name not in ("full", "noise") and (value < 1 or value != int(value)):
             raise InputError(f"{setting.name} must be an integer, not {setting.value}")
         where = f"{pool.name} at {setting}"
         try:
-            if setting.name == "noise":
-                splits = _noise(pool, value, seed, copies)
-            else:
-                splits = _DRAWS[setting.name](pool, int(value), seed)
+            if setting.name not in _OWN_VALIDATION:
+                pool = pool.reserved()
+            splits = (
+                _noise(pool, value, seed, copies)
+                if setting.name == "noise"
+                else _DRAWS[setting.name](pool, int(value), seed)
+            )
         except InputError as error:
             raise ImpossibleDraw(f"{where}: {error.message}", error.hint) from error
         if np.count_nonzero(list(splits.train.class_counts.values())) < 2:
@@ -249,8 +226,7 @@ def noise_rows(pool: Pool, seeds: Iterable[int]) -> Rows:
     return np.unique(np.concatenate([pool.training_set(NOISE_ROWS, seed) for seed in seeds]))
 
 
-def _noise(pool: Pool, temperature: float, seed: int, copies: Sequence[Copy]) -> Splits:
-    pool = pool.reserved()
+def _noise(pool: Pool, temperature: float, seed: int, copies: Sequence[Copy] = ()) -> Splits:
     rows = pool.training_set(NOISE_ROWS, seed)
     if not temperature:
         return pool.splits(rows)
@@ -267,7 +243,6 @@ def _full(pool: Pool, value: int, seed: int) -> Splits:
 
 
 def _train(pool: Pool, size: int, seed: int) -> Splits:
-    pool = pool.reserved()
     size = min(size, len(pool.usable))
     whole = pool.splits(pool.usable[stratified_sample(pool.labels, size, seed=_SUBSET)])
     if size >= len(whole.validation):
@@ -275,11 +250,6 @@ def _train(pool: Pool, size: int, seed: int) -> Splits:
     # Validation would take most of the time if it had more rows than training.
     fewer = whole.validation.select(stratified_sample(whole.validation.labels, size, seed=_SUBSET))
     return replace(whole, validation=fewer)
-
-
-def _shots(pool: Pool, size: int, seed: int) -> Splits:
-    pool = pool.reserved()
-    return pool.splits(pool.training_set(size, seed))
 
 
 def _per_class(pool: Pool, shots: int, seed: int) -> Splits:
@@ -298,24 +268,24 @@ def _rho(pool: Pool, ratio: int, seed: int) -> Splits:
 
 
 def _classes(pool: Pool, count: int, seed: int) -> Splits:
-    pool = pool.reserved()
     pool = replace(pool, usable=pool.usable[pool.labels < count])
     whole = pool.splits(pool.usable[cap_per_class(pool.labels, seed=seed, limit=1000)])
-    train, validation, test = (
-        part.first_classes(count) for part in (whole.train, whole.validation, whole.test)
-    )
+    train, validation, test = (part.first_classes(count) for part in whole.parts.values())
     return Splits(train, validation, test, pool.left_out)
 
 
 _DRAWS: Mapping[str, Callable[[Pool, int, int], Splits]] = {
+    "noise": _noise,
     "full": _full,
     "train": _train,
-    "shots": _shots,
+    "shots": lambda pool, size, seed: pool.splits(pool.training_set(size, seed)),
     "per-class": _per_class,
     "transfer": _per_class,
     "rho": _rho,
     "classes": _classes,
 }
+# These draw validation rows of each seed from the training rows, if the rule has none.
+_OWN_VALIDATION = ("full", "per-class", "transfer", "rho")
 
 
 def _training_split(name: str, splits: Sequence[str]) -> str:

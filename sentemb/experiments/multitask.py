@@ -20,7 +20,7 @@ from sentemb.errors import InputError
 from sentemb.evaluation.environment import command_line, environment
 from sentemb.evaluation.schema import OVERALL, DataSet, Record, Score
 from sentemb.experiments.experiment import Experiment, Trial, Written, joined, published
-from sentemb.experiments.runner import Inputs, Outcome, Place, TrialKind
+from sentemb.experiments.runner import Job, Outcome, Place, TrialKind
 from sentemb.experiments.tables import options_of
 from sentemb.modules import load
 from sentemb.multitask import (
@@ -30,9 +30,8 @@ from sentemb.multitask import (
     read_nli_columns,
 )
 from sentemb.multitask.model import METRICS, predict_tasks, score_tasks
-from sentemb.multitask.plan import uses_nli
 from sentemb.multitask.run import checksum
-from sentemb.multitask.tasks import TaskSets
+from sentemb.multitask.tasks import TaskSets, uses_nli
 from sentemb.report.table import ABSENT, Table, mean_cell
 from sentemb.training import get_recipe, resolve
 from sentemb.training.checkpoints import remove_folder
@@ -80,7 +79,7 @@ class MultiTaskTrials(TrialKind):
         settings = {name: value for name, value in config.values().items() if name not in _NO_SETTING}
         return {**settings, "start_fingerprint": _fingerprint_of(config.base, config.pooling or "cls")}
 
-    def prepare(self, trial: Trial) -> Inputs:
+    def prepare(self, trial: Trial) -> Job:
         """Read the NLI triples if the row needs them."""
         config = self._config(trial)
         if uses_nli(config) and not self._nli:
@@ -92,7 +91,7 @@ class MultiTaskTrials(TrialKind):
             for task, data in sets
         } | ({"nli": checksum(nli)} if nli else {})
         fingerprint = _fingerprint_of(config.base, config.pooling or "cls")
-        return Inputs(partial(run_row, config, self._train, self._dev, nli, sums, fingerprint), sums)
+        return Job(partial(run_row, config, self._train, self._dev, nli, sums, fingerprint), sums)
 
     def end(self, trial: Trial) -> None:
         """Remove the folder of the run."""
@@ -118,11 +117,9 @@ def run_row(
 ) -> Outcome:
     """Train, or load the finished model of a killed run, and predict every row of the dev sets."""
     run = RunFolder(Path(config.output))
-    if run.status() == "finished" and not run.differing(config):
-        model = MultiTaskModel.load(config.output)
-    else:
-        model = fit_multitask(config, train, dev, nli=nli, resume=True).model
-    predictions = predict_tasks(model, dev)
+    if run.status() != "finished" or run.differing(config):
+        fit_multitask(config, train, dev, nli=nli, resume=True)
+    predictions = predict_tasks(MultiTaskModel.load(config.output), dev)
     made = read_json(run.record)
     scores = {
         "all": score_tasks(predictions, dev),

@@ -55,18 +55,12 @@ class Outcome(NamedTuple):
     gold: Arrays
 
 
-class Inputs(NamedTuple):
-    """A function that runs a trial, in this process or another, and the checksums of its data."""
+class Job(NamedTuple):
+    """A function that runs a trial, in this process or another, and what decides its result."""
 
     run: Callable[[], Outcome]
-    checksums: Mapping[str, str]
-
-
-class Planned(NamedTuple):
-    """Settings and checksums of a trial, which decide its result together with its seed."""
-
-    settings: Mapping[str, Any]
-    checksums: Mapping[str, str]
+    checksums: Mapping[str, str]  # of the data
+    settings: Mapping[str, Any] = {}  # all but data and seed
 
 
 @dataclass(frozen=True)
@@ -84,7 +78,6 @@ class TrialKind(ABC):
     """A kind of experiment: its trials, and how to run one."""
 
     suite: str
-    parallel: ClassVar[bool] = True
     data_model: ClassVar[type[BaseModel]]  # of the experiment's table `data`
     recipes: ClassVar[tuple[str, ...]]  # kinds of recipes that methods may have; empty if they have none
 
@@ -120,22 +113,19 @@ class TrialKind(ABC):
         """Return all settings of a trial except seed and data, as JSON values. Refuse wrong ones."""
 
     @abstractmethod
-    def prepare(self, trial: Trial) -> Inputs:
+    def prepare(self, trial: Trial) -> Job:
         """Read or draw the data of a trial. Every call returns the same data."""
 
-    def file_name(self, trial: Trial, planned: Planned) -> str | None:
+    def file_name(self, trial: Trial, job: Job) -> str | None:
         """Return a file name that depends on all settings except the name of the base, and on the data."""
-        settings = {name: value for name, value in planned.settings.items() if name != "base"}
+        settings = {name: value for name, value in job.settings.items() if name != "base"}
         sets = [slug(name) for name in trial.datasets] if len(trial.datasets) == 1 else []
-        key = short_key([trial.method.recipe, settings, *sets, str(trial.setting), planned.checksums])
+        key = short_key([trial.method.recipe, settings, *sets, str(trial.setting), job.checksums])
         parts = [slug(trial.method.name), *sets, str(trial.setting), key, f"seed-{trial.seed}"]
         return f"{'.'.join(parts)}.json"
 
-    def check(self, plan: Mapping[Trial, Planned], records: Sequence[Record]) -> None:  # noqa: B027
+    def check(self, jobs: Mapping[Trial, Job], records: Sequence[Record]) -> None:  # noqa: B027
         """Raise InputError if records of the folder cannot share a table with the trials."""
-
-    def begin(self, trials: Sequence[Trial]) -> None:  # noqa: B027
-        """Do the work that several of the next trials share."""
 
     def end(self, trial: Trial) -> None:  # noqa: B027
         """Remove files that a trial with a record does not need."""
@@ -232,10 +222,8 @@ def run_trials(
         return f", about {_duration(fmean(taken) * len(left) / jobs)} left" if left and taken else ""
 
     announce(f"{len(plan)} trials, {len(records)} already finished{remaining()}")
-    kind.begin(left)
-    tasks = ((trial, kind.prepare(trial).run) for trial in list(left))
-    processes = min(jobs, max(len(left), 1)) if kind.parallel else 1
-    with closing(_run_tasks(tasks, processes)) as ended:
+    tasks = [(trial, plan[trial].run) for trial in left]
+    with closing(_run_tasks(tasks, min(jobs, max(len(left), 1)))) as ended:
         for trial, outcome, seconds in ended:
             record = _complete(outcome.record, name, trial, plan[trial], seconds)
             file = kind.file_name(trial, plan[trial])
@@ -249,7 +237,7 @@ def run_trials(
     return [records[trial] for trial in plan]
 
 
-def _plan(kind: TrialKind, announce: Announce) -> dict[Trial, Planned]:
+def _plan(kind: TrialKind, announce: Announce) -> dict[Trial, Job]:
     trials = kind.trials()
     if not trials:
         raise InputError("an experiment needs at least one method, data set, setting and seed")
@@ -259,11 +247,11 @@ def _plan(kind: TrialKind, announce: Announce) -> dict[Trial, Planned]:
     for trial in trials:  # all errors, before any data is read
         with naming(trial.method.name):
             settings[trial] = kind.settings(trial)
-    plan: dict[Trial, Planned] = {}
+    plan: dict[Trial, Job] = {}
     impossible: dict[str, ImpossibleDraw] = {}
     for trial in trials:
         try:
-            plan[trial] = Planned(settings[trial], kind.prepare(trial).checksums)
+            plan[trial] = kind.prepare(trial)._replace(settings=settings[trial])
         except ImpossibleDraw as error:
             impossible[f"{trial.datasets[0]} {trial.setting} seed {trial.seed}"] = error
     for place, reason in impossible.items():
@@ -274,15 +262,15 @@ def _plan(kind: TrialKind, announce: Announce) -> dict[Trial, Planned]:
     return plan
 
 
-def _is_of(record: Record, experiment: str, trial: Trial, planned: Planned) -> bool:
+def _is_of(record: Record, experiment: str, trial: Trial, job: Job) -> bool:
     """Return whether a record is that of a trial."""
     made, wanted = record.trial, (experiment, trial.method.name, trial.setting.as_dict(), trial.seed)
     if made is None or (made.experiment, made.method, made.setting, record.seed) != wanted:
         return False
     checksums = record.details.get("checksums") or {one.name: one.sha256 for one in record.datasets}
     # The name of the base does not decide the weights if its content is known.
-    ignored = {"base"} if "start_fingerprint" in planned.settings else set()
-    return checksums == planned.checksums and not {*differing(record, planned.settings)} - ignored
+    ignored = {"base"} if "start_fingerprint" in job.settings else set()
+    return checksums == job.checksums and not {*differing(record, job.settings)} - ignored
 
 
 def differing(record: Record, planned: Mapping[str, Any]) -> Iterator[str]:
@@ -294,7 +282,7 @@ def differing(record: Record, planned: Mapping[str, Any]) -> Iterator[str]:
             yield name
 
 
-def _complete(record: Record, experiment: str, trial: Trial, one: Planned, seconds: float) -> Record:
+def _complete(record: Record, experiment: str, trial: Trial, one: Job, seconds: float) -> Record:
     options = json.loads(_json(one.settings))
     method, setting = trial.method.name, trial.setting.as_dict()
     taken = {**record.environment.seconds, "total": seconds}

@@ -6,7 +6,7 @@ import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from pydantic import Field
 from sentence_transformers import SentenceTransformer
 
 from sentemb._files import new_folder, write_text
-from sentemb.data.positive_pairs import draw_pairs
+from sentemb.data.pairs import draw_pairs
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.encoding.resolve import name_of
 from sentemb.encoding.sentence import SentenceEncoder
@@ -25,7 +25,7 @@ from sentemb.evaluation.schema import Record
 from sentemb.evaluation.sts import checksum_of, evaluate_pairs, load_sets
 from sentemb.evaluation.suites import get_suite
 from sentemb.experiments.experiment import Experiment, Method, Trial, Written, joined, portable
-from sentemb.experiments.runner import Inputs, Outcome, Place, Planned, TrialKind, differing
+from sentemb.experiments.runner import Job, Outcome, Place, TrialKind, differing
 from sentemb.losses import ViewCache
 from sentemb.modules import load
 from sentemb.training import resolve, train
@@ -33,7 +33,7 @@ from sentemb.training.checkpoints import remove_folder
 from sentemb.training.config import FlowRunConfig, TrainConfig, WhiteningRunConfig
 from sentemb.training.folder import RunFolder
 from sentemb.transforms import add_flow, add_whitening
-from sentemb.transforms.program import Sentences, load_sentences
+from sentemb.transforms.fit import Sentences, load_sentences
 
 TRANSFORMS: tuple[str, ...] = ("whitening", "flow")
 # Folders do not decide the weights, and the seed has a field of its own.
@@ -95,34 +95,34 @@ class StsTrials(TrialKind):
             described |= {**source, "data": "sample"}
         return described
 
-    def prepare(self, trial: Trial) -> Inputs:
+    def prepare(self, trial: Trial) -> Job:
         """Find the sentences. Recipes read their data themselves."""
         method, folder = trial.method, self._folder(trial)
         if method.recipe in TRANSFORMS:
-            sentences = self._sentences(method)
-            return self._inputs(trial, partial(_fit_transform, folder, method, trial.seed, sentences))
-        config = self._config(method, trial.seed or 0, folder)
-        return self._inputs(trial, partial(_train, config, self.place.progress))
+            make = partial(_fit_transform, folder, method, trial.seed, self._sentences(method))
+        else:
+            make = partial(_train, self._config(method, trial.seed or 0, folder), self.place.progress)
+        return self._job(trial, make)
 
-    def _inputs(self, trial: Trial, make: Callable[[], TextEncoder]) -> Inputs:
+    def _job(self, trial: Trial, make: Callable[[], TextEncoder]) -> Job:
         checksums = {one.name: checksum_of(one) for one in self._pairs}
-        return Inputs(partial(_evaluate, make, self._pairs, self.suite, trial.seed), checksums)
+        return Job(partial(_evaluate, make, self._pairs, self.suite, trial.seed), checksums)
 
-    def file_name(self, trial: Trial, planned: Planned) -> None:
+    def file_name(self, trial: Trial, job: Job) -> None:
         """Name the record like any record of the model."""
 
-    def check(self, plan: Mapping[Trial, Planned], records: Sequence[Record]) -> None:
+    def check(self, jobs: Mapping[Trial, Job], records: Sequence[Record]) -> None:
         """Refuse a record of a trial's model with other settings or other sets."""
         there = {(one.model, one.seed): one for one in records}
-        for trial, planned in plan.items():
+        for trial, job in jobs.items():
             record = there.get((self._folder(trial).name, trial.seed))
             if record is None:
                 continue
             if record.trial is None or record.trial.experiment != self.experiment.name:
                 hint = "choose another --output folder"
                 raise InputError(f"a record of {record.model} already exists", hint)
-            other = list(differing(record, planned.settings))
-            if {one.name: one.sha256 for one in record.datasets} != planned.checksums:
+            other = list(differing(record, job.settings))
+            if {one.name: one.sha256 for one in record.datasets} != job.checksums:
                 other.append("sets")
             if other:
                 raise InputError(
@@ -177,22 +177,7 @@ class FrozenTrials(StsTrials):
     A method's recipe is a pooling, `whitening` or `flow`.
     """
 
-    parallel = False
     recipes = ()
-
-    def begin(self, trials: Sequence[Trial]) -> None:
-        """Make all encoders. Sentences to fit transforms are encoded once for all seeds."""
-        models: dict[str, SentenceTransformer] = {}
-        with tempfile.TemporaryDirectory() as vectors:
-            for trial in trials:
-                method, name = trial.method, self._folder(trial).name
-                if method.recipe in TRANSFORMS:
-                    models[name] = _transformed(method, trial.seed, self._sentences(method), vectors)
-                else:
-                    models[name] = load(self._base(method), pooling=method.recipe)  # type: ignore[arg-type]
-        self._encoders = {
-            name: SentenceEncoder(model, name=name, frozen=True) for name, model in models.items()
-        }
 
     def trials(self) -> list[Trial]:
         """Return a trial per seed for the flow, and one without a seed for the other methods."""
@@ -207,9 +192,12 @@ class FrozenTrials(StsTrials):
             return super().settings(trial)
         return {"base": portable(self._base(trial.method)), "pooling": trial.method.recipe}
 
-    def prepare(self, trial: Trial) -> Inputs:
-        """Take the encoder that `begin` made."""
-        return self._inputs(trial, lambda: self._encoders[self._folder(trial).name])
+    def prepare(self, trial: Trial) -> Job:
+        """Find the sentences on whose vectors a transform is fitted."""
+        method = trial.method
+        sentences = self._sentences(method) if method.recipe in TRANSFORMS else None
+        arguments = (self._folder(trial).name, self._base(method), method, trial.seed, sentences)
+        return self._job(trial, partial(_frozen, *arguments))
 
     def _base(self, method: Method) -> str:
         return str(method.options.get("base", "bert-base-uncased"))
@@ -225,10 +213,18 @@ def _train(config: TrainConfig, progress: Any) -> TextEncoder:
 def _fit_transform(folder: Path, method: Method, seed: int | None, sentences: Sentences) -> TextEncoder:
     """Fit a transform, or load the model of a killed run."""
     if not folder.exists():
-        with tempfile.TemporaryDirectory() as vectors, new_folder(folder) as partial_folder:
-            model = _transformed(method, seed, sentences, vectors)
-            model.save(str(partial_folder), create_model_card=False)
+        with new_folder(folder) as partial_folder:
+            _transformed(method, seed, sentences).save(str(partial_folder), create_model_card=False)
     return load_encoder(folder)
+
+
+def _frozen(
+    name: str, base: str, method: Method, seed: int | None, sentences: Sentences | None
+) -> TextEncoder:
+    """Load a base with a pooling, or fit a transform."""
+    pooled = sentences is None
+    model = load(base, pooling=method.recipe) if pooled else _transformed(method, seed, sentences)  # type: ignore[arg-type]
+    return SentenceEncoder(model, name=name, frozen=True)
 
 
 def _evaluate(make: Callable[[], TextEncoder], pairs: Any, suite: str, seed: int | None) -> Outcome:
@@ -243,8 +239,14 @@ def _transform_config(method: Method) -> FlowRunConfig | WhiteningRunConfig:
     return config
 
 
-def _transformed(method: Method, seed: int | None, sentences: Sentences, vectors: str) -> SentenceTransformer:
-    config = _transform_config(method)
+@cache
+def _vectors() -> tempfile.TemporaryDirectory[str]:
+    """Return the folder where the trials of this process share vectors of sentences."""
+    return tempfile.TemporaryDirectory(prefix="sentemb-vectors-", ignore_cleanup_errors=True)
+
+
+def _transformed(method: Method, seed: int | None, sentences: Sentences) -> SentenceTransformer:
+    config, vectors = _transform_config(method), _vectors().name
     model, length = load(config.base, pooling=config.pooling), config.max_length  # type: ignore[arg-type]
     if isinstance(config, FlowRunConfig):
         flow = config.flow.replace(seed=seed or 0)

@@ -13,11 +13,10 @@ import numpy as np
 
 from sentemb._files import write_bytes, write_text
 from sentemb.errors import InputError
-from sentemb.evaluation.comparison import Difference, compare
+from sentemb.evaluation.comparison import LEVEL, Difference, compare, holm
 from sentemb.evaluation.measures import confusion, f1_of_classes
 from sentemb.evaluation.record import load_predictions, load_records
 from sentemb.evaluation.schema import Record, slug, without_seed
-from sentemb.evaluation.significance import LEVEL, holm
 from sentemb.evaluation.suites import get_suite
 from sentemb.evaluation.systems import system_of
 from sentemb.experiments.experiment import Experiment, Setting, default_options
@@ -157,27 +156,22 @@ def draw_curves(experiment: Experiment, folder: Path) -> Iterator[Path]:
     summaries = summarize(_own(experiment, load_records([folder])), best=experiment.best)
     metrics = {one.data: _METRICS[one.metric] for one in summaries}
     for data, lines in curves(summaries).items():
-        figure = band_figure(
-            lines, x_label=_heading(experiment.setting), y_label=f"{data}, {metrics[data]} x 100"
-        )
+        y_label = f"{data}, {metrics[data]} x 100"
+        figure = band_figure(lines, x_label=_heading(experiment.setting), y_label=y_label)
         path = folder / f"{experiment.name}.{slug(data)}.png"
         write_bytes(path, png_of(figure))
         yield path
 
 
-def curves(
-    summaries: Sequence[Summary],
-) -> dict[str, dict[str, tuple[list[float], list[float], list[float]]]]:
+def curves(summaries: Sequence[Summary]) -> dict[str, dict[str, tuple[list[float], ...]]]:
     """Return ascending values, means and standard deviations x 100 for each data set and method."""
-    points: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
-    for one in summaries:
+    found: dict[str, dict[str, tuple[list[float], ...]]] = {}
+    for one in sorted(summaries, key=lambda one: one.setting.value or 0.0):
         if one.setting.value is not None:
             deviation = one.factor * stdev(one.scores) if len(one.scores) > 1 else 0.0
-            points.setdefault((one.data, one.label), []).append((one.setting.value, one.mean, deviation))
-    found: dict[str, dict[str, tuple[list[float], list[float], list[float]]]] = {}
-    for (data, label), own in points.items():
-        values, means, deviations = map(list, zip(*sorted(own), strict=True))
-        found.setdefault(data, {})[label] = (values, means, deviations)
+            band = found.setdefault(one.data, {}).setdefault(one.label, ([], [], []))
+            for column, number in zip(band, (one.setting.value, one.mean, deviation), strict=True):
+                column.append(number)
     return found
 
 
@@ -213,29 +207,27 @@ def summarize(
 
 
 def verdicts_of(summaries: Sequence[Summary], baseline: str | None) -> dict[Key, Verdict]:
-    """Compare every method with the baseline, over the seeds that both have.
-
-    The baseline, and points without it, do not have verdicts.
-    """
+    """Compare every method with the baseline, over the seeds that both have, where the baseline was run."""
     verdicts: dict[Key, Verdict] = {}
     compared: dict[tuple[int, int], tuple[Mapping[str, Difference], int]] = {}
-    for base in [one for one in summaries if one.label == baseline]:
-        column: dict[Key, tuple[Difference | None, int]] = {}
-        for one in summaries:
-            if one.key[1:] != base.key[1:] or one.label == baseline:
-                continue
-            place = (id(one.records[0]), id(base.records[0]))  # all sets of an encoder at once
-            if place not in compared:
-                compared[place] = _differences(base.records, one.records)
-            found, seeds = compared[place]
-            column[one.key] = found.get(one.data), seeds
+    bases = {one.key[1:]: one for one in summaries if one.label == baseline}
+    for one in summaries:
+        base = bases.get(one.key[1:])
+        if base is None or one is base:
+            continue
+        place = (id(one.records[0]), id(base.records[0]))  # all sets of an encoder at once
+        if place not in compared:
+            compared[place] = _differences(base.records, one.records)
+        found, seeds = compared[place]
+        verdicts[one.key] = Verdict(found.get(one.data), seeds, None)
+    for point in bases:
         raw = {
-            key: max(one.p_items, one.p_seeds)
-            for key, (one, _) in column.items()
-            if one is not None and one.p_seeds is not None
+            key: max(one.difference.p_items, one.difference.p_seeds)
+            for key, one in verdicts.items()
+            if key[1:] == point and one.difference is not None and one.difference.p_seeds is not None
         }
-        corrected = dict(zip(raw, holm(list(raw.values())), strict=True))
-        verdicts |= {key: Verdict(one, seeds, corrected.get(key)) for key, (one, seeds) in column.items()}
+        for key, p in zip(raw, holm([*raw.values()]), strict=True):
+            verdicts[key] = verdicts[key]._replace(p=p)
     return verdicts
 
 
@@ -244,13 +236,13 @@ def _differences(
 ) -> tuple[Mapping[str, Difference], int]:
     """Return the differences by data set, including `average`, and the number of common seeds."""
     common = {one.seed for one in baseline} & {one.seed for one in records}
-    if not common:
-        return {}, 0
     sides = [[one for one in side if one.seed in common] for side in (baseline, records)]
-    systems = [system_of(side, without_seed(side[0].model), measure=metric_of(side[0])) for side in sides]
     try:
-        found = compare(*systems, intervals=False)
-    except InputError:  # evaluated on other items
+        found = compare(
+            *(system_of(side, without_seed(side[0].model), measure=metric_of(side[0])) for side in sides),
+            intervals=False,
+        )
+    except (IndexError, InputError):  # no common seed, or evaluated on other items
         return {}, len(common)
     average = {} if found.average is None else {AVERAGE: found.average}
     return {one.name: one for one in found.sets} | average, len(common)
@@ -291,27 +283,24 @@ def _labels(records: Sequence[Record]) -> list[str]:
 
     Variants are records of one method with other options on the same data.
     """
-    names = [record.model if record.trial is None else record.trial.method for record in records]
-    options = []
+    named = []
+    variants: dict[Key, list[Mapping[str, str]]] = {}
     for record in records:
-        flat = {}
-        if record.trial is not None:
-            flat = _flat({**default_options(record.suite), **record.trial.options})
+        flat = _flat({**default_options(record.suite), **options_of(record)} if record.trial else {})
         if "start_fingerprint" in flat:
             # The base may be written in two ways, and the beginning of its digest suffices.
             flat["start_fingerprint"] = flat["start_fingerprint"].strip('"')[:8]
             flat.pop("base", None)
-        options.append(flat)
-    groups: dict[Key, list[Mapping[str, str]]] = {}
-    for name, record, own in zip(names, records, options, strict=True):
-        groups.setdefault((name, record.datasets[0].name, _setting_of(record)), []).append(own)
-    differing: dict[str, set[str]] = {name: set() for name in names}
-    for (name, _, _), found in groups.items():
-        keys = {key for own in found for key in own}
-        differing[name] |= {key for key in keys if len({own.get(key) for own in found}) > 1}
+        name = record.trial.method if record.trial else record.model
+        named.append((name, flat))
+        variants.setdefault((name, record.datasets[0].name, _setting_of(record)), []).append(flat)
+    differing: dict[str, set[str]] = {}
+    for (name, _, _), found in variants.items():
+        keys = {key for own in found for key in own if len({one.get(key) for one in found}) > 1}
+        differing.setdefault(name, set()).update(keys)
     labels = []
-    for name, own in zip(names, options, strict=True):
-        shown = ", ".join(f"{key}={own.get(key, 'default')}" for key in sorted(differing[name]))
+    for name, flat in named:
+        shown = ", ".join(f"{key}={flat.get(key, 'default')}" for key in sorted(differing[name]))
         labels.append(f"{name} ({shown})" if shown else name)
     return labels
 
@@ -320,10 +309,8 @@ def _flat(options: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     """Return options as JSON, those of tables as TABLE.NAME."""
     flat: dict[str, str] = {}
     for key, value in options.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = json.dumps(value)
+        is_table = isinstance(value, Mapping)
+        flat |= _flat(value, f"{prefix}{key}.") if is_table else {f"{prefix}{key}": json.dumps(value)}
     return flat
 
 
@@ -382,13 +369,9 @@ def _comparisons(summaries: Sequence[Summary], verdicts: Mapping[Key, Verdict], 
         )
         gain = np.mean([score - theirs[seed] for seed, score in ours.items() if seed in theirs])
         tests = (verdict.difference.p_items, verdict.difference.p_seeds, verdict.p)
-        rows.append(
-            (
-                *(one.label, one.data, str(one.setting), str(verdict.seeds)),
-                f"{one.factor * float(gain):+.1f}",
-                *(ABSENT if p is None else f"{p:.4f}" for p in tests),
-            )
-        )
+        shown = (ABSENT if p is None else f"{p:.4f}" for p in tests)
+        place = (one.label, one.data, str(one.setting), str(verdict.seeds))
+        rows.append((*place, f"{one.factor * float(gain):+.1f}", *shown))
     return Table(
         title=f"Differences from {baseline}, x 100",
         header=("method", "set", "point", "seeds", "difference", "p over rows", "p over seeds", "p, Holm"),
@@ -401,14 +384,14 @@ def class_table(summaries: Sequence[Summary]) -> Table:
     """Tabulate F1 x 100 of the rarest and of the other classes, the mean over seeds (LaCon, table 5)."""
     rows = []
     for one in summaries:
-        first, scores = one.records[0], []
-        counts = first.details["class_counts"]
-        minority = first.details["minority"] or min(counts, key=counts.__getitem__)
-        rare = first.datasets[0].classes.index(minority)
+        data, details = one.records[0].datasets[0], one.records[0].details
+        counts = details["class_counts"]
+        rare = data.classes.index(details["minority"] or min(counts, key=counts.__getitem__))
+        scores = []
         for run in one.records:
-            data, found = run.datasets[0], load_predictions(run)
+            found = load_predictions(run)
             counted = confusion(found.values[data.name], found.gold[data.name], len(data.classes))
-            scores.append([float(value) for value in f1_of_classes(counted)])
+            scores.append(f1_of_classes(counted).tolist())
         minor = fmean(each[rare] for each in scores)
         major = fmean(fmean(each[:rare] + each[rare + 1 :]) for each in scores)
         rows.append((one.label, one.data, str(one.setting), f"{100 * minor:.1f}", f"{100 * major:.1f}"))
@@ -425,11 +408,12 @@ def average_table(summaries: Sequence[Summary]) -> Table:
     means = {one.key: one.mean for one in summaries}
     rows = []
     for label, data in dict.fromkeys(one.key[:2] for one in summaries):
-        found = [means.get((label, data, setting)) for setting in settings]
-        changed = [mean for mean, setting in zip(found, settings, strict=True) if setting.value]
+        found = {setting: means.get((label, data, setting)) for setting in settings}
+        changed = [mean for setting, mean in found.items() if setting.value]
         whole = [mean for mean in changed if mean is not None]
         average = fmean(whole) if whole and len(whole) == len(changed) else None
-        rows.append((label, data, *(ABSENT if one is None else f"{one:.1f}" for one in (*found, average))))
+        cells = (ABSENT if one is None else f"{one:.1f}" for one in (*found.values(), average))
+        rows.append((label, data, *cells))
     name = _heading(settings[0].name)
     return Table(
         title=f"Mean x 100 by {name}, and the average excluding {name} 0",
@@ -498,16 +482,16 @@ def _setting_notes(summaries: Sequence[Summary]) -> Iterator[str]:
     """Yield the settings that all share in one line, and a line for each in which methods or sets differ."""
     common, differing = [], []
     for key, name in _SHARED.items():
-        values = {
-            (one.label, one.data): _shown(options_of(run)[key])
-            for one in summaries
-            for run in one.records
-            if options_of(run).get(key) not in (None, "none")
-        }
-        if len({*values.values()}) == 1:
-            common.append(f"{name} {next(iter(values.values()))}")
+        by_set: dict[str, dict[str, str]] = {}
+        for one in summaries:
+            for run in one.records:
+                if (value := options_of(run).get(key)) not in (None, "none"):
+                    by_set.setdefault(one.data, {})[one.label] = _shown(value)
+        values = {value for own in by_set.values() for value in own.values()}
+        if len(values) == 1:
+            common.append(f"{name} {values.pop()}")
         elif values:
-            differing.append(f"{name}: {_by_owner(values)}")
+            differing.append(f"{name}: {_by_owner(by_set)}")
     yield from [f"all methods: {', '.join(common)}"] if common else []
     yield from differing
     for label, first in {one.label: one.records[0] for one in reversed(summaries)}.items():
@@ -519,16 +503,15 @@ def _setting_notes(summaries: Sequence[Summary]) -> Iterator[str]:
             )
 
 
-def _by_owner(values: Mapping[tuple[str, str], str]) -> str:
+def _by_owner(by_set: Mapping[str, Mapping[str, str]]) -> str:
     """List values by set if methods agree on every set, else by method."""
-    owners: list[dict[str, set[str]]] = []
-    for side in (1, 0):
-        owners.append({})
-        for key, value in values.items():
-            owners[-1].setdefault(key[side], set()).add(value)
-    by_set, by_method = owners
-    chosen = by_set if all(len(found) == 1 for found in by_set.values()) else by_method
-    return "; ".join(f"{owner} {', '.join(sorted(found))}" for owner, found in chosen.items())
+    owners: dict[str, set[str]] = {data: {*own.values()} for data, own in by_set.items()}
+    if any(len(values) > 1 for values in owners.values()):
+        owners = {}
+        for own in by_set.values():
+            for label, value in own.items():
+                owners.setdefault(label, set()).add(value)
+    return "; ".join(f"{owner} {', '.join(sorted(values))}" for owner, values in owners.items())
 
 
 def _rows_note(data: str, records: Sequence[Record]) -> str:

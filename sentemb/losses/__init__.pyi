@@ -10,7 +10,6 @@ from .distillation import InBatchDistillationLoss as InBatchDistillationLoss
 from .distillation import teacher_vectors as teacher_vectors
 from .esimcse import ESimCSELoss as ESimCSELoss
 from .focal import FocalInfoNCELoss as FocalInfoNCELoss
-from .frozen_encoder import ViewCache as ViewCache
 from .gradient_cache import GradientCache as GradientCache
 from .gradient_cache import cached as cached
 from .lacon import LaConLoss as LaConLoss
@@ -19,6 +18,7 @@ from .prompt_bert import PromptBERTLoss as PromptBERTLoss
 from .rank_cse import RankCSELoss as RankCSELoss
 from .rank_encoder import RankEncoderLoss as RankEncoderLoss
 from .self_guided import SelfGuidedLoss as SelfGuidedLoss
+from .self_guided import ViewCache as ViewCache
 from .simcse import SimCSELoss as SimCSELoss
 from .simcse_plus import SimCSEPlusPlusLoss as SimCSEPlusPlusLoss
 from .sncse import SNCSELoss as SNCSELoss

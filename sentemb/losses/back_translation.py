@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from sentemb.errors import InputError
 from sentemb.losses.base import check_choice
-from sentemb.losses.frozen_encoder import ViewCache
-from sentemb.losses.self_guided import Objective, SelfGuidedLoss
+from sentemb.losses.self_guided import Objective, SelfGuidedLoss, ViewCache
 from sentemb.losses.views import View, encode_views
 
 Side = Literal["trained", "frozen"]

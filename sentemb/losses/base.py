@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from sentemb.errors import InputError
-from sentemb.losses.gather import GatheredRows, gather_rows
-from sentemb.losses.views import View, encode_views
+from sentemb.losses.views import GatheredRows, View, encode_views, gather_rows
 
 Choice = TypeVar("Choice")
 Number = TypeVar("Number")

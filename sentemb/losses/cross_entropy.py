@@ -11,11 +11,9 @@ from torch import Tensor, nn
 from sentemb._compat import WeightedLayerPooling
 from sentemb.errors import InputError
 from sentemb.losses.base import EncoderLoss, check_choice, check_number
-from sentemb.losses.encoder import unwrap
 from sentemb.losses.functional import info_nce, nt_xent, supervised_contrastive
-from sentemb.losses.gather import mean_weight
 from sentemb.losses.supcon import warn_of_few_positives
-from sentemb.losses.views import View, check_dropouts
+from sentemb.losses.views import View, check_dropouts, mean_weight, unwrap
 
 Reduction = Literal["mean", "sum"]
 Form = Literal["consert", "simcse"]

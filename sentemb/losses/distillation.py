@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from sentemb._vectors import cosine_similarity
 from sentemb.errors import InputError
 from sentemb.losses.base import EncoderLoss, check_number
-from sentemb.losses.gather import mean_weight
+from sentemb.losses.views import mean_weight
 
 
 class CosineDistillationLoss(EncoderLoss):

@@ -12,11 +12,9 @@ from torch import Tensor, nn
 from sentemb._vectors import cosine_similarity
 from sentemb.errors import InputError
 from sentemb.losses.base import check_choice, check_number
-from sentemb.losses.encoder import project, transformer_module, unwrap
 from sentemb.losses.functional import first_of, without
-from sentemb.losses.gather import draw_per_row
 from sentemb.losses.simcse import Head, SimCSELoss
-from sentemb.losses.views import View
+from sentemb.losses.views import View, draw_per_row, project, transformer_module, unwrap
 
 
 class ESimCSELoss(SimCSELoss):

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from sentemb._vectors import cosine_similarity, unit_vectors
 from sentemb.errors import InputError
 from sentemb.losses.base import EncoderLoss, check_choice, check_number
-from sentemb.losses.encoder import build_head, project
 from sentemb.losses.functional import EVERY, first_of, own_pair, without
+from sentemb.losses.views import build_head, project
 
 Negatives = Literal["signed", "denominator", "ignored"]
 

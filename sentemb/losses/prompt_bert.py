@@ -10,9 +10,8 @@ from torch import Tensor, nn
 
 from sentemb.errors import InputError
 from sentemb.losses.base import check_choice
-from sentemb.losses.encoder import transformer_module, unwrap
 from sentemb.losses.simcse import Head, SimCSELoss
-from sentemb.losses.views import View
+from sentemb.losses.views import View, transformer_module, unwrap
 from sentemb.modules.prompting import MaskPooling, template_tokens
 
 SECOND_TEMPLATE = 'This sentence : "{text}" means {mask}.'

@@ -12,10 +12,8 @@ from torch import Tensor, nn
 from sentemb._compat import Dense
 from sentemb.errors import InputError
 from sentemb.losses.base import EncoderLoss, check_choice, check_number
-from sentemb.losses.encoder import build_head, pooling_names, project, unwrap
 from sentemb.losses.functional import info_nce
-from sentemb.losses.gather import GatheredRows
-from sentemb.losses.views import View
+from sentemb.losses.views import GatheredRows, View, build_head, pooling_names, project, unwrap
 
 logger = logging.getLogger(__name__)
 

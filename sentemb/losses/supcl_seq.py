@@ -8,9 +8,8 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from sentemb.losses.encoder import unwrap
 from sentemb.losses.supcon import SupConLoss
-from sentemb.losses.views import View, check_dropouts
+from sentemb.losses.views import View, check_dropouts, unwrap
 
 _RELEASED_DEFAULT = 0.1  # def_drop_out of the authors' trainer
 

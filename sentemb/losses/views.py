@@ -1,17 +1,94 @@
-"""Views that are encoded in a step: text columns with a dropout probability."""
+"""What losses do with encoders and batches: heads for training only, views by dropout, rows of all processes.
+
+Heads belong to the loss, so a saved model never contains them. In-batch negatives of all processes follow the
+convention of sentence-transformers: each process compares its local anchors with the candidates of all. Its
+loss is a mean, weighted so that the average over processes, which DDP takes of the gradients, equals the loss
+of a single process with the whole batch. A factor of the world size is not needed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import cycle
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from torch import Tensor, nn
+import torch
+from torch import Tensor, distributed, nn
 
-from sentemb._compat import merge_feature_batches
+from sentemb._compat import (
+    Pooling,
+    Transformer,
+    all_gather_with_grad,
+    get_rank,
+    get_world_size,
+    merge_feature_batches,
+)
 from sentemb.errors import InputError
-from sentemb.losses.encoder import unwrap
+
+_INITIAL_DEVIATION = 0.02  # BERT's initializer_range, which the papers' code draws the heads from
+
+
+def unwrap(model: nn.Module) -> nn.Module:
+    """Return the SentenceTransformer inside DDP and `torch.compile` wrappers."""
+    while True:
+        inner = getattr(model, "_orig_mod", None) or getattr(model, "module", None)
+        if not isinstance(inner, nn.Module):
+            return model
+        model = inner
+
+
+def transformer_module(model: nn.Module, *, loss: str) -> Transformer:
+    """Return the first module of a model, which holds the transformer and its tokenizer."""
+    first = next(unwrap(model).children(), None)
+    if not isinstance(first, Transformer):
+        raise InputError(
+            f"{loss} needs a transformer encoder, but this model starts with {type(first).__name__}",
+            "build the encoder from a transformer base model",
+        )
+    return first
+
+
+def pooling_names(model: nn.Module) -> tuple[str, ...] | None:
+    """Return the names of the model's poolings; None if it does not have a pooling module."""
+    for module in unwrap(model).children():
+        if isinstance(module, Pooling):
+            mode = module.pooling_mode
+            return (mode,) if isinstance(mode, str) else tuple(mode)
+    return None
+
+
+def build_head(model: nn.Module, kind: Literal["train-only", "two-layer"]) -> nn.Sequential:
+    """Build a new head for the sentence vectors of a model, on its device.
+
+    `train-only` is that of unsupervised SimCSE. `two-layer` is that of the CS224N project's contrastive
+    training (its section 4.1), which does not name the activation; SimCLR, which it cites, has a ReLU.
+    """
+    width = int(unwrap(model).get_embedding_dimension())  # type: ignore[operator]
+    if kind == "train-only":
+        head = nn.Sequential(nn.Linear(width, width), nn.Tanh())
+    else:
+        head = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
+    return initialize_head(head).to(next(model.parameters()).device)
+
+
+def initialize_head(head: nn.Sequential) -> nn.Sequential:
+    """Draw the weights of all linear layers from N(0, 0.02), with biases of 0."""
+    for module in head:
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=_INITIAL_DEVIATION)
+            nn.init.zeros_(module.bias)
+    return head
+
+
+def project(head: nn.Module | None, vectors: Tensor) -> Tensor:
+    """Apply a head in the dtype of its weights; without a head, return the vectors unchanged."""
+    return vectors if head is None else head(vectors.to(dtype_of(head)))
+
+
+def dtype_of(module: nn.Module) -> torch.dtype:
+    """Return the dtype of a module's weights, which its input must have outside autocast."""
+    return next(module.parameters()).dtype
 
 
 class View(NamedTuple):
@@ -123,3 +200,62 @@ def _rows(value: Any, part: slice, rows: int) -> Any:
     if isinstance(value, Tensor) and value.shape[:1] == (rows,):
         return value[part]
     return tuple(_rows(item, part, rows) for item in value) if isinstance(value, tuple) else value
+
+
+class GatheredRows(NamedTuple):
+    """Rows of all processes and the positions of the local rows."""
+
+    rows: Tensor  # (n, ...), in the order of the processes
+    anchors: slice  # the local rows
+    weight: float  # factor for the mean over the local anchors, see `mean_weight`
+
+
+def gather_rows(rows: Tensor, *, across_devices: bool) -> GatheredRows:
+    """Concatenate the rows of all processes, with gradients to the process that each row came from.
+
+    Processes may hold different numbers of rows: they are padded for the exchange.
+    """
+    count = len(rows)
+    world = get_world_size()
+    if world == 1 or not across_devices:
+        return GatheredRows(rows, slice(0, count), mean_weight(rows))
+    counts = counts_of(rows)
+    longest = max(counts)
+    padding = rows.new_zeros((longest - count, *rows.shape[1:]))
+    gathered = all_gather_with_grad(torch.cat([rows, padding]))  # (world * longest, ...)
+    blocks = [gathered[rank * longest : rank * longest + counts[rank]] for rank in range(world)]
+    start = sum(counts[: get_rank()])
+    return GatheredRows(torch.cat(blocks), slice(start, start + count), world * count / sum(counts))
+
+
+def counts_of(rows: Tensor) -> list[int]:
+    """Return the number of rows of each process."""
+    world = get_world_size()
+    if world == 1:
+        return [len(rows)]
+    own = torch.tensor([len(rows)], device=rows.device)
+    counts = [torch.zeros_like(own) for _ in range(world)]
+    distributed.all_gather(counts, own)
+    return [int(entry) for entry in counts]
+
+
+def mean_weight(rows: Tensor) -> float:
+    """Return the factor of the local mean with which the average over processes is the mean over all rows.
+
+    It is 1 if all processes hold the same number of rows. Otherwise it is the local share of the rows times
+    the number of processes.
+    """
+    counts = counts_of(rows)
+    return len(counts) * len(rows) / sum(counts) if len(set(counts)) > 1 else 1.0
+
+
+def draw_per_row(rows: Tensor, *, high: int) -> Tensor:
+    """Draw an integer in 0 to `high` - 1 per row, `(b,)`, from torch's random numbers on the CPU.
+
+    All processes have the same seed, so each draws for all of them and takes its own part. The draws are
+    those of a single process with the whole batch, and restoring torch's generator restores them.
+    """
+    counts = counts_of(rows)
+    drawn = torch.randint(high, (sum(counts),))  # (rows of all processes,)
+    start = sum(counts[: get_rank()])
+    return drawn[start : start + len(rows)]

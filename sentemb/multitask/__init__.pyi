@@ -2,7 +2,6 @@ from .model import MultiTaskModel as MultiTaskModel
 from .model import TaskEnsemble as TaskEnsemble
 from .model import evaluate_tasks as evaluate_tasks
 from .run import MultiTaskConfig as MultiTaskConfig
-from .run import MultiTaskRun as MultiTaskRun
 from .run import fit_multitask as fit_multitask
 from .tasks import TaskSets as TaskSets
 from .tasks import load_task_sets as load_task_sets

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -19,11 +19,10 @@ from sentemb._files import new_folder, read_json
 from sentemb._vectors import full_precision, unit_vectors
 from sentemb.encoding import load_encoder
 from sentemb.encoding.sentence import training_flags_kept
-from sentemb.errors import InputError, unknown
+from sentemb.errors import InputError
 from sentemb.evaluation.measures import CorrelationError, correlate
 from sentemb.modules import load
 from sentemb.modules.files import HeadFolder
-from sentemb.modules.heads import check_count, check_probability, check_width
 from sentemb.multitask.tasks import HIGHEST_SCORE, TASKS, Task, TaskSets
 from sentemb.training.config import Sharing
 
@@ -38,7 +37,6 @@ METRICS: Mapping[Task, str] = {
 }
 OVERALL = "overall"
 """The plain mean of the three, which is how the paper's tables add up."""
-_HINT = "use the folder that save or fit_multitask wrote, and copy it completely"
 
 
 class TaskHeads(nn.Module):
@@ -58,11 +56,6 @@ class TaskHeads(nn.Module):
         self, width: int, classes: int = 5, *, sharing: Sharing = "first-layer", dropout: float = 0.3
     ) -> None:
         super().__init__()
-        check_count("width", width)
-        check_count("classes", classes, least=2)
-        check_probability("dropout", dropout)
-        if sharing not in get_args(Sharing):
-            raise unknown("sharing of the task heads", sharing, get_args(Sharing))
         self.width, self.classes, self.dropout = width, classes, dropout
         self.sharing: Sharing = sharing
 
@@ -73,23 +66,20 @@ class TaskHeads(nn.Module):
         self.sentiment = nn.Sequential(*(last if sharing == "none" else [*layer(width), nn.ReLU(), *last]))
         self.first, self.second = nn.ModuleDict(), nn.ModuleDict()
         self.bilinear: nn.Bilinear | None = None
-        if sharing == "none":
-            return
-        for task in TASKS[1:]:
-            first, second = self._names(task)
-            if first not in self.first:
-                self.first[first] = nn.Sequential(*layer(width), nn.ReLU())
-            if second not in self.second:
-                self.second[second] = nn.Sequential(*layer(width))
-        self.bilinear = nn.Bilinear(width, width, 1)
+        if sharing != "none":
+            for task in TASKS[1:]:
+                first, second = self._names(task)
+                if first not in self.first:
+                    self.first[first] = nn.Sequential(*layer(width), nn.ReLU())
+                if second not in self.second:
+                    self.second[second] = nn.Sequential(*layer(width))
+            self.bilinear = nn.Bilinear(width, width, 1)
 
     def forward(self, task: Task, *vectors: Tensor) -> Tensor:
         """Return what a task predicts for sentence vectors `(n, d)`, for pairs those of both sides.
 
         Logits `(n, classes)` of sentiment, logits `(n,)` of paraphrase, cosines `(n,)` of similarity.
         """
-        for one in vectors:
-            check_width(one, self.width)
         if task == "sentiment":
             logits: Tensor = self.sentiment(*vectors)  # (n, classes)
             return logits
@@ -132,12 +122,12 @@ def task_loss(task: Task, predicted: Tensor, labels: Tensor, *, nominal_rows: in
 
 
 class _HeadsConfig(BaseModel):
-    """The arguments of `TaskHeads`, which checks `sharing`."""
+    """The arguments of `TaskHeads`."""
 
     model_config = ConfigDict(extra="forbid")
     width: int
     classes: int
-    sharing: Any
+    sharing: Sharing
     dropout: float
 
 
@@ -149,7 +139,14 @@ class _Config(BaseModel):
     heads: _HeadsConfig
 
 
-_HEADS = HeadFolder("multi-task model", "multitask", "heads.safetensors", _Config, 1, _HINT)
+_HEADS = HeadFolder(
+    "multi-task model",
+    "multitask",
+    "heads.safetensors",
+    _Config,
+    1,
+    "use the folder that save or fit_multitask wrote, and copy it completely",
+)
 
 
 class TaskModels:
@@ -178,11 +175,9 @@ class TaskModels:
         if isinstance(pairs, str):
             raise InputError("expected pairs of texts, got a single string", "pass [(first, second), ...]")
         for index, pair in enumerate(pairs):
-            whole = isinstance(pair, tuple | list) and len(pair) == 2
-            if not whole or not all(isinstance(text, str) for text in pair):
+            if not isinstance(pair, tuple | list) or len(pair) != 2 or {*map(type, pair)} != {str}:
                 raise InputError(f"pair {index} is {str(pair)[:40]!r}", "pass two texts (first, second)")
-        texts = [pair[side] for side in (0, 1) for pair in pairs]
-        member = self.models[task]
+        texts, member = [pair[side] for side in (0, 1) for pair in pairs], self.models[task]
         return member.answer(task, *np.split(member.encode(texts), 2))
 
 
@@ -329,9 +324,7 @@ class TaskEnsemble(TaskModels):
             InputError: There is no run, one is not finished, or they were evaluated on different dev sets.
         """
         places = best_checkpoints([Path(run).expanduser() for run in runs])
-        loaded = {
-            place: MultiTaskModel.load(place, device=device) for place in dict.fromkeys(places.values())
-        }
+        loaded = {place: MultiTaskModel.load(place, device=device) for place in {*places.values()}}
         return cls({task: loaded[place] for task, place in places.items()})
 
 
@@ -339,17 +332,16 @@ def best_checkpoints(runs: Sequence[Path]) -> dict[Task, Path]:
     """Return the folder of the best model of each task among finished runs."""
     if not runs:
         raise InputError("an ensemble needs at least one run", "list the folders of finished runs")
-    records = [read_json(run / "run" / "record.json") for run in runs]
-    for run, record in zip(runs, records, strict=True):
+    records = {run: read_json(run / "run" / "record.json") for run in runs}
+    for run, record in records.items():
         if not isinstance(record, dict) or record.get("status") != "finished" or "best" not in record:
             raise InputError(f"{run} is not a finished multi-task run", "finish it with --resume")
-    if len({tuple(record["data"]["dev"][task]["sha256"] for task in TASKS) for record in records}) > 1:
+    if len({tuple(one["data"]["dev"][task]["sha256"] for task in TASKS) for one in records.values()}) > 1:
         raise InputError("the runs were evaluated on different dev sets", "train them on the same data")
     places: dict[Task, Path] = {}
-    for task in TASKS:
-        bests = [(record["best"][METRICS[task]], run) for record, run in zip(records, runs, strict=True)]
-        best, run = max(bests, key=lambda one: one[0]["score"])
-        places[task] = run / best["path"]
+    for task, metric in METRICS.items():
+        run = max(records, key=lambda run: records[run]["best"][metric]["score"])
+        places[task] = run / records[run]["best"][metric]["path"]
     return places
 
 
@@ -374,11 +366,10 @@ def predict_tasks(model: TaskModels, sets: TaskSets) -> dict[Task, Floats]:
     predicted: dict[Task, Floats] = {}
     for member in dict.fromkeys(model.models.values()):
         columns = {task: sets.columns(task) for task in TASKS if model.models[task] is member}
-        texts = dict.fromkeys(text for one in columns.values() for column in one for text in column)
-        vectors, places = member.encode(list(texts)), {text: place for place, text in enumerate(texts)}
+        vectors = member.encode([text for one in columns.values() for column in one for text in column])
         for task, one in columns.items():
-            rows = [vectors[[places[text] for text in column]] for column in one]
-            predicted[task] = member.answer(task, *rows)
+            own, vectors = np.split(vectors, [len(one) * len(one[0])])
+            predicted[task] = member.answer(task, *np.split(own, len(one)))
     return predicted
 
 

@@ -11,12 +11,10 @@ import random
 from collections.abc import Sequence
 from functools import reduce
 from operator import add
-from typing import get_args
 
 import torch
 from torch import Tensor
 
-from sentemb.errors import InputError
 from sentemb.training.config.base import Preset
 
 Gradients = Sequence[Tensor | None]
@@ -39,13 +37,6 @@ def project_conflicts(
     share is summed; and the list of visits is shuffled where it stands. With the same state of the generator
     the visits are those of that code.
     """
-    if preset not in get_args(Preset):
-        raise InputError(f"gradient surgery does not support preset {preset!r}", "use paper or released")
-    if not gradients or len({len(one) for one in gradients}) != 1:
-        raise InputError(
-            "gradient surgery needs the gradient of every parameter from each task",
-            "pass one entry per parameter, and None if a task does not use it",
-        )
     released, tasks = preset == "released", len(gradients)
     columns = list(zip(*gradients, strict=True))
     shared = [all(entry is not None for entry in column) for column in columns]

@@ -7,12 +7,12 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainingArguments
+from sentence_transformers.util import batch_to_device
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader
@@ -21,12 +21,21 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 from sentemb._compat import BaseEvaluator, get_rank, get_world_size
 from sentemb.errors import InputError
 from sentemb.losses import ParaphraseContrastLoss, SimCSELoss
-from sentemb.losses.encoder import project
-from sentemb.losses.gather import mean_weight
+from sentemb.losses.views import mean_weight, project
 from sentemb.multitask.model import METRICS, OVERALL, MultiTaskModel, TaskHeads, evaluate_tasks, task_loss
 from sentemb.multitask.pcgrad import project_conflicts
-from sentemb.multitask.plan import ContrastSet, Part, Step, StepPlan, uses_nli
-from sentemb.multitask.tasks import TASKS, Task, TaskSets, load_task_sets, read_nli_columns
+from sentemb.multitask.tasks import (
+    TASKS,
+    ContrastSet,
+    Part,
+    Step,
+    StepPlan,
+    Task,
+    TaskSets,
+    load_task_sets,
+    read_nli_columns,
+    uses_nli,
+)
 from sentemb.training.card import ENCODER_ONLY, render_card, training_rows
 from sentemb.training.checkpoints import checkpoint_name, checkpoints, keep_weights, remove_folder
 from sentemb.training.config import MultiTaskConfig as MultiTaskConfig
@@ -115,10 +124,8 @@ class MultiTaskLoss(nn.Module):
 
 def _embed(encoder: SentenceTransformer, columns: Sequence[Sequence[str]]) -> list[Tensor]:
     """Return training vectors of columns, each `(n, d)`; every text has a dropout mask of its own."""
-    features = {
-        name: value.to(encoder.device) if isinstance(value, Tensor) else value
-        for name, value in encoder.preprocess([text for column in columns for text in column]).items()
-    }
+    texts = [text for column in columns for text in column]
+    features = batch_to_device(encoder.preprocess(texts), encoder.device)
     vectors: Tensor = bucketed_by_length(encoder)(features)["sentence_embedding"]  # (columns * n, d)
     return list(vectors.chunk(len(columns)))
 
@@ -128,23 +135,37 @@ class MultiTaskTrainer(SentembTrainer):
 
     loss: MultiTaskLoss
 
-    def __init__(
-        self,
-        arguments: SentenceTransformerTrainingArguments,
-        *,
-        plan: StepPlan,
-        loss: MultiTaskLoss,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, folder: Path, *, plan: StepPlan, loss: MultiTaskLoss, **kwargs: Any) -> None:
         config = loss.config
         self.plan, self._parts = plan, defaultdict[str, list[Tensor]](list)
         self.weights = [parameter for parameter in loss.parameters() if parameter.requires_grad]
         groups = decay_groups(self.weights, config.weight_decay)
         # The plan has the learning rate.
         optimizer = torch.optim.AdamW(groups, lr=1.0, betas=config.betas, eps=config.epsilon, fused=True)
-        optimizers = optimizer, LambdaLR(optimizer, plan.learning_rate)
+        arguments = SentenceTransformerTrainingArguments(
+            output_dir=str(folder),
+            per_device_train_batch_size=1,
+            num_train_epochs=1,
+            max_grad_norm=config.clip,
+            use_cpu=not torch.accelerator.is_available(),
+            metric_for_best_model=TaskEvaluator.best_metric_key,
+            greater_is_better=True,
+            save_strategy="steps",
+            save_steps=len(plan),
+            logging_steps=_LOG_STEPS,
+            seed=config.seeds[0],
+            report_to="none",
+            disable_tqdm=True,
+        )
         with torch.random.fork_rng():  # upstream seeds the generator again
-            super().__init__(loss.encoder, arguments, loss=loss, optimizers=optimizers, card=False, **kwargs)
+            super().__init__(
+                loss.encoder,
+                arguments,
+                loss=loss,
+                optimizers=(optimizer, LambdaLR(optimizer, plan.learning_rate)),
+                card=False,
+                **kwargs,
+            )
         self.add_callback(_PlanCallback(plan))
 
     def get_train_dataloader(self) -> DataLoader[Step]:
@@ -252,19 +273,6 @@ def best_scores(state: TrainerState) -> dict[str, dict[str, float]]:
     return best
 
 
-@dataclass(frozen=True)
-class MultiTaskRun:
-    """A finished training.
-
-    Args:
-        model: The model with the kept weights.
-        run: Where it lies and how it did; `dev_score` is the mean of the three tasks.
-    """
-
-    model: MultiTaskModel
-    run: Run
-
-
 def fit_multitask(
     config: MultiTaskConfig,
     train: TaskSets,
@@ -273,7 +281,7 @@ def fit_multitask(
     nli: Sequence[Sequence[str]] = (),
     resume: bool = False,
     progress: ConsoleProgress | None = None,
-) -> MultiTaskRun:
+) -> Run:
     """Train one encoder for several tasks, and leave it in a folder that loads with and without sentemb.
 
     The same configuration and data on the same machine give the same weights, interrupted and resumed or not.
@@ -289,7 +297,8 @@ def fit_multitask(
         progress: Where to show progress.
 
     Returns:
-        The model and its run.
+        The finished run; `dev_score` is the mean of the three tasks, and `MultiTaskModel.load(run.output)`
+        reads the model.
 
     Raises:
         InputError: Something in the configuration, the data or the folder cannot be used.
@@ -298,7 +307,7 @@ def fit_multitask(
     Example:
         >>> config = resolve("table2-given", overrides={"output": "multitask"})  # doctest: +SKIP
         >>> train, dev = load_task_sets(data_dir="data")  # doctest: +SKIP
-        >>> fit_multitask(config, train, dev).model.predict_sentiment(["Fun."])  # doctest: +SKIP
+        >>> model = MultiTaskModel.load(fit_multitask(config, train, dev).output)  # doctest: +SKIP
     """
     check_loss_options(config, cacheable=False)
     if uses_nli(config) != bool(nli):
@@ -315,11 +324,10 @@ def fit_multitask(
                 "read the dev set with label_names of the training set",
             )
 
-    def session() -> MultiTaskSession:
+    def make() -> MultiTaskSession:
         return MultiTaskSession(config, train, dev, nli, progress=progress)
 
-    _, run = run_session(config, session, resume=resume)
-    return MultiTaskRun(MultiTaskModel.load(run.output), run)
+    return run_session(config, make, resume=resume)[1]
 
 
 def train_row(
@@ -341,7 +349,7 @@ def train_row(
     if uses_nli(config):
         nli = read_nli_columns(flags.get("nli") or "simcse-nli", data_dir=data_dir, rows=rows)
     run = fit_multitask(config, train, dev, nli=nli, resume=resume, progress=progress)
-    scores = evaluate_tasks(run.model, dev).items()
+    scores = evaluate_tasks(MultiTaskModel.load(run.output), dev).items()
     lines = [f"{name:<20} {100 * score:6.2f}" for name, score in scores]
     return [*lines, f"{config.recipe:<20} {config.output}"]
 
@@ -430,23 +438,12 @@ class MultiTaskSession(Session):
 
     def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool) -> Any:
         """Make the trainer of the plan."""
-        arguments = SentenceTransformerTrainingArguments(
-            output_dir=str(self.folder.checkpoints),
-            per_device_train_batch_size=1,
-            num_train_epochs=1,
-            max_grad_norm=self.config.clip,
-            use_cpu=not torch.accelerator.is_available(),
-            metric_for_best_model=self.evaluator.best_metric_key,
-            greater_is_better=True,
-            save_strategy="steps",
-            save_steps=len(self.plan),
-            logging_steps=_LOG_STEPS,
-            seed=self.seed,
-            report_to="none",
-            disable_tqdm=True,
-        )
         return MultiTaskTrainer(
-            arguments, plan=self.plan, loss=self.loss, evaluator=self.evaluator, callbacks=callbacks
+            self.folder.checkpoints,
+            plan=self.plan,
+            loss=self.loss,
+            evaluator=self.evaluator,
+            callbacks=callbacks,
         )
 
     def retained(self, trainer: Any, kept: Run) -> set[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import time
 from functools import cache
 from pathlib import Path
@@ -27,13 +26,13 @@ from sentemb._files import new_folder, read_json, sha256_of, write_json
 from sentemb.errors import InputError
 from sentemb.losses.base import bibtex
 from sentemb.modules.check import check_vocabulary
-from sentemb.pretraining.cooccurrence import start_from_cooccurrence
 from sentemb.pretraining.model import (
     first_position,
     load_base,
     longest_input,
     masked_loss,
     new_bert,
+    start_from_cooccurrence,
 )
 from sentemb.pretraining.tokens import (
     Corpus,
@@ -52,7 +51,7 @@ from sentemb.training.progress import ENDLESS, ConsoleProgress
 from sentemb.training.ranks import refuse_several
 from sentemb.training.session import Session, run_session
 from sentemb.training.settings import shown
-from sentemb.training.trainer import check_finite
+from sentemb.training.trainer import check_finite, decay_groups
 
 logger = logging.getLogger(__name__)
 
@@ -119,9 +118,6 @@ class Budget(TrainerCallback):
 class MaskedTrainer(Trainer):
     """Follows a budget, and decodes at hidden positions only; weights stay float32 in any precision."""
 
-    optimizer: torch.optim.Optimizer
-    lr_scheduler: torch.optim.lr_scheduler.LRScheduler
-
     def __init__(
         self,
         model: PreTrainedModel,
@@ -132,13 +128,22 @@ class MaskedTrainer(Trainer):
         precision: Literal["float32", "bfloat16"],
         **kwargs: Any,
     ) -> None:
-        self.config, self.budget, self.precision = config, budget, precision
+        self.budget, self.precision = budget, precision
         self.tokens_per_step = config.length * config.batch_size
+        embeddings = model.get_input_embeddings().weight
+        groups = decay_groups(
+            (one for one in model.parameters() if one is not embeddings), config.weight_decay
+        )
+        # Adam moves the rows of rare tokens as fast as all others; a lower rate protects what they know.
+        rate = config.learning_rate * config.embedding_rate
+        groups.append({"params": [embeddings], "lr": rate, "weight_decay": 0.0})
+        optimizer = torch.optim.AdamW(
+            groups, lr=config.learning_rate, betas=config.betas, eps=config.epsilon, fused=True
+        )
         arguments = TrainingArguments(
             output_dir=str(folder),
             per_device_train_batch_size=config.batch_size,
             per_device_eval_batch_size=config.batch_size,
-            learning_rate=config.learning_rate,
             max_steps=config.max_steps or ENDLESS,
             max_grad_norm=config.clip,
             train_sampling_strategy="sequential",
@@ -155,17 +160,13 @@ class MaskedTrainer(Trainer):
             report_to=[],
             seed=config.seeds[0],
         )
-        super().__init__(model, arguments, **kwargs)
+        # The budget knows the end better than the steps do.
+        schedule = LambdaLR(optimizer, budget.learning_rate)
+        super().__init__(model, arguments, optimizers=(optimizer, schedule), **kwargs)
         # masked_loss is a mean already; upstream would take it for a sum.
         self.model_accepts_loss_kwargs = False
 
-    def compute_loss(
-        self,
-        model: PreTrainedModel,
-        inputs: dict[str, torch.Tensor],
-        return_outputs: bool = False,
-        num_items_in_batch: torch.Tensor | int | None = None,
-    ) -> Any:
+    def compute_loss(self, model: Any, inputs: Any, return_outputs: bool = False, **kwargs: Any) -> Any:
         """Compute the masked loss under autocast; see `transformers.Trainer.compute_loss`."""
         mixed = self.precision == "bfloat16"
         with torch.autocast(self.args.device.type, dtype=torch.bfloat16, enabled=mixed):
@@ -178,50 +179,8 @@ class MaskedTrainer(Trainer):
             metrics: dict[str, float] = super().evaluate(*args, **kwargs)
         return metrics
 
-    def create_optimizer(self, model: PreTrainedModel | None = None) -> torch.optim.Optimizer:
-        """Create fused AdamW without decay of biases and norms, and with a rate for the token embeddings.
-
-        Adam moves the rows of rare tokens as fast as all others; a lower rate protects what they have
-        learned.
-        """
-        trained, config = self.model if model is None else model, self.config
-        decayed = set(self.get_decay_parameter_names(trained))
-        embeddings = trained.get_input_embeddings().weight
-        groups: dict[str, list[torch.nn.Parameter]] = {"decayed": [], "plain": [], "embeddings": []}
-        for name, parameter in trained.named_parameters():
-            kind = "decayed" if name in decayed else "plain"
-            groups["embeddings" if parameter is embeddings else kind].append(parameter)
-        rates = {"embeddings": config.learning_rate * config.embedding_rate}
-        self.optimizer = torch.optim.AdamW(
-            [
-                # Upstream logs the rate of the first group.
-                {
-                    "params": parameters,
-                    "lr": rates.get(kind, config.learning_rate),
-                    "weight_decay": config.weight_decay if kind == "decayed" else 0.0,
-                }
-                for kind, parameters in groups.items()
-            ],
-            betas=config.betas,
-            eps=config.epsilon,
-            fused=True,
-        )
-        return self.optimizer
-
-    def create_scheduler(
-        self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
-    ) -> torch.optim.lr_scheduler.LRScheduler:
-        """Create warm-up and linear decay over the budget, which knows the end better than the steps do."""
-        self.lr_scheduler = LambdaLR(optimizer or self.optimizer, self.budget.learning_rate)
-        return self.lr_scheduler
-
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log losses with the seconds and tokens so far; one that is not finite ends the run."""
-        if not math.isfinite(logs.get("eval_loss", 0.0)):
-            raise InputError(
-                f"the validation loss is not finite at step {self.state.global_step}",
-                "lower the learning rate",
-            )
         if "loss" in logs or "eval_loss" in logs:
             tokens = self.state.global_step * self.tokens_per_step
             logs = logs | {"seconds": round(self.budget.seconds(), 1), "tokens": tokens}
@@ -279,8 +238,8 @@ class PretrainSession(Session):
     """A run that trains a masked language model; its tokenizer and tokenized text lie in the run folder."""
 
     config: PretrainConfig
-    model: PreTrainedModel | None = None
-    tokenizer: PreTrainedTokenizerFast | None = None
+    model: Any = None
+    tokenizer: PreTrainedTokenizerFast
 
     def __init__(self, config: PretrainConfig, *, progress: ConsoleProgress | None) -> None:
         super().__init__(config, progress=progress)
@@ -298,41 +257,38 @@ class PretrainSession(Session):
 
     def prepare(self) -> None:
         """Make a new tokenizer, tokenize the text, and make a new model; what is there is used again."""
-        config, saved = self.config, checkpoints(self.folder.checkpoints)
+        config, run, saved = self.config, self.folder.run, checkpoints(self.folder.checkpoints)
         if saved:
             self.budget.elapsed = float(read_json(saved[-1][1] / CLOCK_FILE)["seconds"])
-        if self.tokenizer is None:
-            folder = self.folder.run / "tokenizer"
-            if not folder.exists():
+        if config.base is None:
+            if not (run / "tokenizer").exists():
                 made = train_wordpiece(self.corpus.texts(), config.vocabulary)
                 made.model_max_length = config.length  # positions beyond it stay untrained
-                with new_folder(folder) as partial:
+                with new_folder(run / "tokenizer") as partial:
                     made.save_pretrained(partial)
-            self.tokenizer = load_tokenizer(folder)
+            self.tokenizer = load_tokenizer(run / "tokenizer")
         parts = []
         for part in ("train", "validation"):
-            path = self.folder.run / "data" / f"{part}.arrow"
+            path = run / "data" / f"{part}.arrow"
             if not path.exists():
                 path.parent.mkdir(exist_ok=True)
                 write_rows(path, self.corpus.texts(part), self.tokenizer, config.length)
             parts.append(open_rows(path))
             logger.info("%s: %d documents, %d rows", part, self.corpus.documents[part], len(parts[-1]))
-        training, validation = parts
         if self.model is None:
             self.model = new_bert(self.tokenizer, config)
             if config.initialise == "cooccurrence" and not saved:
-                document_start = self.tokenizer.cls_token_id
-                start_from_cooccurrence(self.model, training, document_start=document_start, seed=self.seed)
+                opens = self.tokenizer.cls_token_id
+                start_from_cooccurrence(self.model, parts[0], document_start=opens, seed=self.seed)
         for module in self.model.modules():
             if isinstance(module, nn.Dropout):
                 module.p = config.dropout
-        self.visits = Visits(training, seed=self.seed, count=ENDLESS * config.batch_size)
-        self.validation = Visits(validation, seed=None)
+        self.visits = Visits(parts[0], seed=self.seed, count=ENDLESS * config.batch_size)
+        self.validation = Visits(parts[1], seed=None)
 
     def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool) -> Any:
         """Make the trainer."""
-        config, model, tokenizer = self.config, self.model, self.tokenizer
-        assert model is not None and tokenizer is not None  # prepare made them
+        config, model = self.config, self.model
         precision = faster_precision() if config.precision == "auto" else config.precision
         size = f"{model.num_parameters() / 1e6:.1f} M parameters"
         self.announce(f"{size}, {self.visits.rows} rows of {config.length} tokens, {precision}")
@@ -345,9 +301,12 @@ class PretrainSession(Session):
             train_dataset=self.visits,
             eval_dataset=self.validation,
             data_collator=WholeWordMasking(
-                tokenizer, rate=config.masking_rate, seed=self.seed, first_position=first_position(model)
+                self.tokenizer,
+                rate=config.masking_rate,
+                seed=self.seed,
+                first_position=first_position(model),
             ),
-            processing_class=tokenizer,
+            processing_class=self.tokenizer,
             callbacks=[self.budget, *callbacks],
         )
 
@@ -371,17 +330,16 @@ class PretrainSession(Session):
         """Return validation loss, time and throughput."""
         losses = [entry["eval_loss"] for entry in trainer.state.log_history if "eval_loss" in entry]
         tokens, seconds = kept.steps * trainer.tokens_per_step, self.budget.seconds()
-        throughput = {
+        speed = {
             "tokens": tokens,
             "tokens_per_second": round(tokens / seconds, 1),
             "precision": trainer.precision,
         }
         validation_loss = losses[-1] if losses else None
-        return {"validation_loss": validation_loss, "seconds": round(seconds, 1), "throughput": throughput}
+        return {"validation_loss": validation_loss, "seconds": round(seconds, 1), "throughput": speed}
 
     def write_model(self, folder: Path) -> None:
         """Write a transformers folder that SentenceTransformer loads."""
-        assert self.model is not None and self.tokenizer is not None  # prepare made them
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
 

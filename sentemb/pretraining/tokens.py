@@ -6,9 +6,9 @@ import itertools
 import logging
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Any, cast
 
 import datasets
 import numpy as np
@@ -20,7 +20,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from sentemb._files import new_file
 from sentemb._uris import is_remote, local_path, without_secrets
 from sentemb.data.contamination import KnownTexts, words_key
-from sentemb.data.lines import read_lines
+from sentemb.data.files import read_lines
 from sentemb.errors import InputError
 from sentemb.modules.source import find_source
 
@@ -132,38 +132,28 @@ def load_tokenizer(base: str | Path) -> PreTrainedTokenizerFast:
 
 def write_rows(path: Path, texts: Iterable[str], tokenizer: PreTrainedTokenizerFast, length: int) -> None:
     """Tokenize documents as one stream, and write rows of `length` tokens and which of them begin a word."""
+    opens, closes = [tokenizer.cls_token_id], [tokenizer.sep_token_id]
     with new_file(path) as file, pa.ipc.new_stream(file, _SCHEMA) as writer:
         ids, starts = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.bool_)
+
+        def write(count: int) -> None:
+            offsets = np.arange(0, count + 1, min(length, count) or 1, dtype=np.int32)
+            columns = [pa.ListArray.from_arrays(offsets, pa.array(one[:count])) for one in (ids, starts)]
+            writer.write_batch(pa.record_batch(columns, schema=_SCHEMA))
+
         stream = iter(texts)
         while batch := list(itertools.islice(stream, _TEXTS)):
-            found = list(_tokenize(batch, tokenizer))
-            ids = np.concatenate([ids, *(one for one, _ in found)])
-            starts = np.concatenate([starts, *(one for _, one in found)])
+            encoded = tokenizer(batch, add_special_tokens=False, return_attention_mask=False, verbose=False)
+            documents = [one for one in encoded.encodings if one.ids]
+            ids = np.concatenate([ids, *([*opens, *one.ids, *closes] for one in documents)], dtype=np.int32)
+            # word_ids numbers the pre-tokenizer's words, whatever sign a vocabulary marks continuations with.
+            words = [np.array([-1, *one.word_ids, -1], dtype=np.int64) for one in documents]
+            starts = np.concatenate([starts, *(np.diff(one, prepend=-2) != 0 for one in words)])
             whole = len(ids) // length * length
-            writer.write_batch(_record_batch(ids[:whole], starts[:whole], length))
+            write(whole)
             ids, starts = ids[whole:], starts[whole:]
         if len(ids):
-            writer.write_batch(_record_batch(ids, starts, len(ids)))
-
-
-def _tokenize(
-    texts: list[str], tokenizer: PreTrainedTokenizerFast
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    encoded = tokenizer(texts, add_special_tokens=False, return_attention_mask=False, verbose=False)
-    for encoding in encoded.encodings:
-        if not encoding.ids:
-            continue
-        # word_ids numbers the pre-tokenizer's words, whatever sign a vocabulary marks continuations with.
-        words = np.asarray(encoding.word_ids, dtype=np.int64)
-        starts = np.ones(len(words) + 2, dtype=np.bool_)
-        starts[2:-1] = words[1:] != words[:-1]
-        yield np.array([tokenizer.cls_token_id, *encoding.ids, tokenizer.sep_token_id], np.int32), starts
-
-
-def _record_batch(ids: np.ndarray, starts: np.ndarray, length: int) -> pa.RecordBatch:
-    offsets = np.arange(0, len(ids) + 1, length, dtype=np.int32)
-    columns = [pa.ListArray.from_arrays(offsets, pa.array(values)) for values in (ids, starts)]
-    return pa.record_batch(columns, schema=_SCHEMA)
+            write(len(ids))
 
 
 def open_rows(path: Path) -> datasets.Dataset:
@@ -177,12 +167,8 @@ def open_rows(path: Path) -> datasets.Dataset:
     return rows
 
 
-class Row(TypedDict):
-    """One row before masking."""
-
-    tokens: np.ndarray  # ids, (length,)
-    word_starts: np.ndarray  # whether a token begins a word, bool (length,)
-    visit: int  # position in the whole run; it seeds the row's mask
+Row = Mapping[str, Any]
+"""A row before masking: `tokens` (ids), `word_starts` (bool), and the number of its `visit` in the run."""
 
 
 class Visits(Dataset[Row]):
@@ -208,8 +194,7 @@ class Visits(Dataset[Row]):
         if epoch != self._epoch and self._seed is not None:
             self._epoch = epoch
             self._order = np.random.default_rng((self._seed, epoch)).permutation(self.rows)
-        row: Any = self._rows[int(self._order[place])]
-        return Row(tokens=row["tokens"], word_starts=row["word_starts"], visit=visit)
+        return {**self._rows[int(self._order[place])], "visit": visit}
 
 
 class WholeWordMasking:

@@ -74,36 +74,35 @@ def geometry_figures(
     methods: dict[str, list[Record]] = {}
     for one in records:
         methods.setdefault(plain(shown_name(one.model, labels)), []).append(one)
-
-    def means(metric: str) -> dict[str, float]:
-        return {name: fmean(run.score(dataset, metric) for run in runs) for name, runs in methods.items()}
-
-    uniformity, alignment = means("uniformity"), means("alignment")
+    uniformity, alignment, rank = (
+        {name: fmean(run.score(dataset, metric) for run in runs) for name, runs in methods.items()}
+        for metric in ("uniformity", "alignment", "effective_rank")
+    )
     points = {name: (uniformity[name], alignment[name]) for name in methods}
     spectra = {
         name: np.mean([run.details["spectrum"] for run in runs], axis=0) for name, runs in methods.items()
     }
     drawn = {plain(shown_name(one.name, labels)): one.points for one in paths if one.is_on(records[0])}
-    return alignment_figure(points, drawn), spectrum_figure(spectra, means("effective_rank"))
+    return alignment_figure(points, drawn), spectrum_figure(spectra, rank)
 
 
 def geometry_section(
     records: Sequence[Record], runs: Sequence[Path], labels: Mapping[str, Label], *, figures: bool
-) -> Section | None:
+) -> Section:
     """Return the section on geometry, with the training paths of runs."""
-    if not records:
-        return None
-    groups = by_pairs(records)
-    paths = []
-    for folder in runs if figures else ():
-        with suppress(InputError):  # a run without geometry has a learning curve
-            paths += [path for path in [read_training_path(folder)] if path is not None]
-    charts = {}
-    for some in groups if figures else ():
-        listed = ", ".join(dict.fromkeys(shown_name(one.model, labels) for one in some))
-        first, second = geometry_figures(some, labels, paths)
-        charts[f"Alignment against uniformity of {listed}"] = _svg(first)
-        charts[f"Variance along each direction of {listed}"] = _svg(second)
+    groups, charts = by_pairs(records), {}
+    if figures:
+        from sentemb.report.figures import svg_of
+
+        paths = []
+        for folder in runs:
+            with suppress(InputError):  # a run without geometry has a learning curve
+                paths += [path for path in [read_training_path(folder)] if path is not None]
+        for some in groups:
+            listed = ", ".join(dict.fromkeys(shown_name(one.model, labels) for one in some))
+            first, second = geometry_figures(some, labels, paths)
+            charts[f"Alignment against uniformity of {listed}"] = svg_of(first)
+            charts[f"Variance along each direction of {listed}"] = svg_of(second)
     tables = tuple(label_table(geometry_table(some), labels) for some in groups)
     return Section("geometry", "Geometry", tables=tables, charts=charts)
 
@@ -150,21 +149,18 @@ def layer_record_figure(record: Record) -> tuple[Figure, str]:
     return figure, f"Scores by layer of {record.model}; the best: {', '.join(best)}"
 
 
-def layers_section(records: Sequence[Record], *, figures: bool) -> Section | None:
+def layers_section(records: Sequence[Record], *, figures: bool) -> Section:
     """Return the section on layers."""
-    if not records:
-        return None
-    tables = tuple(table for record in records for table in layer_tables(record))
-    drawn = [layer_record_figure(record) for record in records] if figures else []
-    return Section(
-        "layers", "Scores by layer", tables=tables, charts={text: _svg(figure) for figure, text in drawn}
-    )
+    tables, charts = tuple(table for record in records for table in layer_tables(record)), {}
+    if figures:
+        from sentemb.report.figures import svg_of
+
+        charts = {text: svg_of(figure) for figure, text in map(layer_record_figure, records)}
+    return Section("layers", "Scores by layer", tables=tables, charts=charts)
 
 
 def training_section(runs: Sequence[Path]) -> Section:
     """Return the section with the dev scores of runs over the steps, the seeds of a run as one line."""
-    from sentemb.report.figures import learning_curve_figure
-
     by_dev: dict[str, dict[str, list[dict[int, float]]]] = {}
     for folder in runs:
         if not folder.is_dir():
@@ -180,10 +176,10 @@ def training_section(runs: Sequence[Path]) -> Section:
             by_dev.setdefault(one.dev, {}).setdefault(name, []).append(curve)
     charts = {}
     for dev, curves in by_dev.items():
-        figure = learning_curve_figure(curves, y_label=f"{dev} dev, Spearman × 100")
-        charts[f"Spearman correlation x 100 on {dev} over the training steps of {', '.join(curves)}"] = _svg(
-            figure
-        )
+        from sentemb.report.figures import learning_curve_figure, svg_of
+
+        title = f"Spearman correlation x 100 on {dev} over the training steps of {', '.join(curves)}"
+        charts[title] = svg_of(learning_curve_figure(curves, y_label=f"{dev} dev, Spearman × 100"))
     return Section("training", "Learning curves", charts=charts)
 
 
@@ -192,9 +188,3 @@ def _read_seeds(folder: Path, measures: Sequence[str]) -> list[LearningCurves]:
 
     read = [read_learning_curves(one, measures) for one in sorted(folder.glob("seed-*")) or [folder]]
     return [one for one in read if one is not None]
-
-
-def _svg(figure: Figure) -> str:
-    from sentemb.report.figures import svg_of
-
-    return svg_of(figure)

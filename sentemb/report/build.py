@@ -15,7 +15,7 @@ from sentemb.evaluation.suites import GEOMETRY, LAYERS, MULTILINGUAL, RETRIEVAL,
 from sentemb.report.analysis import geometry_section, layers_section, training_section
 from sentemb.report.comparisons import compare_with_baselines, comparison_sections
 from sentemb.report.page import Section
-from sentemb.report.results import summary_table, tables_of
+from sentemb.report.results import summary_tables, tables_of
 from sentemb.report.table import read_labels
 
 _HEADINGS = {
@@ -65,29 +65,28 @@ def build_report(
     compared = []
     if baselines:
         compared = compare_with_baselines(records, baselines, labels, cache=cache, progress=progress)
-    sections: list[Section | None] = []
+    differences, details = comparison_sections(compared, figures=figures)
     names = (*_HEADINGS, GEOMETRY.name, LAYERS.name)
     suites = {name: [one for one in records if one.suite == name] for name in names}
-    if suites[STS.name] and (table := summary_table(suites[STS.name], labels)) is not None:
-        sections.append(Section("summary", "Averages", tables=(table,)))
-    for name, heading in _HEADINGS.items():
-        if tables := tuple(tables_of(suites[name], labels, protocol=protocol)):
-            sections.append(Section(name, heading, tables=tables))
-    if compared:
-        differences, details = comparison_sections(compared)
-        sections = [differences, *sections, details]
-    sections += [
+    sections = [
+        differences,
+        Section("summary", "Averages", tables=summary_tables(suites[STS.name], labels)),
+        *(
+            Section(name, heading, tables=tuple(tables_of(suites[name], labels, protocol=protocol)))
+            for name, heading in _HEADINGS.items()
+        ),
+        details,
         geometry_section(suites[GEOMETRY.name], runs, labels, figures=figures),
         layers_section(suites[LAYERS.name], figures=figures),
-        training_section(runs) if runs and figures else None,
+        training_section(runs if figures else ()),
     ]
-    found = tuple(section for section in sections if section is not None)
-    if not found:
+    sections = [one for one in sections if one.tables or one.charts]
+    if not sections:
         raise InputError(
             f"{', '.join(map(str, folders))}: no record found",
             "create one with sentemb eval sts MODEL --output FOLDER",
         )
-    return Report(found, tuple(one.verdict() for one in compared))
+    return Report(tuple(sections), tuple(one.verdict() for one in compared))
 
 
 def put_into(paths: Sequence[Path], texts: Mapping[str, str]) -> dict[Path, list[str]]:

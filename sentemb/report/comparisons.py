@@ -8,12 +8,11 @@ from functools import partial
 from pathlib import Path
 
 from sentemb.errors import InputError
-from sentemb.evaluation.comparison import Comparison, Difference, compare_all
+from sentemb.evaluation.comparison import LEVEL, Comparison, Difference, compare_all, holm
 from sentemb.evaluation.schema import Record, without_seed
-from sentemb.evaluation.significance import LEVEL, holm
 from sentemb.evaluation.suites import MULTILINGUAL, RETRIEVAL, STS, TRANSFER
 from sentemb.evaluation.systems import System, resolve_system, system_of
-from sentemb.report.page import Estimate, ForestPlot, Section
+from sentemb.report.page import Section
 from sentemb.report.table import ABSENT, Label, Table
 
 _SUITES = {STS: "STS", MULTILINGUAL: "Other languages", TRANSFER: "Transfer tasks", RETRIEVAL: "Retrieval"}
@@ -62,18 +61,18 @@ class Compared:
             best=frozenset((place, 3) for place, p in enumerate(p_values) if p < LEVEL),
         )
 
-    def forest(self) -> ForestPlot:
-        """Return a plot of the differences with their intervals, the largest first."""
-        first = self.comparisons[0]
-        estimates = []
-        for one, p in zip(self.comparisons, self.p_values, strict=True):
+    def forest(self) -> tuple[str, str]:
+        """Return the title and the drawing of the differences with their intervals, the largest first."""
+        from sentemb.report.figures import forest_figure, svg_of
+
+        first, p_values = self.comparisons[0], self.p_values
+        title = f"{self.on}: difference from {first.first} on {self._sets}"
+        estimates = {}
+        for one, p in sorted(zip(self.comparisons, p_values, strict=True), key=lambda x: -x[0].headline.size):
             size = one.headline.size
-            estimates.append(Estimate(one.second, size, *(one.headline.interval or (size, size)), p < LEVEL))
-        return ForestPlot(
-            title=f"{self.on}: difference from {first.first} on {self._sets}",
-            axis=f"difference, {first.measure} x 100",
-            estimates=sorted(estimates, key=lambda one: -one.size),
-        )
+            estimates[one.second] = (size, *(one.headline.interval or (size, size)), p < LEVEL)
+        figure = forest_figure(estimates, title=title, x_label=f"difference, {first.measure} x 100")
+        return title, svg_of(figure)
 
     def verdict(self) -> str:
         """Return the conclusion in one sentence: the best of the systems compared with the baseline."""
@@ -136,13 +135,13 @@ def compare_with_baselines(
     return found
 
 
-def comparison_sections(found: Sequence[Compared]) -> tuple[Section, Section]:
+def comparison_sections(found: Sequence[Compared], *, figures: bool) -> tuple[Section, Section]:
     """Return two sections: a row and an interval per system, and details set by set."""
     each = [comparison for some in found for comparison in some.comparisons]
-    tables, forests = tuple(some.table() for some in found), tuple(some.forest() for some in found)
+    tables, charts = tuple(some.table() for some in found), dict(some.forest() for some in found if figures)
     sentences, details = tuple(one.sentence() for one in each), tuple(map(comparison_table, each))
     return (
-        Section("significance", "Which differences are significant?", tables=tables, forests=forests),
+        Section("significance", "Which differences are significant?", tables=tables, charts=charts),
         Section("comparisons", "Comparisons, set by set", sentences=sentences, tables=details),
     )
 

@@ -31,7 +31,6 @@ _INSIDE, _SHORT, _LINE = 5, 28, 0.19
 # than its width, and float32 arithmetic puts about this much there.
 _UNUSED = 1e-9
 _ONE_DIRECTION = 1e-6  # coordinates of float32 unit vectors differ by less only through rounding
-_TINY = np.finfo(np.float64).tiny
 
 Points = Sequence[float]
 Point = tuple[float, float]
@@ -177,11 +176,33 @@ def interval_figure(
         )
         axes.plot(value, row, marker="o", markersize=8, color=_colour(row))
         _annotate(axes, f"{value:.0f}", (value, row), above=7)
-    axes.set_yticks(range(len(scores)), [plain(name) for name in scores])
+    axes.set_xlim(*limits)
+    return _name_rows(figure, axes, [*scores], x_label)
+
+
+def forest_figure(
+    estimates: Mapping[str, tuple[float, float, float, bool]], *, title: str, x_label: str
+) -> Figure:
+    """Draw differences from a baseline, the ends of their intervals, and in color which are significant."""
+    figure, (axes,) = panels(width=9, height=1 + 0.27 * len(estimates))
+    axes.set_title(plain(title), fontsize="medium", loc="left")
+    axes.axvline(0, color="#8a8a8a", linewidth=1)
+    for row, (value, low, high, is_significant) in enumerate(estimates.values()):
+        color = _colour(0) if is_significant else "black"
+        axes.plot([low, high], [row, row], color=color, linewidth=1.5)
+        axes.plot(value, row, marker="o", markersize=5, color=color)
+        text, weight = f"{value:+.2f} ({low:+.2f} to {high:+.2f})", "bold" if is_significant else "normal"
+        place = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": "small"}
+        axes.annotate(text, (1.02, row), fontweight=weight, **place)
+    return _name_rows(figure, axes, [*estimates], x_label)
+
+
+def _name_rows(figure: Figure, axes: Axes, names: Sequence[str], x_label: str) -> Figure:
+    """Name the rows of a figure from top to bottom."""
+    axes.set_yticks(range(len(names)), [plain(name) for name in names])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
-    axes.set_ylim(len(scores) - 0.5, -0.7)
-    axes.set_xlim(*limits)
+    axes.set_ylim(len(names) - 0.5, -0.7)
     axes.set_xlabel(x_label)
     axes.grid(axis="x", **_GRID)
     return figure
@@ -267,32 +288,6 @@ def project_to_plane(vectors: NDArray[np.float32], *, seed: int = 0) -> NDArray[
     return np.asarray(projection.fit_transform(unit))
 
 
-def map_figure(
-    maps: Mapping[str, NDArray[np.float64]],
-    groups: Sequence[str],
-    links: Sequence[tuple[int, int]] = (),
-    labels: Sequence[str] = (),
-) -> Figure:
-    """Draw maps of the same texts side by side: points (texts, 2) by title, colored by group.
-
-    `links` are pairs of texts to join by a line, `labels` the text on each point.
-    """
-    names = sorted(set(groups))
-    figure, all_axes = panels(len(maps), width=5.2 * len(maps), height=5.4)
-    membership = np.array([names.index(group) for group in groups])
-    size = {"s": 130, "edgecolor": "white", "linewidth": 0.5} if labels else {"s": 14}
-    centre: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7, "color": "white"}
-    for axes, (title, points) in zip(all_axes, maps.items(), strict=True):
-        for first, second in links:
-            axes.plot(*points[[first, second]].T, color="#999999", linewidth=0.6, zorder=1)
-        for number, name in enumerate(names):
-            _scatter(axes, points[membership == number], number, label=name, zorder=2, **size)
-        for (x, y), label in zip(points, labels, strict=False):
-            axes.text(x, y, label, zorder=3, **centre)
-        axes.set(title=title, xticks=[], yticks=[])
-    return _with_legend_below(figure)
-
-
 def pair_map_figure(vectors: Mapping[str, NDArray[np.float32]], *, positives: int, seed: int = 0) -> Figure:
     """Draw pairs with the same meaning and pairs without (SG-BERT, figures 5 and 6).
 
@@ -300,24 +295,22 @@ def pair_map_figure(vectors: Mapping[str, NDArray[np.float32]], *, positives: in
     sentence is a dot with the number of its pair, and a line joins the two of a pair. A projection cannot
     keep all distances, so the title of each panel has the mean cosines.
     """
-
-    def mean_cosine(rows: NDArray[np.float32]) -> float:
-        unit = _unit(rows)
-        return float(np.mean(np.sum(unit[::2] * unit[1::2], axis=1)))
-
-    maps = {
-        f"{name}\nmean cosine {mean_cosine(rows[: 2 * positives]):.2f} of positive, "
-        f"{mean_cosine(rows[2 * positives :]):.2f} of negative pairs": project_to_plane(rows, seed=seed)
-        for name, rows in vectors.items()
-    }
-    count = len(next(iter(vectors.values()))) // 2
-    numbers = [number for number in range(count) for _ in range(2)]
-    return map_figure(
-        maps,
-        ["positive pairs" if number < positives else "negative pairs" for number in numbers],
-        links=[(2 * number, 2 * number + 1) for number in range(count)],
-        labels=[str(1 + (number if number < positives else number - positives)) for number in numbers],
-    )
+    figure, all_axes = panels(len(vectors), width=5.2 * len(vectors), height=5.4)
+    centre: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7, "color": "white"}
+    for axes, (name, rows) in zip(all_axes, vectors.items(), strict=True):
+        points, unit = project_to_plane(rows, seed=seed), _unit(rows)
+        cosines = np.sum(unit[::2] * unit[1::2], axis=1)
+        positive, negative = (float(np.mean(part)) for part in np.split(cosines, [positives]))
+        for pair in points.reshape(-1, 2, 2):
+            axes.plot(*pair.T, color="#999999", linewidth=0.6, zorder=1)
+        kinds = {"negative pairs": points[2 * positives :], "positive pairs": points[: 2 * positives]}
+        for number, (kind, part) in enumerate(kinds.items()):
+            _scatter(axes, part, number, label=kind, zorder=2, s=130, edgecolor="white", linewidth=0.5)
+        for row, (x, y) in enumerate(points):
+            axes.text(x, y, str(1 + (row // 2 if row < 2 * positives else row // 2 - positives)), **centre)
+        title = f"{name}\nmean cosine {positive:.2f} of positive, {negative:.2f} of negative pairs"
+        axes.set(title=title, xticks=[], yticks=[])
+    return _with_legend_below(figure)
 
 
 def label_map_figure(
@@ -373,8 +366,7 @@ def _scatter(axes: Axes, points: NDArray[np.float64], number: int, **style: Any)
 
 def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     double = np.asarray(vectors, dtype=np.float64)
-    unit: NDArray[np.float64] = double / np.maximum(np.linalg.norm(double, axis=1, keepdims=True), _TINY)
-    return unit
+    return double / np.maximum(np.linalg.norm(double, axis=1, keepdims=True), np.finfo(np.float64).tiny)
 
 
 def _with_legend_below(figure: Figure) -> Figure:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -18,7 +16,6 @@ from markupsafe import Markup
 from sentemb.report.table import ABSENT, GROUP, Table, escape_latex
 
 _NUMBER = re.compile(r"[-+−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
-_TICKS, _MARGIN = 5, 0.04  # of a forest plot: ticks of the axis, and the share of the width free on each side
 
 
 class Answer(NamedTuple):
@@ -27,55 +24,6 @@ class Answer(NamedTuple):
     name: str
     text: str
     right: bool  # it is relevant
-
-
-class Estimate(NamedTuple):
-    """A row of a forest plot: the difference of a system from the baseline, with the ends of its interval."""
-
-    name: str
-    size: float
-    low: float
-    high: float
-    significant: bool
-
-
-class ForestPlot(NamedTuple):
-    """Differences from one baseline with their intervals, drawn on a common axis."""
-
-    title: str
-    axis: str  # its label
-    estimates: Sequence[Estimate]
-
-    def layout(self) -> dict[str, Any]:
-        """Return the places of all elements in percent of the width, for the template of the page."""
-        ends = [0.0, *(end for one in self.estimates for end in (one.low, one.high))]
-        span = (max(ends) - min(ends)) or 1.0
-        low, high = min(ends) - _MARGIN * span, max(ends) + _MARGIN * span
-
-        def place(value: float) -> float:
-            return round(100 * (value - low) / (high - low), 2)
-
-        rough = (high - low) / _TICKS
-        power = 10.0 ** math.floor(math.log10(rough))
-        step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
-        ticks = [round(x * step, 10) for x in range(math.ceil(low / step), math.floor(high / step) + 1)]
-        return {
-            "title": self.title,
-            "axis": self.axis,
-            "zero": place(0.0),
-            "ticks": [{"place": place(tick), "text": f"{tick:+g}" if tick else "0"} for tick in ticks],
-            "rows": [
-                {
-                    "name": one.name,
-                    "estimate": place(one.size),
-                    "low": place(one.low),
-                    "high": place(one.high),
-                    "text": f"{one.size:+.2f}  ({one.low:+.2f} to {one.high:+.2f})",
-                    "significant": one.significant,
-                }
-                for one in self.estimates
-            ],
-        }
 
 
 @dataclass(frozen=True)
@@ -88,7 +36,6 @@ class Section:
         sentences: Its sentences.
         tables: Its tables.
         charts: Its figures, only on the page: alternative text to an SVG element of `svg_of`.
-        forests: Its forest plots, only on the page.
 
     Example:
         >>> section = Section("sts", "STS", sentences=("SimCSE is better than its base.",))
@@ -99,7 +46,6 @@ class Section:
     sentences: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     charts: Mapping[str, str] = field(default_factory=dict)
-    forests: tuple[ForestPlot, ...] = ()
 
     def markdown(self) -> str:
         """Return the sentences as a list, then the tables."""
@@ -172,15 +118,13 @@ class Page:
         drawn = [{"description": text, "svg": Markup(svg)} for text, svg in charts.items()]
         self._add("charts", charts=drawn)
 
-    def forest(self, plot: ForestPlot) -> None:
-        """Add a forest plot."""
-        self._add("forest", **plot.layout())
-
     def html(self) -> str:
         """Return the page so far."""
-        style, script = map(_source, ("page.css", "page.js"))
+        pages = _templates()
+        assert pages.loader is not None
+        style, script = (pages.loader.get_source(pages, name)[0] for name in ("page.css", "page.js"))
         digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-        written: str = _template().render(
+        written: str = pages.get_template("page.html").render(
             title=self._title,
             parts=self._parts,
             headings=[part for part in self._parts if part["kind"] == "heading"],
@@ -240,8 +184,6 @@ def html_report(title: str, sections: Sequence[Section], *, verdicts: Sequence[s
         page.heading(one.heading)
         for sentence in one.sentences:
             page.text(sentence)
-        for plot in one.forests:
-            page.forest(plot)
         if one.charts:
             page.charts(one.charts)
         for table in one.tables:
@@ -256,12 +198,6 @@ def _cell(text: str, bold: bool = False, underlined: bool = False) -> dict[str, 
 
 
 @cache
-def _template() -> Any:
+def _templates() -> Environment:
     loader = PackageLoader("sentemb", "report/templates")
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
-    return environment.get_template("page.html")
-
-
-def _source(name: str) -> str:
-    """Read a file of the package that goes into the page unchanged."""
-    return files("sentemb.report").joinpath("templates", name).read_text(encoding="utf-8")
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined)

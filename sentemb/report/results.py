@@ -70,19 +70,18 @@ def tables_of(
     """
     for suite in dict.fromkeys(record.suite for record in records):
         own = [record for record in records if record.suite == suite]
-        presets = sorted({record.protocol for record in own})
-        by_preset = [[record for record in own if record.protocol == preset] for preset in presets]
+        presets = {record.protocol: [one for one in own if one.protocol == record.protocol] for record in own}
         made: list[Table] = []
-        if suite == STS.name:
-            made = [sts_table(own, protocol=protocol, seeds_apart=labels is None)]
-        elif suite == MULTILINGUAL.name:
-            made = [sts_table(own, seeds_apart=labels is None)]
+        if suite in (STS.name, MULTILINGUAL.name):
+            made = [
+                sts_table(own, protocol=protocol if suite == STS.name else None, seeds_apart=labels is None)
+            ]
         elif suite == TRANSFER.name:
-            made = [*(transfer_table(own, preset) for preset in presets), _relatedness_table(own)]
+            made = [*(transfer_table(own, preset) for preset in sorted(presets)), _relatedness_table(own)]
         elif suite == RETRIEVAL.name:
-            made = [table for some in by_preset for table in _retrieval_tables(some)]
+            made = [table for preset in sorted(presets) for table in _retrieval_tables(presets[preset])]
         elif suite == GEOMETRY.name:
-            made = [geometry_table(some) for some in by_preset]
+            made = [geometry_table(presets[preset]) for preset in sorted(presets)]
         made = [table for table in made if table.rows]
         yield from made if labels is None else (mark_best(label_table(one, labels)) for one in made)
 
@@ -112,24 +111,22 @@ def sts_table(
     suite = get_suite(records[0].suite)
     protocol, measure = protocol or suite.protocol, measure or suite.measure
     frame = _scores(records, average=suite, metric=measure, protocol=protocol)
-    names = {one.name for record in records for one in record.datasets}
+    names = _sets_of(records)
     key = "model" if seeds_apart else "method"
-    counts = {}
-    for name, runs in frame.groupby(key):
-        seeds = runs["seed"].dropna()
-        number = runs["model"].nunique() if seeds.empty or not seeds_apart else seeds.iloc[0]
-        counts[name] = ABSENT if seeds.empty else str(number)
+    rows = frame.groupby(key)
+    shown = rows["seed"].transform("first") if seeds_apart else rows["model"].transform("nunique")
+    seeds = shown.astype(str).where(rows["seed"].transform("count") > 0, ABSENT)
     notes: list[str] = []
-    for name in _sorted(names):
+    for name in names:
+        notes += _mismatch(records, name, "pairs or texts")
         own = [record for record in records if any(one.name == name for one in record.datasets)]
-        notes += _mismatch(own, name, "pairs or texts")
         if any(record.find(name, protocol=protocol) is None for record in own):
             notes.append(f"{name}: the protocol {protocol} is not defined for a copy without subset names")
-    if {"sickr", "sickr-mteb"} <= names:
+    if {"sickr", "sickr-mteb"} <= {*names}:
         notes.append("average: over the seven sets of the papers, with the SICK-R of 4,927 pairs")
     counted = any(one.seed is not None for one in records) or not seeds_apart
     return pivot(
-        frame.assign(seeds=frame[key].map(counts)),
+        frame.assign(seeds=seeds),
         title=f"STS, {measure.capitalize()} x 100 of cosine similarity, protocol {_RULES[protocol]}",
         rows={key: "model"} | ({"seeds": "seed" if seeds_apart else "seeds"} if counted else {}),
         column="dataset",
@@ -138,12 +135,11 @@ def sts_table(
     )
 
 
-def summary_table(records: Sequence[Record], labels: Mapping[str, Label]) -> Table | None:
-    """Tabulate the averages over the suite `sts`, methods by bases; None if no model with a label has one."""
-    suite = get_suite(records[0].suite)
-    table = label_table(sts_table(records), labels)
-    if not table.groups or table.header[-1] != AVERAGE:
-        return None
+def summary_tables(records: Sequence[Record], labels: Mapping[str, Label]) -> tuple[Table, ...]:
+    """Tabulate the averages over the suite `sts`, methods by bases, if a model with a label has one."""
+    table = label_table(sts_table(records), labels) if records else None
+    if table is None or not table.groups or table.header[-1] != AVERAGE:
+        return ()
     cells = {
         Label(base, *row[:2]): row[-1]
         for base, row in zip(table.groups, table.rows, strict=True)
@@ -153,9 +149,10 @@ def summary_table(records: Sequence[Record], labels: Mapping[str, Label]) -> Tab
     names = dict.fromkeys((one.method, one.pooling) for one in labels.values())
     rows = [(*name, *(cells.get(Label(base, *name), ABSENT) for base in bases)) for name in names]
     rows = [row for row in rows if {*row[2:]} - {ABSENT}]
+    suite = get_suite(records[0].suite)
     title = f"Average of {len(suite.sets)} STS sets, {suite.measure.capitalize()} x 100"
     header = ("method", "pooling", *bases)
-    return Table(title, header, tuple(rows), notes=(_OVER_SEEDS,), names=2) if rows else None
+    return (Table(title, header, tuple(rows), notes=(_OVER_SEEDS,), names=2),) if rows else ()
 
 
 def transfer_table(records: Sequence[Record], preset: str) -> Table:
@@ -174,21 +171,18 @@ def transfer_table(records: Sequence[Record], preset: str) -> Table:
         >>> table = transfer_table(load_records("records"), "simcse")  # doctest: +SKIP
     """
     frame = _scores(records, average=TRANSFER, preset=preset, metric="accuracy", protocol="all")
-    seeds, encoders = {}, {}
+    seeds = {}
     for method, runs in frame.groupby("method"):
         classifiers = runs.groupby("model")["seed"].nunique()
-        encoders[method] = len(classifiers)
         trained = len(classifiers) if (runs["model"] != method).any() else ABSENT
         seeds[method] = f"{trained} x {'-'.join(map(str, sorted({*classifiers})))}"
-    several = frame["method"].map(encoders) > 1
+    several = frame.groupby("method")["model"].transform("nunique") > 1
     frame = frame.assign(
         seeds=frame["method"].map(seeds), run=frame["model"].where(several, frame["seed"].astype(str))
     )
-    runs = frame.groupby(["method", "seeds", "run", "dataset"], sort=False, as_index=False)["value"].mean()
     order = _columns({*frame["dataset"]} - {AVERAGE}, frame)
-    average = "average: of MR, CR, SUBJ, MPQA, SST-2, TREC and MRPC"
     return pivot(
-        runs,
+        frame.groupby(["method", "seeds", "run", "dataset"], sort=False, as_index=False)["value"].mean(),
         title=f"Transfer tasks, accuracy x 100, preset {preset}",
         rows={"method": "model", "seeds": "seeds"},
         column="dataset",
@@ -196,7 +190,7 @@ def transfer_table(records: Sequence[Record], preset: str) -> Table:
         notes=(
             "seeds: number of encoder seeds x number of classifier seeds",
             "± is the standard deviation over encoders, or over classifiers if there is a single encoder",
-            *([average] if AVERAGE in order else []),
+            *(["average: of MR, CR, SUBJ, MPQA, SST-2, TREC and MRPC"] if AVERAGE in order else []),
         ),
     )
 
@@ -205,9 +199,8 @@ def _relatedness_table(records: Sequence[Record]) -> Table:
     """Tabulate trained regressions on STS-B and SICK-R, the mean over their seeds."""
     frame = _scores(records, protocol="all")
     frame = frame[frame["metric"].isin(_RELATEDNESS)]
-    seeds = frame.groupby(["model", "dataset"])["seed"].transform("nunique")
     return pivot(
-        frame.assign(seeds=seeds),
+        frame.assign(seeds=frame.groupby(["model", "dataset"])["seed"].transform("nunique")),
         title="Relatedness predicted by a trained regression, correlations x 100",
         rows={"model": "model", "dataset": "task", "seeds": "seeds"},
         column="metric",
@@ -219,16 +212,15 @@ def _relatedness_table(records: Sequence[Record]) -> Table:
 
 def _retrieval_tables(records: Sequence[Record]) -> Iterator[Table]:
     """Yield a table of systems by retrieval sets for each of NDCG@10 and recall@100 x 100."""
-    names = {one.name for record in records for one in record.datasets}
-    trained = any(record.seed is not None for record in records)
+    names, trained = _sets_of(records), any(record.seed is not None for record in records)
     notes: list[str] = []
     if records[0].protocol == "not-itself":
         notes.append("results exclude the document with the id of the query")
-    for name in _sorted(names):
-        splits = [one.split for record in records for one in record.datasets if one.name == name]
+    for name in names:
+        split = next(one.split for record in records for one in record.datasets if one.name == name)
         differ = [*_mismatch(records, name, "documents or queries")]
-        notes += differ or ([f"{name}: the split {splits[0]}"] if splits[0] != "test" else [])
-    if {*RETRIEVAL.sets} <= names:
+        notes += differ or ([f"{name}: the split {split}"] if split != "test" else [])
+    if {*RETRIEVAL.sets} <= {*names}:
         notes.append(f"average: of {', '.join(_LABELS.get(name, name) for name in RETRIEVAL.sets)}")
     for metric, shown in _RETRIEVAL.items():
         frame = _scores(records, average=RETRIEVAL, metric=metric, protocol="all")
@@ -254,12 +246,9 @@ def geometry_table(records: Sequence[Record]) -> Table:
     Example:
         >>> table = geometry_table(load_records("records"))  # doctest: +SKIP
     """
-    dataset, details = records[0].datasets[0], records[0].details
-    frame = _scores(records)
-    frame = frame.assign(dimension=frame["model"].map({one.model: one.dimension for one in records}))
-    runs = frame.groupby("method")["model"].nunique()
+    dataset, details, frame = records[0].datasets[0], records[0].details, _scores(records)
+    runs = frame.groupby("method")["model"].transform("nunique")
     trained = {*frame["method"][frame["model"] != frame["method"]]}
-    seeds = {name: str(count) if name in trained else ABSENT for name, count in runs.items()}
     notes = [_OVER_SEEDS] if (runs > 1).any() else []
     if (runs == 1).any():
         notes.append(
@@ -280,7 +269,10 @@ def geometry_table(records: Sequence[Record]) -> Table:
         return f"{text} of {first['dimension']}" if is_rank else text
 
     return pivot(
-        frame.assign(seeds=frame["method"].map(seeds)),
+        frame.assign(
+            dimension=frame["model"].map({one.model: one.dimension for one in records}),
+            seeds=runs.astype(str).where(frame["method"].isin(trained), ABSENT),
+        ),
         title=f"Geometry on {dataset.name} {dataset.split}",
         rows={"method": "model", "seeds": "seeds"},
         column="metric",
@@ -332,12 +324,15 @@ def _scores(records: Sequence[Record], *, average: Suite | None = None, **values
         frame = frame[frame[column] == value]
     if average is None:
         return frame
-    keys = ["method", "model", "seed"]
-    runs = frame[frame["dataset"].isin(average.sets)].groupby(keys, dropna=False, sort=False)
+    runs = frame[frame["dataset"].isin(average.sets)].groupby(
+        ["method", "model", "seed"], dropna=False, sort=False
+    )
     averages = runs["value"].mean()[runs.size() == len(average.sets)].reset_index()
-    if averages.empty:
-        return frame
-    return pd.concat([frame, averages.assign(dataset=AVERAGE)], ignore_index=True)
+    return pd.concat([frame, averages.assign(dataset=AVERAGE)], ignore_index=True) if len(averages) else frame
+
+
+def _sets_of(records: Sequence[Record]) -> list[str]:
+    return _sorted({one.name for record in records for one in record.datasets})
 
 
 def _sorted(names: Iterable[str]) -> list[str]:

@@ -9,9 +9,12 @@ from itertools import groupby, zip_longest
 from operator import itemgetter
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from sentemb.errors import InputError
+from sentemb.evaluation.schema import first_problem
 from sentemb.training.values import read_toml
 
 if TYPE_CHECKING:
@@ -41,7 +44,6 @@ _DEVIATION = re.compile(r" \$\\pm\$ (\d+(?:\.\d+)?)")  # printed small and below
 _MAX_NORMAL_COLUMNS = 8  # a table with more columns is set in small letters
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")  # markdown would read a tag or a comment
 _MEAN = re.compile(r"-?\d+\.\d+")
-_FIELDS = ("base", "method", "pooling")
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,11 @@ class Table:
             *(f"\\begin{{tabular}}{{{columns}}}", r"\toprule"),
             " & ".join(map(escape_latex, self.header)) + r" \\",
         ]
-        rows = self._cells(_latex_cell, r"\textbf{{{}}}", r"\underline{{{}}}")
+        rows = self._cells(
+            lambda text: _DEVIATION.sub(r"$_{\\pm \1}$", escape_latex(text)),
+            r"\textbf{{{}}}",
+            r"\underline{{{}}}",
+        )
         grouped = zip(self.groups or [""] * len(rows), rows, strict=True)
         for group, members in groupby(grouped, itemgetter(0)):
             lines.append(r"\midrule")
@@ -142,11 +148,6 @@ def mean_cell(values: Sequence[float], digits: int = 2, *, scale: float = 1.0) -
     return mean if len(values) == 1 else f"{mean} ± {scale * stdev(values):.{digits}f}"
 
 
-def mean_of_runs(runs: pd.DataFrame) -> str:
-    """Format the column `value` as mean ± sample standard deviation."""
-    return mean_cell([*runs["value"]])
-
-
 def pivot(
     frame: pd.DataFrame,
     *,
@@ -154,7 +155,7 @@ def pivot(
     rows: Mapping[str, str],
     column: str,
     order: Mapping[str, str],
-    cell: Callable[[pd.DataFrame], str] = mean_of_runs,
+    cell: Callable[[pd.DataFrame], str] = lambda runs: mean_cell([*runs["value"]]),
     complete: bool = True,
     notes: Iterable[str] = (),
 ) -> Table:
@@ -173,6 +174,9 @@ def pivot(
     return Table(title, (*rows.values(), *order.values()), tuple(made), notes=tuple(notes))
 
 
+_Text = Annotated[str, Field(min_length=1)]
+
+
 @dataclass(frozen=True)
 class Label:
     """Name of a model in tables.
@@ -187,9 +191,11 @@ class Label:
         'SimCSE'
     """
 
-    base: str
-    method: str
-    pooling: str
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    base: _Text
+    method: _Text
+    pooling: _Text
 
     def __str__(self) -> str:
         return f"{self.method} of {self.base} ({self.pooling})"
@@ -205,18 +211,11 @@ def read_labels(folder: Path) -> dict[str, Label]:
     path = folder / "labels.toml"
     if not path.is_file():
         return {}
-    labels = {}
-    for name, entry in read_toml(path).items():
-        fields = entry if isinstance(entry, dict) else {}
-        for field in [*_FIELDS, *fields]:
-            if field in _FIELDS and isinstance(fields.get(field), str) and fields[field]:
-                continue
-            raise InputError(
-                f"{path}, [{name}]: {field} is {fields.get(field, 'missing')!r}",
-                f"set {', '.join(_FIELDS)} for each model, and nothing else",
-            )
-        labels[name] = Label(**fields)
-    return labels
+    try:
+        return TypeAdapter(dict[str, Label]).validate_python(read_toml(path))
+    except ValidationError as error:
+        hint = "set base, method and pooling for each model, and nothing else"
+        raise InputError(f"{path}, {first_problem(error)}", hint) from None
 
 
 def label_table(table: Table, labels: Mapping[str, Label]) -> Table:
@@ -270,10 +269,6 @@ def escape_latex(text: str) -> str:
     """Escape text for LaTeX; two hyphens in a row stay two hyphens."""
     plain = " ".join(text.split()).replace("--", "-\u200b-")
     return "".join(_LATEX.get(character, character) for character in plain)
-
-
-def _latex_cell(text: str) -> str:
-    return _DEVIATION.sub(r"$_{\\pm \1}$", escape_latex(text))
 
 
 def _markdown(text: str) -> str:

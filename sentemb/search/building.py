@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from sentemb import __version__
 from sentemb._files import settle, sha256_of
-from sentemb.data.keywords import RULES
-from sentemb.data.language import UNKNOWN
+from sentemb.data.words import RULES, UNKNOWN
 from sentemb.encoding.encoder import EncoderSpec, TextEncoder, Vectors, for_role
 from sentemb.encoding.shards import Row, Settings, ShardFolder, finished, write_shard
 from sentemb.errors import InputError

@@ -31,7 +31,7 @@ from filelock import FileLock
 
 from sentemb._files import check_writable, held, write_text
 from sentemb._uris import refuse_uri
-from sentemb.data.keywords import RULES, document_text
+from sentemb.data.words import RULES, document_text
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.documents import (

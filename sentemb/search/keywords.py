@@ -21,16 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sentemb.data.bm25 import Postings
-from sentemb.data.keywords import (
-    STEMMER,
-    SUPPORT,
-    document_places,
-    document_text,
-    query_texts,
-    tokenizer,
-)
-from sentemb.data.language import language_of
+from sentemb.data.bm25 import SUPPORT, Postings
+from sentemb.data.words import STEMMER, document_places, document_text, language_of, query_texts, tokenizer
 from sentemb.errors import InputError
 
 AUTO = "auto"

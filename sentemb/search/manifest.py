@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from sentemb._fusion import Fit
-from sentemb.data.keywords import RULES
+from sentemb.data.words import RULES
 from sentemb.encoding.encoder import EncoderSpec, Role, TextEncoder, Vectors, for_role
 from sentemb.errors import InputError
 from sentemb.search.documents import OVERLAP, Truncate

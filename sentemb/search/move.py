@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from sentemb._files import writing
 from sentemb._uris import is_remote
-from sentemb.data.keywords import RULES
-from sentemb.data.language import language_of
+from sentemb.data.words import RULES, language_of
 from sentemb.encoding.encoder import Vectors
 from sentemb.encoding.shards import ShardFolder, refuse_repeated_ids
 from sentemb.errors import InputError

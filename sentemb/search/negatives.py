@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sentemb._uris import local_path
 from sentemb.data.labelled import LabelledTexts, text_key
-from sentemb.data.paraphrases import NAMES, Triple, paraphrase_components
+from sentemb.data.pairs import NAMES, Triple, paraphrase_components
 from sentemb.data.stored_texts import first_places, spill_to_disk
 from sentemb.encoding.encoder import TextEncoder, Vectors, for_role, normalised
 from sentemb.encoding.nearest import NOTHING, merged, rows_of_block

@@ -9,7 +9,7 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from sentemb.data.sentences import SENTENCE_END
+from sentemb.data.words import SENTENCE_END
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:

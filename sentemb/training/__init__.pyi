@@ -1,4 +1,3 @@
-from .callbacks import StoppingRule as StoppingRule
 from .config import ClassifierConfig as ClassifierConfig
 from .config import MultiTaskConfig as MultiTaskConfig
 from .config import PairsConfig as PairsConfig
@@ -6,6 +5,7 @@ from .config import PretrainConfig as PretrainConfig
 from .config import TrainConfig as TrainConfig
 from .outcome import Interrupted as Interrupted
 from .outcome import Run as Run
+from .progress import StoppingRule as StoppingRule
 from .recipes import RECIPES as RECIPES
 from .recipes import get_recipe as get_recipe
 from .recipes import recipes_of as recipes_of

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import zlib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,6 @@ def save_checkpoint(trainer: Any) -> None:
     """
     arguments, state, wait = trainer.args, trainer.state, trainer.accelerator.wait_for_everyone
     folder, best = Path(arguments.output_dir), state.best_global_step
-    protected = () if best is None else (best,)
     final = folder / checkpoint_name(state.global_step)
     partial = folder / f".{final.name}.partial"
     trainer.store_flos()
@@ -55,8 +53,8 @@ def save_checkpoint(trainer: Any) -> None:
                 trainer._save_rng_state(str(partial))
             if arguments.should_save:
                 trainer.save_weights(partial)
-                for step in protected:
-                    state.best_model_checkpoint = str(folder / checkpoint_name(step))
+                if best is not None:
+                    state.best_model_checkpoint = str(folder / checkpoint_name(best))
                 callbacks = [*trainer.callback_handler.callbacks, trainer.control]
                 exportable = [one for one in callbacks if isinstance(one, ExportableState)]
                 state.stateful_callbacks = {type(one).__name__: one.state() for one in exportable}
@@ -72,7 +70,11 @@ def save_checkpoint(trainer: Any) -> None:
     if arguments.should_save:
         remove_folder(final)
         partial.rename(final)
-        rotate(folder, keep=arguments.save_total_limit, protected=protected)
+        # The newest checkpoint and the best one stay.
+        present = checkpoints(folder)
+        excess = max(0, len(present) - (arguments.save_total_limit or len(present)))
+        for path in [path for step, path in present[:-1] if step != best][:excess]:
+            remove_folder(path)
     wait()
 
 
@@ -132,12 +134,3 @@ def remove_remains(folder: Path) -> None:
     """Remove the folders that a kill left half written or half removed."""
     for path in folder.glob(".checkpoint-*"):
         shutil.rmtree(path, ignore_errors=True)
-
-
-def rotate(folder: Path, *, keep: int | None, protected: Iterable[int]) -> None:
-    """Remove the oldest checkpoints, except the newest and the protected ones."""
-    present = checkpoints(folder)
-    if keep is not None and keep > 0:
-        removable = [path for step, path in present[:-1] if step not in protected]
-        for path in removable[: max(0, len(present) - keep)]:
-            remove_folder(path)

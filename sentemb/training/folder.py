@@ -57,7 +57,9 @@ class RunFolder:
         """Raise InputError if this run may not have the folder. Nothing is written."""
         to_toml(config.values())  # refuses what it could not write later
         if not self.config.exists():
-            if self.path.exists() and (not self.path.is_dir() or _holds_more_than_a_lock(self.path)):
+            # A run that died before it wrote its configuration leaves a lock and half a file at most.
+            files = {file for file in self.path.rglob("*") if file.is_file()}
+            if self.path.is_file() or files - {self.run / "lock", *self.run.glob("*.partial")}:
                 raise InputError(
                     f"{self.path} already exists and does not contain a run", "choose another --output"
                 )
@@ -170,13 +172,6 @@ def _content_of(value: Any) -> str | None:
     files = [one.relative_to(path) for one in sorted(path.rglob("*")) if one.is_file()]
     named = {str(one): sha256_of(path / one) for one in files if not one.parts[0].startswith(".")}
     return hashlib.sha256(json.dumps(named).encode()).hexdigest()
-
-
-def _holds_more_than_a_lock(path: Path) -> bool:
-    """A run that died before it wrote its configuration leaves a lock and half a file at most."""
-    run = path / "run"
-    files = (file for file in path.rglob("*") if file.is_file())
-    return any(file.parent != run or (file.name != "lock" and file.suffix != ".partial") for file in files)
 
 
 def describe_environment() -> dict[str, Any]:

@@ -23,14 +23,24 @@ _MINI_BATCH = "mini_batch_size"  # an option of every loss that a gradient cache
 
 
 def loss_class(name: str) -> type[nn.Module]:
-    """Return a loss of sentemb's, or one of the user's own, named as `my_losses.py:MyLoss`."""
-    if ":" in name:
-        return _own_loss(name)
-    names = [known for known in dir(sentemb.losses) if known.endswith("Loss") and known != "EncoderLoss"]
-    if name not in names:
-        raise unknown("loss", name, [*names, "FILE.py:CLASS"])
-    found: type[nn.Module] = getattr(sentemb.losses, name)
-    return found
+    """Return a loss of sentemb's, or one of a file, which runs as any module that is imported."""
+    if ":" not in name:
+        names = [known for known in dir(sentemb.losses) if known.endswith("Loss") and known != "EncoderLoss"]
+        if name not in names:
+            raise unknown("loss", name, [*names, "FILE.py:CLASS"])
+        found: type[nn.Module] = getattr(sentemb.losses, name)
+        return found
+    path, wanted = _file_of(name), name.rpartition(":")[2]
+    values = _run(path).items()
+    losses = {key: one for key, one in values if isinstance(one, type) and issubclass(one, nn.Module)}
+    if wanted in losses:
+        return losses[wanted]
+    own = [key for key, one in losses.items() if one.__module__ == path.stem]
+    if own:
+        raise unknown(f"loss in {path}", wanted, own)
+    raise InputError(
+        f"{path} does not define {wanted or 'a loss'}", "define it as a subclass of torch.nn.Module"
+    )
 
 
 def takes_head(loss: str) -> bool:
@@ -116,22 +126,6 @@ def negatives_per_anchor(loss: nn.Module, *, batch_size: int, columns: int) -> i
             f"with batch_size {batch_size} no anchor has a negative", "choose a larger --batch-size"
         )
     return negatives
-
-
-def _own_loss(name: str) -> type[nn.Module]:
-    """Return a class of a file, which runs as any module that is imported."""
-    path, wanted = _file_of(name), name.rpartition(":")[2]
-    losses = {
-        key: one for key, one in _run(path).items() if isinstance(one, type) and issubclass(one, nn.Module)
-    }
-    if wanted in losses:
-        return losses[wanted]
-    own = [key for key, one in losses.items() if one.__module__ == path.stem]
-    if not own:
-        raise InputError(
-            f"{path} does not define {wanted or 'a loss'}", "define it as a subclass of torch.nn.Module"
-        )
-    raise unknown(f"loss in {path}", wanted, own)
 
 
 def _file_of(name: str) -> Path:

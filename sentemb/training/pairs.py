@@ -14,8 +14,7 @@ from transformers import TrainerCallback
 
 from sentemb.data import describe_source
 from sentemb.data.labelled import LabelledTexts, text_key
-from sentemb.data.paraphrases import NAMES, paraphrase_components, split_pairs
-from sentemb.data.positive_pairs import load_positive_pairs, pair_batches
+from sentemb.data.pairs import NAMES, load_positive_pairs, pair_batches, paraphrase_components, split_pairs
 from sentemb.data.retrieval import RetrievalSet, retrieval_set
 from sentemb.encoding.encoder import Role
 from sentemb.errors import InputError
@@ -235,22 +234,16 @@ def _without(rows: Dataset, held_out: set[str], rng: np.random.Generator) -> tup
     for column in negatives:
         for place, text in enumerate(column):
             if text_key(text) in held_out:
-                column[place] = _other(passages, positives_of[text_key(anchors[place])], rng)
+                known, start = positives_of[text_key(anchors[place])], int(rng.integers(len(passages)))
+                others = (passages[(start + step) % len(passages)] for step in range(len(passages)))
+                if (other := next((one for one in others if text_key(one) not in known), None)) is None:
+                    raise _hanging_together(len(passages))
+                column[place] = other
                 replaced += 1
     if not replaced:
         return rows, 0
     columns = dict(zip(rows.column_names, (anchors, passages, *negatives), strict=True))
     return Dataset.from_dict(columns), replaced
-
-
-def _other(passages: Sequence[str], known: set[str], rng: np.random.Generator) -> str:
-    """Draw a passage that is not a known positive."""
-    start = int(rng.integers(len(passages)))
-    for place in range(len(passages)):
-        text = passages[(start + place) % len(passages)]
-        if text_key(text) not in known:
-            return text
-    raise _hanging_together(len(passages))
 
 
 def _hanging_together(questions: int) -> InputError:

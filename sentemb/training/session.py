@@ -28,13 +28,6 @@ from sentemb.encoding.view import with_truncation_as_module
 from sentemb.errors import InputError
 from sentemb.modules import load
 from sentemb.modules.loading import longest_input, shortest_input
-from sentemb.training.callbacks import (
-    InterruptCallback,
-    MetricsCallback,
-    StoppingCallback,
-    StoppingRule,
-    dev_scores,
-)
 from sentemb.training.card import encoder_card, write_card
 from sentemb.training.checkpoints import (
     check_checkpoint,
@@ -48,7 +41,15 @@ from sentemb.training.config import EncoderConfig
 from sentemb.training.folder import RunFolder, describe_environment
 from sentemb.training.objective import describe_loss
 from sentemb.training.outcome import Interrupted, Run
-from sentemb.training.progress import ConsoleProgress, without_upstream_bars
+from sentemb.training.progress import (
+    ConsoleProgress,
+    InterruptCallback,
+    MetricsCallback,
+    StoppingCallback,
+    StoppingRule,
+    dev_scores,
+    without_upstream_bars,
+)
 from sentemb.training.ranks import on_all, on_main, process_state
 from sentemb.training.recipes import RECIPES
 from sentemb.training.trainer import SentembTrainer
@@ -122,17 +123,58 @@ class Session(ABC):
 
     def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool) -> Any:
         """Make the trainer of rows and loss, whose checkpoints `save_checkpoint` writes."""
-        columns, prompts = self._columns, dict.fromkeys(self._columns, "")
+        config, columns = self.config, self._columns
+        metric = None if self.evaluator is None else self.evaluator.best_metric_key
+        prompts = dict.fromkeys(columns, "")
         if self.uses_prompts:
             prompts = {name: prompt_of(self.model, self.role_of(name)) or "" for name in columns}
+        warm = "constant_with_warmup" if config.warmup else "constant"
+        arguments = SentenceTransformerTrainingArguments(
+            output_dir=str(self.folder.checkpoints),
+            per_device_train_batch_size=-(-config.batch_size // process_state().num_processes),
+            num_train_epochs=config.epochs,
+            max_steps=config.max_steps or -1,
+            learning_rate=config.learning_rate,
+            weight_decay=config.weight_decay,
+            adam_beta1=config.betas[0],
+            adam_beta2=config.betas[1],
+            adam_epsilon=config.epsilon,
+            # One kernel for all weights: on a small encoder the projection head is most of a step.
+            optim="adamw_torch_fused",
+            lr_scheduler_type="linear" if config.schedule == "linear" else warm,
+            warmup_steps=config.warmup,
+            max_grad_norm=config.clip,
+            bf16=config.precision == "bfloat16",
+            use_cpu=not torch.accelerator.is_available(),
+            eval_strategy="no" if metric is None else "steps",
+            eval_steps=self.eval_steps,
+            eval_on_start=metric is not None and fresh and self.eval_on_start,
+            metric_for_best_model=metric,
+            greater_is_better=True,
+            save_strategy="steps",
+            save_steps=self.eval_steps,
+            save_only_model=not self.is_resumable,
+            # With a limit of 1 upstream removes the newest checkpoint when an interrupted run ends.
+            save_total_limit=_KEPT_CHECKPOINTS,
+            logging_steps=max(1, self.eval_steps // _LOGS_PER_EVALUATION),
+            seed=self.seed,
+            dataloader_pin_memory=torch.cuda.is_available(),
+            report_to="none",
+            disable_tqdm=True,
+            prompts={name: prompt for name, prompt in prompts.items() if prompt},
+            router_mapping=self._routes(),
+            # With several processes, upstream warns that it drops the last batch, unless this is set.
+            dataloader_drop_last=True,
+        )
+        arguments.dataloader_drop_last = False
         trainer = SentembTrainer(
             self.model,
-            self._arguments(prompts, eval_on_start=fresh and self.eval_on_start),
+            arguments,
             train_dataset=self.rows,
             loss=self.loss,
             evaluator=self.evaluator,
             callbacks=callbacks,
-            rows_of_step=self.config.batch_size,
+            rows_of_step=config.batch_size,
             card=False,
         )
         trainer.data_collator.max_length = self.max_length
@@ -159,8 +201,6 @@ class Session(ABC):
     def card(self, record: dict[str, Any]) -> str:
         """Return the text of the model's card."""
         return encoder_card(self.config, self.model, record, loss=self.loss)
-
-    # What hooks use
 
     @property
     def text_columns(self) -> int:
@@ -308,57 +348,10 @@ class Session(ABC):
             else:
                 remove_folder(path)
 
-    # sentence-transformers' words
-
     @property
     def _columns(self) -> list[str]:
         """The names of the text columns."""
         return [] if self.rows is None else [name for name in self.rows.column_names if name != LABEL]
-
-    def _arguments(
-        self, prompts: Mapping[str, str], *, eval_on_start: bool
-    ) -> SentenceTransformerTrainingArguments:
-        config, metric = self.config, None if self.evaluator is None else self.evaluator.best_metric_key
-        warm = "constant_with_warmup" if config.warmup else "constant"
-        arguments = SentenceTransformerTrainingArguments(
-            output_dir=str(self.folder.checkpoints),
-            per_device_train_batch_size=-(-config.batch_size // process_state().num_processes),
-            num_train_epochs=config.epochs,
-            max_steps=config.max_steps or -1,
-            learning_rate=config.learning_rate,
-            weight_decay=config.weight_decay,
-            adam_beta1=config.betas[0],
-            adam_beta2=config.betas[1],
-            adam_epsilon=config.epsilon,
-            # One kernel for all weights: on a small encoder the projection head is most of a step.
-            optim="adamw_torch_fused",
-            lr_scheduler_type="linear" if config.schedule == "linear" else warm,
-            warmup_steps=config.warmup,
-            max_grad_norm=config.clip,
-            bf16=config.precision == "bfloat16",
-            use_cpu=not torch.accelerator.is_available(),
-            eval_strategy="no" if metric is None else "steps",
-            eval_steps=self.eval_steps,
-            eval_on_start=metric is not None and eval_on_start,
-            metric_for_best_model=metric,
-            greater_is_better=True,
-            save_strategy="steps",
-            save_steps=self.eval_steps,
-            save_only_model=not self.is_resumable,
-            # With a limit of 1 upstream removes the newest checkpoint when an interrupted run ends.
-            save_total_limit=_KEPT_CHECKPOINTS,
-            logging_steps=max(1, self.eval_steps // _LOGS_PER_EVALUATION),
-            seed=self.seed,
-            dataloader_pin_memory=torch.cuda.is_available(),
-            report_to="none",
-            disable_tqdm=True,
-            prompts={name: prompt for name, prompt in prompts.items() if prompt},
-            router_mapping=self._routes(),
-            # With several processes, upstream warns that it drops the last batch, unless this is set.
-            dataloader_drop_last=True,
-        )
-        arguments.dataloader_drop_last = False
-        return arguments
 
     def _routes(self) -> dict[str, str]:
         """Return the route of each text column through the model's Router, if it has one."""

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed
+from accelerate.data_loader import prepare_data_loader
 from datasets import Dataset, DatasetDict
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
+from sentence_transformers.util import batch_to_device
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from transformers.trainer import TRAINER_STATE_NAME
@@ -21,7 +24,7 @@ from sentemb._compat import get_world_size
 from sentemb.errors import InputError
 from sentemb.losses import LossParameters, SelfGuidedLoss
 from sentemb.training.checkpoints import check_checkpoint, save_checkpoint
-from sentemb.training.ranks import process_state, shared_loader
+from sentemb.training.ranks import collate_share, process_state
 
 HEAD_FILE = "loss_weights.safetensors"
 _PART_PRICE = 50
@@ -89,11 +92,24 @@ class SentembTrainer(SentenceTransformerTrainer):
                 f"a batch of {self.rows_of_step} rows cannot be divided among {ranks} processes",
                 "raise the batch size or start fewer processes",
             )
+        # The last batch of an epoch is skipped if it has fewer rows than ranks.
+        sets = rows.values() if isinstance(rows, DatasetDict) else [rows]
+        if any(0 < len(one) % self.rows_of_step < ranks for one in sets):
+            self.args.dataloader_drop_last = True
         whole = self._build_dataloader(rows, self.rows_of_step, dataset_kind="train")
-        self._train_dataloader = shared_loader(
-            whole, rank=self.args.process_index, world_size=ranks, device=self.accelerator.device
+        # All ranks together see what one process sees, in the same steps; sizes differ by one row at most.
+        whole.collate_fn = partial(collate_share, whole.collate_fn, self.args.process_index, ranks)
+        # For one process, so that the order is a function of seed and epoch.
+        shared: DataLoader[Any] = prepare_data_loader(
+            whole,
+            self.accelerator.device,
+            num_processes=1,
+            process_index=0,
+            put_on_device=True,
+            use_seedable_sampler=True,
         )
-        return self._train_dataloader
+        self._train_dataloader = shared
+        return shared
 
     def init_hf_repo(self, token: str | None = None) -> None:
         """Refuse to push checkpoints: upstream adds a pickle to each."""
@@ -316,18 +332,17 @@ def fill_view_caches(
             )
         device = next(loss.frozen.parameters()).device
         idle = 0
-        for batch in _batches(rows):
+        for batch in _unique_batches(rows):
             held = len(cache)
             for features in loss.columns_of_views(features_of(batch)):
-                moved = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in features.items()}
-                cache.views(moved, loss.frozen)
+                cache.views(batch_to_device({**features}, device), loss.frozen)
             # Texts may differ and their tokens not, but not batch after batch: the cache is full.
             idle = 0 if len(cache) > held else idle + 1
             if idle == _IDLE_BATCHES:
                 break
 
 
-def _batches(rows: Any) -> Iterator[list[dict[str, Any]]]:
+def _unique_batches(rows: Any) -> Iterator[list[dict[str, Any]]]:
     seen: set[int] = set()
     for start in range(0, len(rows), _WINDOW):
         window = rows[start : start + _WINDOW]
@@ -419,12 +434,11 @@ def decay_groups(parameters: Iterable[nn.Parameter], decay: float) -> list[dict[
     ]
 
 
-def check_finite(logs: dict[str, float], *, step: int) -> None:
+def check_finite(logs: Mapping[str, float], *, step: int) -> None:
     """Raise InputError if a loss, or a part of it, is not finite."""
-    losses = {name: value for name, value in logs.items() if name.startswith("loss")}
+    losses = {name: value for name, value in logs.items() if name.startswith(("loss", "eval_loss"))}
     # The parts come after the whole, and say more.
     for name in reversed(losses):
         if not math.isfinite(losses[name]):
-            raise InputError(
-                f"the {name.replace('_', ' of ', 1)} is not finite at step {step}", "lower the learning rate"
-            )
+            shown = name.replace("eval_", "validation ").replace("_", " of ", 1)
+            raise InputError(f"the {shown} is not finite at step {step}", "lower the learning rate")

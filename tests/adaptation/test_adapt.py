@@ -30,8 +30,8 @@ from sentemb.data.documents import Document
 from sentemb.errors import InputError
 from sentemb.modules import load
 from sentemb.training import session
-from sentemb.training.callbacks import InterruptCallback
 from sentemb.training.outcome import Interrupted
+from sentemb.training.progress import InterruptCallback
 from tests.conftest import build_tiny_bert
 
 SHORT: dict[str, Any] = {

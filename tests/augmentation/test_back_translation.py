@@ -25,17 +25,14 @@ CATS = [f"cat {number}" for number in range(400)]
 
 
 class Words:
-    """Translates word by word, keeps what it was asked, and may stop on the way."""
+    """Translates word by word, and keeps what it was asked."""
 
-    def __init__(self, name: str, words: dict[str, str] | None = None, *, stop_after: int = 10**9) -> None:
+    def __init__(self, name: str, words: dict[str, str] | None = None) -> None:
         self.name, self.fingerprint = name, f"words {name}"
         self.asked: list[list[str]] = []
-        self._words, self._left = words or {}, stop_after
+        self._words = words or {}
 
     def __call__(self, texts, *, draw=0):
-        if self._left < 1:
-            raise KeyboardInterrupt
-        self._left -= 1
         self.asked.append(list(texts))
         return [" ".join(self._words.get(word, word) for word in text.split()) for text in texts]
 
@@ -55,23 +52,15 @@ def rows_of(path: Path) -> list[tuple[int, str, str]]:
         return database.execute("SELECT * FROM translations").fetchall()
 
 
-def test_every_unique_text_is_translated_once() -> None:
-    there, back = Words("there", {"cat": "katze", "dog": "katze"}), Words("back", {"katze": "cat"})
-    texts = ["a cat", "", "a dog", "a cat", "  ", "a cat"]
-    assert back_translate(texts, there, back) == ["a cat", "", "a cat", "a cat", "", "a cat"]
-    assert (there.asked, back.asked) == ([["a cat", "a dog"]], [["a katze"]])
-
-
-def test_translations_are_counted() -> None:
-    there, back = Words("there", {"dog": ""}), Words("back", {"red": "blue"})
-    texts = ["a  cat", "dog", "dog", " ", "red"]
+def test_every_unique_text_is_translated_once_and_counted() -> None:
+    there, back = Words("there", {"cat": "katze", "dog": "katze", "red": ""}), Words("back", {"katze": "cat"})
+    texts = ["a  cat", "", "a dog", "red", "a dog", "  "]
     translations = back_translate(texts, there, back)
-    assert translations == ["a cat", "", "", "", "blue"]
+    assert translations == ["a cat", "", "a cat", "", "a cat", ""]
+    assert (there.asked, back.asked) == ([["red", "a dog", "a  cat"]], [["a katze"]])
     counts = count_back_translations(texts, translations)
-    assert counts == (5, 4, 1, 2, 1)
-    assert (
-        str(counts) == "5 texts, 4 unique; unchanged by translation: 1; empty translations: 2; blank texts: 1"
-    )
+    assert counts == (6, 5, 2, 1, 1)
+    assert str(counts).endswith("unchanged by translation: 1; empty translations: 1; blank texts: 2")
 
 
 def test_nothing_is_translated_again(tmp_path: Path) -> None:
@@ -84,16 +73,6 @@ def test_nothing_is_translated_again(tmp_path: Path) -> None:
         back_translate(["a cat"], other, Words("back"), cache=tmp_path, draw=draw)
         assert other.asked == [["a cat"]]
     assert len(list(tmp_path.glob("*.sqlite"))) == 3
-
-
-@pytest.mark.parametrize("stop_after", range(4))
-def test_an_interrupted_call_resumes(tmp_path: Path, stop_after: int) -> None:
-    texts, options = CATS[:10], {"cache": tmp_path, "batch_size": 3}
-    with pytest.raises(KeyboardInterrupt):
-        back_translate(texts, Words("there", stop_after=stop_after), Words("back"), **options)
-    there = Words("there")
-    assert back_translate(texts, there, Words("back"), **options) == texts
-    assert len(there.asked) == 4 - stop_after
 
 
 def test_samples_of_an_interrupted_call_are_those_of_an_uninterrupted_one(
@@ -178,13 +157,12 @@ def test_progress_and_a_translator_that_does_not_answer(tmp_path: Path) -> None:
         back_translate(["a"], there, back, batch_size=0)
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
-def test_copies_are_read_by_the_noise_experiment(tmp_path: Path, suffix: str) -> None:
+def test_copies_are_read_by_the_noise_experiment(tmp_path: Path) -> None:
     rows = {0: ("a cat sat", "the dog"), 3: ("two birds", "a red apple")}
     found = noisy_copies(rows, Emptying("a"), Emptying("b"), temperature=0.9, copies=2)
     assert found.columns["index"] == [0, 0, 3, 3]
     assert found.columns["augmented_pair"][1] == "the dog 1 1"
-    path = tmp_path / f"copies{suffix}"
+    path = tmp_path / "copies.jsonl"
     write_table(path, found.columns, {})
     copies = read_copies(path, pair="augmented_pair", temperature="temperature")
     texts, pairs = ["a cat sat", "x", "y", "two birds"], ["the dog", "x", "y", "a red apple"]

@@ -41,16 +41,6 @@ def test_samples_follow_from_texts_seed_and_draw_alone(tiny_t5, texts) -> None:
     assert translator.with_decoding(Decoding(temperature=0.9, max_new_tokens=8, seed=1))(some) != first
 
 
-def test_little_noise_is_near_greedy_search(tiny_marian, texts) -> None:
-    some = texts(8)
-    greedy = Seq2SeqTranslator(tiny_marian, decoding=Decoding(beams=1, max_new_tokens=6))
-    little, much = (
-        greedy.with_decoding(Decoding(temperature=temperature, max_new_tokens=6))(some)
-        for temperature in (0.001, 3.0)
-    )
-    assert little == greedy(some) != much
-
-
 def test_the_fingerprint_names_everything_that_decides_a_translation(tiny_t5, tiny_marian, tmp_path) -> None:
     first = Seq2SeqTranslator(tiny_t5, decoding=BEAM)
     assert Seq2SeqTranslator(tiny_t5, decoding=BEAM).fingerprint == first.fingerprint
@@ -87,14 +77,9 @@ def test_models_that_do_not_translate_are_refused(tiny_bert, tiny_t5, tmp_path) 
         Seq2SeqTranslator(tmp_path / "absent")
     with pytest.raises(InputError, match="does not support a choice of languages"):
         Seq2SeqTranslator(tiny_t5, source_language="en", target_language="de")
-    for name, value in (
-        ("beams", 0),
-        ("temperature", 0.0),
-        ("temperature", float("nan")),
-        ("max_new_tokens", 0),
-    ):
-        with pytest.raises(InputError, match=name):
-            Decoding(**{name: value})
+    for option in ({"beams": 0}, {"temperature": 0.0}, {"temperature": float("nan")}, {"max_new_tokens": 0}):
+        with pytest.raises(InputError, match=next(iter(option))):
+            Decoding(**option)
 
 
 def test_models_of_many_languages(tiny_t5, texts) -> None:

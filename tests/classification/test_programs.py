@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import csv
-import runpy
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from sentemb.classification import Classifier, ClassifierRun
+from sentemb.classification import Classifier, ClassifierRun, read_own_labelled, read_own_texts
+from sentemb.classification.classifier import grade_classes, score_grades
 from sentemb.cli.main import run
 from sentemb.data import load_labelled
+from sentemb.data.labelled import LabelledTexts
+from sentemb.errors import InputError
 from tests.classification.toy import toy_set
+from tests.programs import run_program as run_program_of
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "training"
 RunProgram = Callable[..., Path]
@@ -34,11 +37,7 @@ def run_program(small_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     def start(name: str, *arguments: str) -> Path:
         output = tmp_path / "output"
         common = ["--base", str(small_bert), "--output", str(output), "--set", "max_steps=1"]
-        monkeypatch.setattr(sys, "argv", [name, *common, "--set", "max_length=16", *arguments])
-        with pytest.raises(SystemExit) as left:
-            runpy.run_path(str(PROGRAMS / name), run_name="__main__")
-        if left.value.code:
-            raise left.value
+        run_program_of(monkeypatch, PROGRAMS / name, *common, "--set", "max_length=16", *arguments)
         return output
 
     return start
@@ -47,11 +46,9 @@ def run_program(small_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("program", "arguments", "expected"),
     [
-        ("supcl_seq.py", (), {"recipe": "supcl-seq", "loss": "SupCLSeqLoss"}),
         ("supcl_seq.py", ("--preset", "released"), {"preset": "released", "epochs": 3}),
         ("supcl_seq.py", ("--objective", "supcl-seq-self"), {"self_supervised": True, "batch_size": 128}),
         ("scl.py", ("--objective", "ce"), {"recipe": "ce", "learning_rate": 1e-5, "batch_size": 16}),
-        ("lacon.py", ("--objective", "lacon-fusion"), {"recipe": "lacon-fusion", "epochs": 10}),
     ],
 )
 def test_a_program_trains_on_a_table_of_ones_own(
@@ -89,7 +86,7 @@ def test_grades_are_classes_and_scored_as_grades(
 ) -> None:
     whole = load_labelled("stsb-glue", split="dev", data_dir=shared_data)
     few = whole.select(range(0, 60))
-    monkeypatch.setattr("sentemb.classification.program.load_labelled", lambda *arguments, **options: few)
+    monkeypatch.setattr("sentemb.classification.fit.load_labelled", lambda *arguments, **options: few)
     output = run_program("supcl_seq.py", "--task", "stsb", "--data-dir", str(shared_data))
     line = capsys.readouterr().out.splitlines()[-2].split()
     assert line[:3] == ["test", "60", "rows"]
@@ -101,21 +98,13 @@ def test_grades_are_classes_and_scored_as_grades(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--train", "absent.csv"), "absent.csv"),
-        (("--train", "{table}", "--label", "kind"), "kind"),
-        (("--train", "{table}", "--set", "epochs"), "write --set KEY=VALUE"),
-        (("--train", "{table}", "--columns", "a,b,c"), "text columns are a, b, c"),
-        (
-            ("--train", "{one}"),
-            "one.csv: all rows have the label 'good'; add examples of at least one more class",
-        ),
+        (("--train", "{one}"), "one.csv have the label good; add examples of at least one more class"),
         ((), "specify either --task or --train"),
         (("--task", "cola", "--validation", "{table}"), "--validation needs --train"),
         (
             ("--task", "cola", "--label", "kind"),
             "--label needs --train; --task cola already defines its rows; remove --label",
         ),
-        (("--task", "cola", "--columns", "text"), "--columns needs --train"),
         (("--train", "{table}", "--set", "probe_options.epochs=3"), "of a second stage"),
     ],
 )
@@ -155,3 +144,60 @@ def test_the_verb_names_classes(
         in capsys.readouterr().err
     )
     assert all(abs(sum(map(float, row[1:])) - 1) < 1e-5 for row in rows)
+
+
+Write = Callable[[str, str], Path]
+
+
+def test_texts_and_pairs(write_file: Write) -> None:
+    table = write_file("rows.csv", "first,second,kind\na cat,the dog,same\na man,a mat,other\n")
+    data = read_own_labelled(table, columns=["first", "second"], label="kind")
+    assert (data.texts, data.pairs) == (["a cat", "a man"], ["the dog", "a mat"])
+    assert (data.label_names, data.labels.tolist()) == (("other", "same"), [1, 0])
+    assert read_own_texts(table, columns=["first"]) == ["a cat", "a man"]
+    assert read_own_texts(table, columns=["first", "second"]) == [("a cat", "the dog"), ("a man", "a mat")]
+    assert read_own_texts(write_file("lines.txt", "a cat\na man\n")) == ["a cat", "a man"]
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        ("text,kind\na,b\n", {}, "label"),
+        ("words,label\na,b\n", {}, "text"),
+        ("text,label\na,b\n ,b\n", {}, "column 'text' of row 2 is empty"),
+        ("text,label\na,new\n", {"label_names": ("old", "older")}, "'new' is not a label"),
+        ("text,label\na,b\n", {"columns": ("a", "b", "c")}, "text columns are a, b, c"),
+        ("text,label\na,b\n", {"columns": ("text", "text")}, "text columns are text, text"),
+    ],
+)
+def test_user_errors_are_clear(write_file: Write, content: str, options: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_own_labelled(write_file("rows.csv", content), **options)
+
+
+def graded(grades: list[float]) -> LabelledTexts:
+    texts = [f"text {number}" for number in range(len(grades))]
+    return LabelledTexts("graded", "train", texts, texts, np.array(grades), ())
+
+
+def test_grades_that_round_to_the_same_are_one_class() -> None:
+    data = graded([3.76, 0.0, 3.8, 3.84, 5.0])
+    classes = grade_classes(data)
+    assert classes.label_names == ("0.0", "3.8", "5.0")
+    assert classes.labels.tolist() == [1, 0, 1, 1, 2]
+    assert grade_classes(data, decimals=None).label_names == ("0.0", "3.76", "3.8", "3.84", "5.0")
+    with pytest.raises(InputError, match="are classes"):
+        grade_classes(classes)
+
+
+def test_a_predicted_grade_is_the_mean_under_the_probabilities(
+    trained: ClassifierRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    classifier = trained.classifier
+    monkeypatch.setattr(classifier, "labels", ("0.0", "2.5", "5.0"))
+    data = toy_set(24, seed=1)
+    scored = LabelledTexts("graded", "dev", data.texts, None, 2.5 * data.labels, ())
+    expected = classifier.predict_proba(data.texts) @ np.array([0.0, 2.5, 5.0])
+    pearson = np.corrcoef(expected, scored.labels)[0, 1]
+    assert score_grades(classifier, scored)["pearson"] == pytest.approx(pearson)
+    assert pearson > 0.7

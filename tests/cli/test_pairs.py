@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sentemb.data import load_columns
-from sentemb.data.positive_pairs import load_positive_pairs
+from sentemb.data.pairs import load_positive_pairs
 
 PAIRS = "".join(
     f"{first},{second},{label}\n"

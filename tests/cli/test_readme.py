@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from sentemb.data.bundled_text import bundled_pairs_file
-from sentemb.data.docstrings import stdlib_documents
+from sentemb.data.bundled_text import bundled_pairs_file, stdlib_documents
 from sentemb.modules.cards import bundled_folder
 from tests import processes
 from tests.printed import Step, check_command, finish, serve_page, steps_of

@@ -20,8 +20,8 @@ from sentemb.data.documents import Document
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.training import session
-from sentemb.training.callbacks import InterruptCallback
 from sentemb.training.outcome import Interrupted
+from sentemb.training.progress import InterruptCallback
 from tests.conftest import build_tiny_bert
 from tests.training.training_helpers import make_sentences
 

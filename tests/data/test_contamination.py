@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 from sentemb.data.contamination import HeldOut, KnownTexts, find_contamination, load_held_out, words_key
 from sentemb.data.files import Row
 from sentemb.data.sources import read_rows
-from sentemb.errors import InputError
 
 WORDS = "a the cat dog sat ran on mat in park man woman plays guitar red apple two birds".split()
 PAIRS = HeldOut(
@@ -61,32 +59,25 @@ def test_each_text_counts_once_for_its_best_place() -> None:
         "A man plays the red guitar.",
         "Now two birds fly over the house",
     )
-    (found,) = find_contamination(rows, [PAIRS]).sets
+    seen, (found,) = find_contamination(rows, [PAIRS])
+    assert seen == len(rows)
     assert (found.texts, found.rows, found.whole_rows) == (3, 4, 2)
     assert [found.count(how) for how in ("exact", "inside")] == [1, 1]
     exact, inside = found.findings
     assert (exact.text, exact.how, exact.location) == ("A man plays the red guitar.", "exact", "train.txt:2")
     assert exact.found == "a  MAN plays the red guitar."
     assert (inside.location, inside.how) == ("train.txt:4", "inside")
-    (inside,) = find_contamination(rows[:1], [PAIRS]).sets[0].findings
+    _, (found,) = find_contamination(rows[:1], [PAIRS])
+    (inside,) = found.findings
     assert (inside.how, inside.location) == ("inside", "train.txt:1")
 
 
 def test_every_cell_of_a_row_counts_but_numbers(write_file: Callable[[str, str], Path]) -> None:
     path = write_file("train.csv", "sent0,score,sent1\nnot here,4.5,a man sat on the mat\n")
     held_out = load_held_out([str(write_file("mine.tsv", "q\tn\na man sat on the mat\t4.5\n"))])
-    (found,) = find_contamination(read_rows(path), held_out).sets
+    _, (found,) = find_contamination(read_rows(path), held_out)
     assert [finding.location for finding in found.findings] == [f"{path}:2"]
     assert found.texts == 1  # 4.5 is not a text
-
-
-def test_result_as_json() -> None:
-    values = find_contamination(train("a man plays the red guitar."), [PAIRS]).to_json()
-    text, found = "A man plays the red guitar.", "a man plays the red guitar."
-    finding = {"text": text, "how": "exact", "location": "train.txt:1", "found": found}
-    counts = {"texts": 3, "exact": 1, "inside": 0, "rows": 4, "whole_rows": 0}
-    one = {"name": "pairs", "split": "test", **counts, "findings": [finding]}
-    assert json.loads(json.dumps(values)) == {"texts": 1, "sets": [one]}
 
 
 def test_splits_that_systems_are_evaluated_on(shared_data: Path) -> None:
@@ -103,26 +94,8 @@ def test_real_triples_hold_no_sentence_of_the_sets(shared_data: Path) -> None:
     """They were made so; what is left are captions that contain a test sentence."""
     records = islice(read_rows("nli-triples", columns=["sent1"], data_dir=shared_data), 7000)
     sets = load_held_out(["stsb", "sickr"], data_dir=shared_data)
-    for one in find_contamination(records, sets).sets:
+    for one in find_contamination(records, sets)[1]:
         assert one.count("exact") == 0 < one.count("inside") < 100
     tests = (Row(f"{row}", {"a": text}) for row, pair in enumerate(sets[0].rows) for text in pair)
-    whole, _ = find_contamination(tests, sets).sets
+    _, (whole, _) = find_contamination(tests, sets)
     assert whole.count("exact") == whole.texts == 2550 and whole.whole_rows == 1379
-
-
-def test_training_text_is_a_stream_with_progress() -> None:
-    seen: list[int] = []
-    stream = (Row(f"{n}", {"text": "x" if n else "a man plays the red guitar."}) for n in range(100_001))
-    result = find_contamination(stream, [PAIRS], progress=seen.append)
-    assert seen == [100_000] and result.texts == 100_001 and result.sets[0].count("exact") == 1
-
-
-def test_errors(tmp_path: Path) -> None:
-    problems = {
-        "wiki-sentences": "is not a test set",
-        "sts99": "unknown data set 'sts99'",
-        "no.csv": "no such file",
-    }
-    for name, problem in problems.items():
-        with pytest.raises(InputError, match=problem):
-            load_held_out([name], data_dir=tmp_path)

@@ -22,7 +22,6 @@ from sentemb.data.stored_texts import (
     spill_to_disk,
     store,
 )
-from sentemb.errors import InputError
 
 Write = Callable[[str, str], Path]
 
@@ -57,30 +56,6 @@ def test_of_a_folder_in_the_layout_of_beir_the_corpus_is_read(write_file: Write,
     assert [document.id for document in read_documents(folder)] == expected
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("docs.jsonl", '{"text": " "}\n', "does not contain a document with a text"),
-        (
-            "docs.jsonl",
-            '{"a": "1", "b": "2"}\n',
-            r"l:1: the text could be in any of the columns a, b; .* --text-c",
-        ),
-        ("docs.jsonl", '{"text": "a", "title": 3}\n', "l:1: expected a text in column 'title', but found 3"),
-        (
-            "docs.csv",
-            "The cat slept all day on the mat\nIt ran\n",
-            "v:2: the name of the only column, 'The .* header",
-        ),
-    ],
-)
-def test_errors_name_the_line(write_file: Write, name: str, content: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        read_unique_documents(write_file(name, content))
-    path = write_file("named.csv", "what they said\nThe dog ran\n")
-    assert [document.text for document in read_unique_documents(path)] == ["The dog ran"]
-
-
 def test_held_out_documents_are_a_share_of_all() -> None:
     documents = [Document(f"text {number}", str(number)) for number in range(50)]
     rest, out = split_documents(documents, share=0.2, seed=3)
@@ -94,7 +69,7 @@ TEXTS = ["b", "", "ü\n", "a", "b", "\ud800x", "\U0001f600", "\ue000", "a", "ab"
 
 
 def in_a_file(texts: list[str]) -> StoredTexts:
-    return store(([text] for text in texts), 1)[0]
+    return store([text] for text in texts)[0]
 
 
 def test_a_file_reads_as_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +94,7 @@ def test_order_and_equal_texts(
     unique = [*dict.fromkeys(TEXTS)]
     random.Random(0).shuffle(unique)
     assert [unique[place] for place in descending(of(unique))] == sorted(unique, reverse=True)
-    assert first_places(of([])).tolist() == []
+    assert first_places([]).tolist() == []
     assert places_of({"a", "z", "ab"}, ["ab", "b", "a"]) == {"ab": 0, "a": 2}
     assert first_places(of(TEXTS)).tolist() == [TEXTS.index(text) for text in TEXTS]
     monkeypatch.setattr(stored_texts, "hash", lambda text: 7, raising=False)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sentemb.data import bm25
 from sentemb.data.bm25 import bm25_scores, bm25_weights, count_query_terms, count_terms, stored_bm25_scores
-from sentemb.data.documents import Document, read_unique_documents
+from sentemb.data.documents import Document
 from sentemb.data.generated_queries import cut_queries, generate_queries
 from sentemb.evaluation.retrieval import evaluate_retrieval
 
@@ -87,15 +86,6 @@ def test_documents_that_allow_no_query_have_none() -> None:
     assert len(data) == 25 and all(query.endswith(".") for query in data.queries)
     single = [Document(f"one sentence number {number} of a few words", str(number)) for number in range(60)]
     assert generate_queries([*documents(25), *single], count=25, kinds=("sentence",)) == []
-
-
-def test_keywords_find_queries_of_real_pages(shared_data: Path) -> None:
-    pages = read_unique_documents(shared_data / "retrieval" / "tldr")
-    sets = generate_queries(pages, count=60, most=1000)
-    record = evaluate_retrieval("bm25", sets)
-    scores = {data.name: record.score(data.name, "ndcg@10") for data in sets}
-    # A line's words come back in the page's other lines; a crop of any place says less.
-    assert scores["sentence"] > 50 and all(score > 20 for score in scores.values())
 
 
 def related(count: int = 160) -> list[Document]:

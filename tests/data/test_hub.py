@@ -21,7 +21,9 @@ CLIENT = """
 import json, sys
 from pathlib import Path
 from sentemb.data.fetch import fetch
-from sentemb.data.labelled import load_labelled, load_unlabelled
+from sentemb.data.catalogue import get
+from sentemb.data.labelled import load_labelled
+from sentemb.data.locate import open_split
 from sentemb.data.retrieval import load_retrieval
 from sentemb.data.sources import describe_source, read_rows
 from sentemb.data.sts import load_scored_pairs
@@ -38,7 +40,7 @@ def attempt(verb, name, *rest):
         judged = load_retrieval(name, data_dir=rest[0] if rest else None)
         return [judged.documents, judged.queries, judged.judged.tolist()]
     if verb == "texts":
-        return len(load_unlabelled(name, split=rest[0]))
+        return len(list(open_split(get(name), rest[0], None).rows))
     options = {"split": rest[0], "data_dir": rest[1] if rest[1:] else None}
     if verb == "labelled":
         data = load_labelled(name, **options)

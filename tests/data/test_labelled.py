@@ -11,8 +11,8 @@ import pytest
 
 from sentemb.data.catalogue import get
 from sentemb.data.fetch import count
-from sentemb.data.labelled import LabelledTexts, load_labelled, load_unlabelled, read_labelled, read_probe
-from sentemb.data.locate import local_files
+from sentemb.data.labelled import LabelledTexts, load_labelled, read_labelled, read_probe
+from sentemb.data.locate import local_files, open_split
 from sentemb.data.sources import read_rows
 from sentemb.errors import InputError
 
@@ -32,61 +32,24 @@ def test_real_sets_have_their_published_texts_and_labels(shared_data: Path, name
     assert local_files(get(name), shared_data)
 
 
-@pytest.mark.parametrize(
-    ("name", "split", "counts", "first", "label"),
-    [
-        ("mrpc", "train", [1194, 2474], ("Amrozi accused", 'Referring to him as only "the'), "equivalent"),
-        ("rte", "dev", [146, 131], ("Dana Reeve, the widow", "Christopher Reeve had"), "not_entailment"),
-        ("trec", "test", [9, 138, 94, 65, 81, 113], ("How far is it from Denver to Aspen ?",), "NUM"),
-        ("mr", "train", [5331, 5331], ("the rock is destined to be",), "positive"),
-        ("tnews-few", "test", [134] * 15, ("农村依然很重视土葬",), "news_story"),
-        ("agnews", "test", [1900] * 4, ("Fears for T N pension after talks Unions",), "Business"),
-    ],
-)
-def test_first_rows_by_hand(
-    shared_data: Path, name: str, split: str, counts: list[int], first: tuple[str, ...], label: str
-) -> None:
-    data = load_labelled(name, split=split, data_dir=shared_data)
-    assert list(data.class_counts.values()) == counts and data.label_names[data.labels[0]] == label
-    row = next(data.rows())
-    assert len(row) == len(first) and all(
-        text.startswith(part) for text, part in zip(row, first, strict=True)
-    )
-
-
-@pytest.mark.parametrize(("name", "rows", "mean"), [("stsb-glue", 1500, 2.3639), ("cs224n-sts", 863, 2.7231)])
-def test_scores_are_not_classes(shared_data: Path, name: str, rows: int, mean: float) -> None:
-    data = load_labelled(name, split="dev", data_dir=shared_data)
-    assert (len(data), data.labels.dtype, data.label_names, data.class_counts) == (rows, np.float64, (), {})
-    assert data.labels.mean() == pytest.approx(mean, abs=1e-4)
-    assert (data.labels.min(), data.labels.max()) == (0, 5)
-
-
 def test_quirks_of_published_texts_stay(shared_data: Path) -> None:
     products = load_labelled("cr", split="train", data_dir=shared_data)
     assert sum(not text.strip() for text in products.texts) == 4
     trec = load_labelled("trec", split="train", data_dir=shared_data)
     assert any("sisterðcity" in text for text in trec.texts)  # one Latin-1 byte
     mrpc = [load_labelled("mrpc", split=split, data_dir=shared_data) for split in ("train", "dev")]
-    quotes = sum(text.count('"') for text in mrpc[0].texts + (mrpc[0].pairs or []))
-    assert quotes == (shared_data / "glue/MRPC/train.tsv").read_text().count('"')
     # GLUE's train and dev are the published training split, but for the spacing of a few pairs.
-    ours, theirs = ({row for part in parts for row in part.rows()} for parts in (
-        mrpc, [load_labelled("mrpc-msr", split="train", data_dir=shared_data)]
-    ))  # fmt: skip
-    assert len(ours & theirs) > 0.99 * len(theirs) and sum(map(len, mrpc)) == 4076
+    published = {*load_labelled("mrpc-msr", split="train", data_dir=shared_data).rows()}
+    ours = {row for part in mrpc for row in part.rows()}
+    assert len(ours & published) > 0.99 * len(published) and sum(map(len, mrpc)) == 4076
 
 
 def test_unlabelled_splits(shared_data: Path) -> None:
-    with pytest.raises(InputError, match=r"labels of rte test are not published; use one of train, dev, or"):
+    with pytest.raises(InputError, match="labels of rte test are not published; use one of train, dev"):
         load_labelled("rte", split="test", data_dir=shared_data)
-    texts = load_unlabelled("rte", split="test", data_dir=shared_data)
-    assert (len(texts), len(texts.pairs or [])) == (3000, 3000)
-    cola = load_unlabelled("cola", split="test", data_dir=shared_data)
-    assert (len(cola), cola.texts[0], cola.pairs) == (1063, "Bill whistled past the house.", None)
-    assert len(load_unlabelled("eprstmt", split="unlabelled", data_dir=shared_data)) == 19565
-    with pytest.raises(InputError, match="rte dev has labels; read it with load_labelled"):
-        load_unlabelled("rte", split="dev", data_dir=shared_data)
+    for name, split, rows, columns in (("rte", "test", 3000, 2), ("eprstmt", "unlabelled", 19565, 1)):
+        opened = open_split(get(name), split, shared_data)
+        assert [len(row.values) for row in opened.rows] == [columns] * rows
     record = next(read_rows("rte", data_dir=shared_data))
     assert list(record.values) == ["sentence1", "sentence2", "label"] and record.number("label") == 1
 
@@ -100,46 +63,21 @@ TREC, TNEWS, NEWS = (
     "clue/FewCLUE/tnews/dev_0.json",
     "ag_news_csv/test.csv",
 )
+RTE_FILE, COLA_FILE, STSB_FILE = (f"glue/{name}/dev.tsv" for name in ("RTE", "CoLA", "STS-B"))
+MATCHED = "glue/MNLI/dev_matched.tsv"
 BROKEN = [
-    ("rte", "dev", "glue/RTE/dev.tsv", f"{RTE}0\ta\tb\n", "dev.tsv, line 2: 3 fields, but"),
-    ("rte", "dev", "glue/RTE/dev.tsv", f"{RTE}0\ta\tb\tmaybe\n", "dev.tsv:2: 'maybe' is not a lab"),
-    ("rte", "dev", "glue/RTE/dev.tsv", f"{RTE}0\ta\tb\t\n", "dev.tsv:2: the label is missing; remove"),
-    (
-        "rte",
-        "dev",
-        "glue/RTE/dev.tsv",
-        "index\tsentence1\tsentence2\n0\ta\tb\n",
-        "not have a column 'label'; its",
-    ),
-    ("rte", "dev", "glue/RTE/dev.tsv", f'{RTE}0\t"a\tb\t0\n', "has 1 rows instead of 277: 276 missing"),
-    ("cola", "dev", "glue/CoLA/dev.tsv", "gj04\t1\t\n", "dev.tsv, line 1: 3 fields, but the header has 4"),
-    (
-        "cola",
-        "dev",
-        "glue/CoLA/dev.tsv",
-        "gj04\t2\t\tA text.\n",
-        "dev.tsv:1: '2' is not a label of cola; its labels",
-    ),
-    (
-        "stsb-glue",
-        "dev",
-        "glue/STS-B/dev.tsv",
-        "sentence1\tsentence2\tscore\na\tb\tnan\n",
-        "'label', but found 'nan'",
-    ),
-    (
-        "mnli",
-        "dev",
-        "glue/MNLI/dev_matched.tsv",
-        f"{MNLI}0\t1\ta\tb\tneutral\t-\n",
-        "'-' is not a label of mnli",
-    ),
+    ("rte", "dev", RTE_FILE, f"{RTE}0\ta\tb\n", "dev.tsv, line 2: 3 fields, but"),
+    ("rte", "dev", RTE_FILE, f"{RTE}0\ta\tb\tmaybe\n", "dev.tsv:2: 'maybe' is not a lab"),
+    ("rte", "dev", RTE_FILE, f"{RTE}0\ta\tb\t\n", "dev.tsv:2: the label is missing; remove"),
+    ("rte", "dev", RTE_FILE, "index\tsentence1\tsentence2\n0\ta\tb\n", "not have a column 'label'; its"),
+    ("rte", "dev", RTE_FILE, f'{RTE}0\t"a\tb\t0\n', "has 1 rows instead of 277: 276 missing"),
+    ("cola", "dev", COLA_FILE, "gj04\t1\t\n", "dev.tsv, line 1: 3 fields, but the header has 4"),
+    ("stsb-glue", "dev", STSB_FILE, "sentence1\tsentence2\tscore\na\tb\tnan\n", "'label', but found 'nan'"),
+    ("mnli", "dev", MATCHED, f"{MNLI}0\t1\ta\tb\tneutral\t-\n", "'-' is not a label of mnli"),
     ("trec", "test", TREC, "NUM:dist\n", "line 1: expected a label, a space and a text"),
-    ("trec", "test", TREC, "MUN:dist How far ?\n", "'MUN' is not a label of trec"),
     ("tnews-few", "dev-0", TNEWS, '{"sentence": "a", "label": 111}\n', "'111' is not a label of tnews-few"),
     ("tnews-few", "dev-0", TNEWS, '{"sentence": "a"}\n', "line 1 does not have a column 'label'"),
     ("agnews", "test", NEWS, '"1","a\n', "test.csv, line 1: unexpected end of data"),
-    ("agnews", "test", NEWS, '"0","a","b"\n', "'0' is not a label of agnews"),
 ]
 
 
@@ -166,34 +104,6 @@ def test_counts_that_differ_are_errors_unless_allowed(tmp_path: Path, shared_dat
     assert (counted.split, counted.rows) == ("dev", 274) and "274 rows instead of 277" in str(counted.problem)
 
 
-@pytest.mark.parametrize(
-    ("name", "split", "fragment"),
-    [
-        ("qnli", "train", "QNLI/train.tsv; get a copy of qnli that contains its train split"),
-        ("sst3", "dev", "unknown data set 'sst3'; did you mean 'sst"),
-        ("sts12", "test", "sts12 does not contain labelled texts; choose for example one of cola, sst2"),
-        ("trec", "dev", "trec does not have a split 'dev'; choose one of train, test"),
-        (
-            "qqp",
-            "dev",
-            "does not contain qqp (searched for glue/QQP, QQP, qqp); download it with `sentemb data",
-        ),
-        ("tnews", "dev", "tnews (searched for clue/tnews, tnews, tnews_public); choose another folder"),
-    ],
-)
-def test_what_is_not_there(
-    shared_data: Path, name: str, split: str, fragment: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(InputError) as caught:
-        load_labelled(name, split=split, data_dir=shared_data)
-    assert fragment in str(caught.value)
-    monkeypatch.delenv("SENTEMB_DATA", raising=False)
-    with pytest.raises(
-        InputError, match="trec is not on the hub; name the folder that contains it with --data-dir"
-    ):
-        load_labelled("trec", split="test")
-
-
 def test_other_layouts_of_published_sets(
     tmp_path: Path, write_file: Write, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -205,17 +115,12 @@ def test_other_layouts_of_published_sets(
     assert (data.texts[0], data.pairs, data.labels.tolist()) == ('"a', ["b"] * 3, [2, 2, 2])
     rows = '1,"TY KU"," TY KU /taɪkuː/ is an ""American"" company."\n14,"B","C"\n'
     data = load("dbpedia", "dbpedia_csv/test.csv", rows, "test")
-    assert data.texts == [' TY KU /taɪkuː/ is an "American" company.', "C"] and data.labels.tolist() == [
-        0,
-        13,
-    ]
+    assert (data.texts[0], data.labels.tolist()) == (' TY KU /taɪkuː/ is an "American" company.', [0, 13])
     lines = [json.dumps({"sentence": f"s{code}", "label": code}) for code in (100, 101, 116)]
     assert load("tnews", "tnews/dev.json", "\n".join(lines)).labels.tolist() == [0, 1, 14]
     write_file("SST-2/test.tsv", "index\tsentence\n0\tuneasy mishmash .\n")
-    texts = load_unlabelled("sst2", split="test", data_dir=tmp_path, check_rows=False)
-    assert texts.texts == ["uneasy mishmash ."]
-    with pytest.raises(InputError, match="has 1 rows instead of 1,821: 1,820 missing"):
-        load_unlabelled("sst2", split="test", data_dir=tmp_path)
+    (row,) = open_split(get("sst2"), "test", tmp_path).rows
+    assert row.values == {"sentence": "uneasy mishmash ."}
 
 
 def test_rows_can_be_selected() -> None:
@@ -231,9 +136,7 @@ def test_rows_can_be_selected() -> None:
     ("pairs", "labels", "names", "fragment"),
     [
         (["c"], [0, 1], ("n", "p"), "x: got 2 texts, 1 second texts and labels of shape (2,)"),
-        (None, [0], ("n", "p"), "labels of shape (1,)"),
         (None, [0, 2], ("n", "p"), "the label of row 1 is 2"),
-        (None, [-1, 0], ("n", "p"), "the label of row 0 is -1"),
         (None, [0.5, float("nan")], (), "the label of row 1 is nan"),
     ],
 )
@@ -243,22 +146,6 @@ def test_labels_that_do_not_fit(
     with pytest.raises(InputError) as caught:
         LabelledTexts("x", "test", ["a", "b"], pairs, np.array(labels), names)
     assert fragment in str(caught.value)
-
-
-TABLES = {
-    "mine.tsv": 'text\tlabel\n"x\tham\ny\tspam\n\tham\n',
-    "mine.csv": 'label,text\nham,"""x"\nspam,y\n ham ,\n',
-    "mine.jsonl": '{"text": "\\"x", "label": "ham"}\n{"text": "y", "label": "spam"}\n'
-    '{"text": "", "label": "ham"}\n',
-}
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_any_table_with_a_label_column(write_file: Write, name: str) -> None:
-    data = read_labelled(write_file(name, TABLES[name]))
-    assert (data.texts, data.pairs, data.name, data.split) == (['"x', "y", ""], None, "mine", "all")
-    assert (data.labels.tolist(), data.label_names) == ([0, 1, 0], ("ham", "spam"))
-    assert data.labels.dtype == np.int64
 
 
 @pytest.mark.parametrize(
@@ -291,50 +178,6 @@ def test_another_split_takes_the_classes_of_the_first(write_file: Write) -> None
         read_labelled(late, label_names=train.label_names)
 
 
-@pytest.mark.parametrize(
-    ("content", "fragment"),
-    [
-        (
-            '{"text": "a", "label": null}\n',
-            "own.jsonl:1: column 'label': the label is missing; remove the row",
-        ),
-        (
-            '{"text": "a", "label": 1}\n{"text": "a", "label": "  "}\n',
-            "own.jsonl:2: column 'label': the label is",
-        ),
-        ('{"text": "a", "label": 0.5}\n', "0.5 is not a class"),
-        ('{"text": "a", "label": [1]}\n', "[1] is not a class"),
-        ('{"text": 3, "label": 1}\n', "own.jsonl:1: expected a text in column 'text', but found 3"),
-        ('{"text": "a", "kind": 1}\n', "does not have a column 'label'; its columns are text, kind"),
-        ("", "own.jsonl is empty"),
-    ],
-)
-def test_user_errors_name_file_and_line(write_file: Write, content: str, fragment: str) -> None:
-    with pytest.raises(InputError) as caught:
-        read_labelled(write_file("own.jsonl", content))
-    assert fragment in str(caught.value)
-
-
-def test_real_tables(shared_data: Path) -> None:
-    """FewGLUE's JSON lines with truth values, and CAD-SNLI's tables."""
-    words = read_labelled(shared_data / "fewglue/WiC/train.jsonl", text="sentence1", pair="sentence2")
-    assert words.class_counts == {"false": 15, "true": 17}
-    revised = read_labelled(shared_data / "nli/cad_snli/all_combined/dev.tsv", label="gold_label")
-    assert (len(revised), revised.label_names) == (1000, ("contradiction", "entailment", "neutral"))
-    assert revised.label_names[revised.labels[0]] == "neutral"
-
-
-@pytest.mark.parametrize(
-    ("name", "header", "texts"),
-    [("a-train.csv", "sentence,class", 1), ("b.csv", "question1,question2,label", 2)],
-)
-def test_a_file_in_the_place_of_a_data_set(write_file: Write, name: str, header: str, texts: int) -> None:
-    row = ",".join(["a text", "other"][:texts])
-    data = load_labelled(write_file(name, f"{header}\n{row},ham\n{row},spam\n"))
-    assert (data.name, data.split) == (name.removesuffix(".csv"), "train" if "train" in name else "all")
-    assert (data.pairs is None, data.label_names) == (texts == 1, ("ham", "spam"))
-
-
 PROBE = ["tr\tPRES\tShe sings .", "tr\tPAST\tHe\u2028ran .", "va\tPAST\tThey slept .", "te\tPRES\tWe go ."]
 
 
@@ -355,9 +198,7 @@ def test_a_probing_task(tmp_path: Path, write_file: Write) -> None:
     ("lines", "message"),
     [
         ([*PROBE, "dev\tPAST\tNo ."], "line 5: expected tr, va or te"),
-        ([*PROBE, "te PAST No ."], "line 5: expected tr, va or te"),
         ([*PROBE, "te\tFUTURE\tNo ."], "line 5: 'FUTURE' is not a label of the training rows"),
-        (PROBE[:3], "test has 0 rows instead of some"),
     ],
 )
 def test_broken_probes_are_named(lines: list[str], message: str, tmp_path: Path, write_file: Write) -> None:

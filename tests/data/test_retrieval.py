@@ -88,7 +88,7 @@ def qrels(text: str) -> Callable[[Path], object]:
         (qrels(HEADER + "1\ta\tyes\n"), "test.tsv:2"),
         (qrels(HEADER + "1\ta\t1\n1\ta\t0\n"), "test.tsv:3"),
         (qrels("1 0 a 1\n1 0 a\n"), "test.tsv:2: expected four fields, but found 3"),
-        (qrels("1\ta\t1\n"), "test.tsv, line 1"),
+        (qrels("1\ta\t1\n"), "test.tsv:1: expected four fields, but found 3; write QUERY 0 DOC"),
         (qrels(HEADER), "test.tsv does not contain qrels"),
         (qrels(HEADER + "1\ta\t0\n2\tb\t-1\n"), "split test: none of the queries has a relevant document"),
         (qrels(HEADER + "1\tno\t1\n2\tb\t0\n"), "split test: none of the queries has a relevant document"),

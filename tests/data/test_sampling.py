@@ -95,19 +95,13 @@ def test_sizes_of_classes() -> None:
     ("draw", "fragment"),
     [
         (lambda: stratified_sample(LABELS, 0, seed=0), "cannot draw 0 of 1,000 rows; choose a size between"),
-        (lambda: stratified_sample(LABELS, 1001, seed=0), "of 1,000 rows; choose a size between"),
         (lambda: stratified_sample(GOLD, 2, seed=0), "the labels are scores, not classes; convert them"),
         (lambda: cap_per_class(LABELS, limit=0, seed=0), "a limit of 0 rows"),
         (lambda: few_shot_per_class(LABELS, shots=100, seed=0), "class 2 has 100 rows, but 200 are needed"),
-        (lambda: imbalanced(LABELS, ratio=5, minority=0, seed=0), "class 2 has 100 rows, but 160 are"),
         (lambda: imbalanced(LABELS, ratio=0, seed=0), "a ratio of 0 would"),
         (lambda: imbalanced(LABELS, ratio=2, minority=3, seed=0), "no row has the minority class 3"),
         (lambda: sg_bert_dev_split(9), "cannot split 9 rows; 10 are needed"),
-        (lambda: scl_dev_split(np.array([1])), "cannot split 1 rows; 2 are needed"),
-        (lambda: lacon_train_split(np.array([0, 1] * 4), seed=0), "cannot split 8 rows; 20 are needed"),
         (lambda: draw_extremes(GOLD, count=7), "7 positive"),
-        (lambda: draw_extremes(GOLD, count=0), "0 positive"),
-        (lambda: draw_extremes(GOLD[:1], count=1), "from 1"),
         (lambda: draw_extremes(np.array([1, 1, 1, 2.0]), count=2), "overlap at 1"),
     ],
 )
@@ -129,10 +123,7 @@ def test_scores_become_classes_and_classes_grow() -> None:
         data.first_classes(4)
 
 
-@pytest.mark.parametrize(
-    ("name", "test", "validation"),
-    [("cola", 521, 500), ("mrpc", 204, 204), ("rte", 138, 139), ("sst2", 436, 436), ("qnli", 2731, 500)],
-)
+@pytest.mark.parametrize(("name", "test", "validation"), [("cola", 521, 500), ("rte", 138, 139)])
 def test_scls_dev_split(shared_data: Path, name: str, test: int, validation: int) -> None:
     labels = load_labelled(name, split="dev", data_dir=shared_data).labels
     parts = scl_dev_split(labels)
@@ -144,21 +135,11 @@ def test_scls_dev_split(shared_data: Path, name: str, test: int, validation: int
     assert np.array_equal(scl_dev_split(labels, validation=100).test, parts.test)
 
 
-@pytest.mark.parametrize(("rows", "validation"), [(277, 27), (1043, 104), (10, 1)])
-def test_sg_berts_dev_split_is_by_order(rows: int, validation: int) -> None:
-    parts = sg_bert_dev_split(rows)
-    assert parts.validation.tolist() == list(range(validation))
-    assert parts.test.tolist() == list(range(validation, rows))
-
-
-def test_real_sets(shared_data: Path) -> None:
-    acceptability = load_labelled("cola", split="train", data_dir=shared_data)
-    rows = imbalanced(acceptability.labels, ratio=10, seed=0)
-    assert acceptability.select(rows).class_counts == {"unacceptable": 32, "acceptable": 320}
-    topics = load_labelled("tnews-few", split="train", data_dir=shared_data)
-    assert [len(part) for part in few_shot_per_class(topics.labels, seed=0)] == [300, 300]
-    scores = load_labelled("stsb-glue", split="train", data_dir=shared_data).labels
-    assert score_classes(scores).max() + 1 == len({f"{score:.1f}" for score in scores}) == 50
+def test_sg_berts_dev_split_is_by_order() -> None:
+    for rows, validation in ((277, 27), (1043, 104), (10, 1)):
+        parts = sg_bert_dev_split(rows)
+        assert parts.validation.tolist() == list(range(validation))
+        assert parts.test.tolist() == list(range(validation, rows))
 
 
 def test_extremes_are_the_ends_of_the_scale_drawn_by_the_seed() -> None:
@@ -208,11 +189,9 @@ def test_copies_of_pairs(write_file: Write) -> None:
     ("rows", "fragment"),
     [
         ("augmented\n5\tx\n", "back.tsv:2: sst2 train does not have row 5 (counted from 0)"),
-        ("augmented\nz\tx\n", "back.tsv:2: expected a number in column 'index', but found 'z'"),
         ("augmented\n3\tx\n", "row 3 of sst2 train has 1 copies, but 3 are needed; make more"),
         ("augmented\ttemperature\n3\tx\t0.5\n", "has 0 copies at temperature 0.7, but 3 are needed"),
         ("augmented\ttemperature\n3\tx\thot\n", "a number in column 'temperature', but found 'hot'"),
-        ("back\n3\tx\n", "does not have a column 'augmented'; its columns are index, back"),
     ],
 )
 def test_copies_that_do_not_fit(write_file: Write, rows: str, fragment: str) -> None:

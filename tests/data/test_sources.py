@@ -23,9 +23,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sentemb._files import sha256_of
-from sentemb.data import columns as columns_module
-from sentemb.data.columns import check_output, load_columns, write_table
+from sentemb.data.columns import load_columns, write_table
+from sentemb.data.documents import read_unique_documents
+from sentemb.data.labelled import read_labelled
+from sentemb.data.pairs import load_positive_pairs
 from sentemb.data.sources import describe_source, kind_of, read_rows
+from sentemb.data.sts import load_scored_pairs
 from sentemb.errors import InputError
 from sentemb.limits import LIMITS
 
@@ -94,8 +97,6 @@ def test_very_long_lines(write_file: WriteFile, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(LIMITS, "line", (1, "MiB in a line of text"))
     with pytest.raises(InputError, match=r"long\.txt, line 2: more than 1 MiB .*; split it into several lin"):
         texts(write_file("long.txt", "a\n" + "b" * (1 << 20) + "\n"))
-    monkeypatch.setitem(LIMITS, "line", (2, "MiB in a line of text"))
-    assert len(texts(write_file("long.txt", "a\n" + "b" * (1 << 20)))) == 2
 
 
 def test_separators_of_spreadsheets_are_recognised(write_file: WriteFile) -> None:
@@ -148,8 +149,6 @@ def test_reading_is_a_stream(write_file: WriteFile) -> None:
 
 
 CUT_GZIP = gzip.compress(b"ein Satz\n" * 5000, mtime=0)[:-20]
-CUT_XZ = lzma.compress(b"ein Satz\n" * 5000)[:-20]
-CUT_BZ2 = bz2.compress(b"ein Satz\n" * 5000)[:-20]
 
 
 @pytest.mark.parametrize(
@@ -157,27 +156,14 @@ CUT_BZ2 = bz2.compress(b"ein Satz\n" * 5000)[:-20]
     [
         ("empty.txt", "", "empty.txt is empty"),
         ("blank.txt", "\n \n", "blank.txt is empty"),
-        ("blank.md", "\n \n", "blank.md is empty"),
-        ("empty.csv", "", "empty.csv is empty"),
-        ("header.csv", "text\n", "header.csv is empty"),
-        ("empty.jsonl", "", "empty.jsonl is empty"),
         ("empty.parquet", b"", "empty.parquet cannot be read as Parquet"),
         ("none.parquet", parquet_bytes({"text": []}), "none.parquet is empty"),
-        ("cut.parquet", CONTENT[".parquet"][:-9], "cut.parquet cannot be read as Parquet"),
         ("docs.pdf", "x", "is not a known format"),
-        ("docs", "x", "is not a known format"),
-        ("docs.gz", gzip.compress(b"x", mtime=0), "is not a known format"),
         ("latin.txt", b"ok\nok\ncaf\xe9\n", "latin.txt, line 3: byte 9 is not utf-8 (0xe9)"),
-        ("late.txt", b"ok\n" * 50_000 + b"\xe9\n", "line 50001: byte 150000 is not utf-8 (0xe9)"),
-        ("half.txt", "ok\né".encode()[:-1], "half.txt, line 2: byte 3 is not utf-8 (0xc3)"),
         ("binary.txt", b"ok\nab\0cd\n", "binary.txt, line 2: the file contains a NUL byte"),
         ("cut.txt.gz", CUT_GZIP, "cut.txt.gz is truncated"),
-        ("cut.txt.xz", CUT_XZ, "cut.txt.xz is truncated"),
-        ("cut.txt.bz2", CUT_BZ2, "cut.txt.bz2 is truncated"),
         ("cut.parquet.gz", gzip.compress(CONTENT[".parquet"])[:-9], "cut.parquet.gz is truncated"),
         ("no.txt.gz", b"plain text", "no.txt.gz is damaged"),
-        ("no.txt.xz", b"plain text", "no.txt.xz is damaged"),
-        ("no.txt.bz2", b"plain text", "no.txt.bz2 is damaged"),
         ("bits.txt.gz", CUT_GZIP[:30] + b"\xff" * 20, "bits.txt.gz is"),
         ("ragged.csv", "text,id\na,1\nb\n", "ragged.csv, line 3: 1 fields, but the header has 2"),
         ("ragged.tsv", "text\tid\na\t1\nb\t2\t3\n", "ragged.tsv, line 3: 3 fields, but the header has 2"),
@@ -185,23 +171,14 @@ CUT_BZ2 = bz2.compress(b"ein Satz\n" * 5000)[:-20]
         ("quotes.csv", 'text,id\n"a"b,1\n', "quotes.csv, line 2: ',' expected after '\"'"),
         ("return.csv", "text\ra\rb\r", "return.csv, line 1: a carriage return outside quotes"),
         ("comma.tsv", "text,id\na,1\n", "comma.tsv, line 1: expected tabs between the fields, but found ','"),
-        ("mixed.csv", "text;id\na,1\n", "mixed.csv, line 2: 1 fields, but the header has 2"),
         ("huge.jsonl", f'{{"text": "a", "n": {"9" * 6000}}}\n', "huge.jsonl, line 1: Exceeds the limit"),
         ("bytes.parquet", bytes_in_text(), "bytes.parquet cannot be read as Parquet: 'utf-8' codec"),
         ("twice.csv", "text,text\na,b\n", "contains the column 'text' more than once"),
-        (
-            "a.csv",
-            "texts,id\na,1\n",
-            "have a column 'text'; its columns are texts, id; did you mean 'texts'?",
-        ),
+        ("a.csv", "texts,id\na,1\n", "have a column 'text'; its columns are texts, id; did you mean 'tex"),
         ("a.jsonl", '{"text": "a"}\n{"txt": "b"}\n', "a.jsonl, line 2 does not have a column 'text'"),
-        ("a.parquet", parquet_bytes({"body": ["a"]}), "does not have a column 'text'; its columns are body"),
-        ("no.jsonl", '{"text": "a"}\n{"text": \n', "no.jsonl, line 2: not valid JSON ("),
         ("array.jsonl", '["a"]\n', "array.jsonl, line 1: expected a JSON object, but found ["),
-        ("null.jsonl", "null\n", "null.jsonl, line 1: expected a JSON object, but found null"),
         ("deep.jsonl", "[" * 200_000 + "\n", "deep.jsonl, line 1: the JSON is nested too deeply"),
         ("b.jsonl", '{"text": 3}\n', "b.jsonl:1: expected a text in column 'text', but found 3"),
-        ("c.jsonl", '{"text": null}\n', "c.jsonl:1: expected a text in column 'text', but found nothing"),
         ("d.jsonl", '{"text": "\\ud83d"}\n', "d.jsonl, line 1: the text contains an unpaired surrogate"),
     ],
 )
@@ -213,28 +190,6 @@ def test_broken_input_is_one_clear_error(
         texts(path, columns=["text"])
     assert fragment in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("source", "fragment"),
-    [
-        ("missing.txt", "no such file: missing.txt"),
-        ("folder/missing.jsonl.gz", "no such file: folder/missing.jsonl.gz"),
-        ("nothing", "no such file, folder, or data set: nothing"),
-        ("", "the name of the data is empty"),
-        ("sts12", "sts12 is a test set"),
-        ("stsb-sentences", "but HF_HUB_OFFLINE is set"),
-        ("nli-triples", "nli-triples is not on the hub; name the folder"),
-    ],
-)
-def test_sources_that_are_not_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, fragment: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("SENTEMB_DATA", raising=False)
-    with pytest.raises(InputError) as caught:
-        next(read_rows(source))
-    assert fragment in str(caught.value)
 
 
 def test_kinds_of_source(write_file: WriteFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,60 +263,80 @@ def test_catalogued_sets_know_their_columns(shared_data: Path) -> None:
     assert len(load_columns("wiki-sentences", data_dir=shared_data, limit=100)) == 100
 
 
-def test_large_sources_are_mapped_from_a_file(write_file: WriteFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write_file("many.txt", "".join(f"sentence {n}\n" for n in range(30_000)))
-    in_memory = load_columns(path)
-    monkeypatch.setattr(columns_module, "_MEMORY", 100_000)
-    mapped = load_columns(path)
-    assert (in_memory.cache_files, len(mapped.cache_files)) == ([], 1)
-    assert mapped["text"][:] == in_memory["text"][:] == [f"sentence {n}" for n in range(30_000)]
-
-
-def test_the_mapped_file_is_removed_with_the_process(tmp_path: Path) -> None:
+def test_large_sources_are_mapped_from_a_file_that_goes_with_the_process(tmp_path: Path) -> None:
     (tmp_path / "many.txt").write_text("".join(f"sentence {n}\n" for n in range(20_000)))
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     code = (
-        "from sentemb.data import columns; columns._MEMORY = 1000\n"
-        "import os, sys; data = columns.load_columns(sys.argv[1])\n"
-        "print(len(data), len(os.listdir(sys.argv[2])))"
+        "from sentemb.data import columns\nimport os, sys\n"
+        "held = columns.load_columns(sys.argv[1])\n"
+        "columns._MEMORY = 1000\nmapped = columns.load_columns(sys.argv[1])\n"
+        "assert held['text'][:] == mapped['text'][:] and not held.cache_files\n"
+        "print(len(mapped), len(mapped.cache_files), len(os.listdir(sys.argv[2])))"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "many.txt"), str(scratch)]
     environment = os.environ | {"TMPDIR": str(scratch)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["20000", "1"]
+    assert done.stdout.split() == ["20000", "1", "1"]
     assert list(scratch.iterdir()) == []
 
 
+SCORED = "sentence1,sentence2,score\n"
+READERS = {
+    "columns": load_columns,
+    "documents": read_unique_documents,
+    "labels": read_labelled,
+    "pairs": load_positive_pairs,
+    "scores": load_scored_pairs,
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "content", "columns", "options", "fragment"),
+    ("read", "name", "content", "fragment"),
     [
-        (
-            "a.csv",
-            "x,y\n1,2\n",
-            None,
-            {},
-            "has the columns x, y; name the text columns with --columns in the",
-        ),
-        ("a.csv", "text,y\na,2\n ,3\n", ["text"], {}, "a.csv:3: column 'text' is empty; remove the row"),
-        ("a.csv", "text,y\na,entailment\n", ["text"], {"label": "y"}, "but found 'entailment'"),
-        ("a.csv", "text,y\na,1\n", ["text", "text"], {}, "name each column once"),
-        ("a.csv", "text,y\na,1\n", "text", {}, "write ['text']"),
-        ("a.csv", "label,y\na,1\n", ["label"], {"label": "y"}, "used as a text column and as the label"),
-        ("a.csv", "text,y\na,1\n", [], {}, "the text columns are (none)"),
-        ("a.txt", "a\n", None, {"limit": 0}, "a limit of 0 rows"),
-        ("a.jsonl", '{"text": "a"}\n{"txt": "b"}\n', None, {}, "a.jsonl:2 does not have a column 'text'"),
-        ("a.txt", "a\n", None, {"label": "score"}, "a.txt:1 does not have a column 'score'"),
-        ("a.csv", "text\na\n", ["sentence1"], {"label": "score"}, "a.csv does not have a column 'score'"),
-        ("a.jsonl", '{"text": ["a"]}\n', ["text"], {}, "expected a text in column 'text', but found ['a']"),
+        ("columns", "a.csv", "x,y\n1,2\n", "has the columns x, y; name the text columns with --columns"),
+        ("columns", "a.csv", "text\na\n \n", "a.csv:3: column 'text' is empty; remove the row"),
+        ("columns", "a.jsonl", '{"text": "a"}\n{"txt": "b"}\n', "a.jsonl:2 does not have a column 'text'"),
+        ("documents", "a.jsonl", '{"text": " "}\n', "does not contain a document with a text"),
+        ("documents", "a.jsonl", '{"a": "1", "b": "2"}\n', "l:1: the text could be in any of the col"),
+        ("documents", "a.jsonl", '{"text": "a", "title": 3}\n', "l:1: expected a text in column 'title'"),
+        ("documents", "a.csv", "The cat slept on the old mat\nIt ran\n", "v:2: the name of the only column"),
+        ("labels", "a.jsonl", '{"text": "a", "label": null}\n', "a.jsonl:1: column 'label': the label is"),
+        ("labels", "a.csv", "text,label\na,1\na, \n", "a.csv:3: column 'label': the label is missing"),
+        ("labels", "a.jsonl", '{"text": "a", "label": 0.5}\n', "0.5 is not a class"),
+        ("labels", "a.jsonl", '{"text": "a", "kind": 1}\n', "a column 'label'; its columns are text, kind"),
+        ("pairs", "a.csv", "ask,answer\nx,y\n", "not have a column for the question, such as 'anchor' or 'q"),
+        ("pairs", "a.jsonl", '{"query": "x", "txt": "y"}\n', "a column for the passage, such as 'positive'"),
+        ("pairs", "a.csv", "question,context,answer\nx,y,z\n", "the passage could be 'answer' or 'context'"),
+        ("pairs", "a.csv", f"{SCORED}x,y,0\n", "has a column 'score', so some of its"),
+        ("pairs", "a.csv", "query,passage\nx,\n", "a.csv:2: column 'passage' is empty"),
+        ("scores", "a.tsv", "sentence1\tsentence2\tscore\nx\ty\t1\n \tv\t0.5\n", "tsv:3: column 'sentence1"),
+        ("scores", "a.csv", f"{SCORED}a,b,NaN\n", "a.csv:2: expected a number in column 'score', but found"),
+        ("scores", "a.csv", f"{SCORED}a,b,-1e308\n", "expected a number in column 'score', but found '-1e3"),
+        ("scores", "a.csv", "sentence1;sentence2;score\na;b;0,5\n", "but found '0,5'; write decimals with"),
+        ("scores", "a.csv", "sentence1,sentence2,grade\na,b,1\n", "column 'score'; its columns are sentence"),
+        ("scores", "a.csv", "Ein Mann isst.,Jemand isst.,4\nA,B,1\n", "Jemand isst., 4; rename them to sen"),
     ],
 )
-def test_user_errors(
-    write_file: WriteFile, name: str, content: str, columns: list[str] | None, options: dict, fragment: str
+def test_errors_in_tables_name_file_line_and_column(
+    write_file: WriteFile, read: str, name: str, content: str, fragment: str
 ) -> None:
     with pytest.raises(InputError) as caught:
-        load_columns(write_file(name, content), columns, **options)
+        READERS[read](write_file(name, content))
     assert fragment in str(caught.value)
+
+
+def test_errors_in_columns_that_are_named(write_file: WriteFile) -> None:
+    path = write_file("a.csv", "text,label,y\na,1,entailment\n")
+    for columns, label, fragment in (
+        (["text"], "y", "but found 'entailment'"),
+        (["text", "text"], None, "name each column once"),
+        (["label"], "y", "used as a text column and as the label"),
+        (["sentence1"], "score", "a.csv does not have a column 'score'"),
+        (None, "score", "a.csv:2 does not have a column 'score'"),
+    ):
+        with pytest.raises(InputError, match=fragment):
+            load_columns(path, columns, label=label)
 
 
 def test_checksums_for_the_record(write_file: WriteFile, shared_data: Path) -> None:
@@ -386,11 +361,3 @@ def test_a_table_reads_back_as_training_data(tmp_path: Path, suffix: str) -> Non
     assert {name: list(rows[name]) for name in table} == table
     manifest = json.loads((tmp_path / f"back{suffix}.manifest.json").read_text())
     assert manifest == {"forward": "x", "columns": list(table), "rows": 6, "sha256": sha256_of(path)}
-
-
-def test_outputs_that_cannot_be_written_are_refused(write_file: WriteFile, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"use one of \.csv, \.jsonl, \.parquet"):
-        check_output(tmp_path / "back.tsv", [], overwrite=False)
-    path = write_file("mine.csv", "text\na\n")
-    with pytest.raises(InputError, match="would replace the input"):
-        check_output(path, ["stsb", str(path)], overwrite=True)

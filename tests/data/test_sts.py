@@ -29,10 +29,11 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize("layout", ["", "senteval", "senteval/downstream", "senteval_tok"])
 @pytest.mark.parametrize("name", SIZES)
-def test_real_sets_have_their_published_sizes(shared_data: Path, name: str, layout: str) -> None:
-    pairs = load_scored_pairs(name, data_dir=shared_data / layout)
+def test_real_sets_have_their_published_sizes(shared_data: Path, name: str) -> None:
+    pairs = load_scored_pairs(name, data_dir=shared_data)
+    for layout in ("senteval", "senteval/downstream", "senteval_tok"):
+        assert len(load_scored_pairs(name, data_dir=shared_data / layout)) == len(pairs)
     assert len(pairs) == len(pairs.first) == len(pairs.second) == len(pairs.gold) == sum(SIZES[name])
     assert [subset.stop - subset.start for subset in pairs.subsets] == SIZES[name]
     assert get(name).rows["test"] == len(pairs) and list(get(name).parts.values()) in (SIZES[name], [])
@@ -49,11 +50,8 @@ def test_values_are_next_to_their_scores(shared_data: Path) -> None:
     stsb = load_scored_pairs("stsb", data_dir=shared_data)
     tokenized = load_scored_pairs("stsb", data_dir=shared_data / "senteval_tok")
     assert tokenized.first[0] == "a girl is styling her hair ."
-    for copy in (
-        tokenized,
-        *(load_scored_pairs(f"stsb-{code}", data_dir=shared_data) for code in ("de", "ja")),
-    ):
-        assert np.array_equal(copy.gold, stsb.gold)
+    assert np.array_equal(tokenized.gold, stsb.gold)
+    assert np.array_equal(load_scored_pairs("stsb-ja", data_dir=shared_data).gold, stsb.gold)
     german = load_scored_pairs("stsb-de", split="dev", data_dir=shared_data)
     assert german.second[1] == "Ein Kind reitet auf einem Pferd."
     assert any("," in text for text in german.first)  # quoted in the file
@@ -95,17 +93,13 @@ BELIEF = f"{DOWNSTREAM}/STS/STS15-en-test/STS.gs.belief.txt"
         ("stsb", STSB, lambda old: old[: old[:-1].rindex(b"\n") + 1], "stsb test .* 1 missing.*check_rows="),
         ("sickr", SICK, lambda old: old + b"1\ta\tb\t3.0\tNEUTRAL\n", "4,928 .*4,927: 1 more"),
         ("sts15", BELIEF, lambda old: re.sub(rb"(?m)^\d.*$", b"", old, count=1), "part belief has 374 rows"),
-        ("sts13", GOLD, b"1.0\n", "has 189 pairs but"),
         ("sts13", GOLD, b"nan\n" * 189, r"FNWN\.txt:1: expected a number in column 'score', but found 'nan'"),
-        ("sts13", GOLD, b"x\n" * 189, r"FNWN\.txt:1: expected a number in column 'score', but found 'x'"),
         ("sts13", INPUT, b"one sentence\n" * 189, "line 1: expected two sentences with a tab"),
         ("sts13", INPUT, b"a\tb\n\xff\tb\n" * 189, r"line 2: byte 4 is not utf-8 \(0xff\)"),
         ("sts13", INPUT, None, r"no such file: .*STS\.input\.FNWN\.txt"),
         ("stsb", STSB, b"g\tf\ty\ti\t1.0\tonly one\n", "line 1: 6 fields, but the header has 9"),
         ("stsb", STSB, b"g\tf\ty\ti\tinf\ta\tb\n", "csv:1: expected a number .*'score', but found 'inf'"),
-        ("stsb", STSB, b"", "does not contain scored pairs"),
         ("sickr", SICK, b"a\tb\tc\n", "does not have a column 'sentence_A'; its columns are a, b, c"),
-        ("sickr", SICK, b"", "does not contain scored pairs"),
     ],
 )  # fmt: skip
 def test_broken_files_are_named(sets_copy: Path, name: str, file: str, change: object, message: str) -> None:
@@ -118,18 +112,6 @@ def test_broken_files_are_named(sets_copy: Path, name: str, file: str, change: o
         load_scored_pairs(name, data_dir=sets_copy)
     if callable(change):
         load_scored_pairs(name, data_dir=sets_copy, check_rows=False)
-
-
-def test_bytes_that_end_lines_elsewhere_do_not_here(sets_copy: Path) -> None:
-    """NEL, form feed and line separators are text; extra columns, CRLF and a byte order mark are not."""
-    rows = ["\ufeffone\u0085two\ta\x0cb\tnote\tnote", "c\u2028d\te\r", '"q\t"r"', "\tempty first"]
-    (sets_copy / INPUT).write_bytes("\n".join([*rows, ""]).encode())
-    (sets_copy / GOLD).write_bytes(b"1.0\n\n2.5\r\n3\n")
-    pairs = load_scored_pairs("sts13", data_dir=sets_copy, check_rows=False)
-    stop = pairs.subsets[0].stop
-    assert pairs.first[:stop] == ["one\u0085two", '"q', ""]
-    assert pairs.second[:stop] == ["a\x0cb", '"r"', "empty first"]
-    assert pairs.gold[:stop].tolist() == [1.0, 2.5, 3.0]
 
 
 def test_mtebs_copy_is_not_divided(tmp_path: Path, write_file: Write) -> None:
@@ -175,12 +157,8 @@ def test_scores_may_be_in_a_second_download(write_file: Write, tmp_path: Path) -
     ("name", "split", "folder", "message"),
     [
         ("sts12", "dev", "", "sts12 does not have a split 'dev'; choose one of test"),
-        ("sts12b", "test", "", "unknown data set 'sts12b'; did you mean"),
-        ("sts17", "test", "", "sts17 is a family of data sets; name one of sts17-ar-ar"),
-        ("nli-triples", "test", "", "nli-triples does not contain scored pairs"),
         ("stsb", "test", "", "download it with `sentemb data fetch stsb --data-dir"),
         ("sts22-de", "test", "", "does not contain sts22-de .*download it with `sentemb data fetch sts22"),
-        ("stsb", "test", "absent", "no such data folder"),
         ("stsb", "test", "stsb-multi-mt/stsb-fr-dev.csv", "stsb-fr-dev.csv is a file; unpack it"),
         ("sts17-ar-ar", "test", "", r"no such file: .*/STS17/STS\.gs\.track1\.ar-ar\.txt"),
         ("stsb-fr", "test", "", r"no such file: .*stsb-fr-test.csv"),
@@ -199,59 +177,11 @@ def test_what_is_not_there(
         load_scored_pairs(name, split=split, data_dir=None if folder is None else tmp_path / folder)
 
 
-TABLES = {
-    "mine.tsv": 'a\tb\tscore\n"x\ty\t1\nu\tv\t0.5\n',
-    "mine.csv": 'score,a,b\n1,"""x",y\n0.5,u,v\n',
-    "excel.csv": 'score;a;b\n1;"""x";y\n0.5;u;v\n',
-    "mine.jsonl": '{"a": "\\"x", "b": "y", "score": 1}\n{"a": "u", "b": "v", "score": "0.5"}\n',
-}
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_own_pairs_in_any_table(write_file: Write, name: str) -> None:
-    pairs = read_scored_pairs(write_file(name, TABLES[name]), first="a", second="b")
-    assert (pairs.first, pairs.second, pairs.gold.tolist()) == (['"x', "u"], ["y", "v"], [1.0, 0.5])
-    assert (pairs.name, len(pairs.subsets)) == (name.split(".")[0], 1)
-
-
-def test_own_pairs_in_glues_layout(shared_data: Path) -> None:
-    pairs = read_scored_pairs(shared_data / "glue" / "STS-B" / "dev.tsv", split="dev")
-    real = load_scored_pairs("stsb", split="dev", data_dir=shared_data)
-    assert pairs.first == real.first and np.array_equal(pairs.gold, real.gold)
-
-
-HEADER = "sentence1,sentence2,score\n"
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "fragment"),
-    [
-        ("mine.tsv", "sentence1\tsentence2\tscore\nx\ty\t1\n \tv\t0.5\n", "mine.tsv:3: column 'sentence1'"),
-        ("own.csv", f"{HEADER}x,,1\n", "own.csv:2: column 'sentence2' is empty"),
-        ("own.jsonl", '{"sentence1": "u", "sentence2": " ", "score": "0.5"}\n', "jsonl:1: column 'sentence"),
-        ("own.csv", f"{HEADER}a,b,NaN\n", "own.csv:2: expected a number in column 'score', but found 'NaN'"),
-        ("own.csv", f"{HEADER}a,b,-1e308\n", "csv:2: expected a number in column 'score', but found '-1e3"),
-        ("own.csv", f"{HEADER}a,b,\n", "own.csv:2: expected a number in column 'score', but found ''"),
-        ("own.csv", "sentence1;sentence2;score\na;b;0,5\n", "but found '0,5'; write decimals with"),
-        ("own.csv", "sentence1,sentence2,grade\na,b,1\n", "column 'score'; its columns are sentence1,"),
-        ("own.csv", HEADER, "own.csv is empty"),
-        ("own.csv", "Ein Mann isst.,Jemand isst.,4\nA,B,1\n", "Jemand isst., 4; rename them to sen"),
-        ("own.csv", f"{HEADER}a,b\n", "own.csv, line 2: 2 fields, but the header has 3"),
-    ],
-)  # fmt: skip
-def test_errors_in_own_pairs(write_file: Write, name: str, content: str, fragment: str) -> None:
-    with pytest.raises(InputError) as caught:
-        load_scored_pairs(write_file(name, content))
-    assert fragment in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("second", "gold", "subsets", "fragment"),
     [
         (["b"], [1.0, 2.0], (), "got 2 first sentences, 1 second sentences"),
-        (["b", "c"], [1.0], (), "gold scores of shape (1,)"),
         (["b", "c"], [1.0, float("nan")], (), "the score of pair 1 is nan"),
-        (["b", "c"], [1.0, 2.0], (Subset("p", 0, 1),), "do not cover its 2 pairs"),
         (["b", "c"], [1.0, 2.0], (Subset("p", 0, 1), Subset("q", 0, 2)), "do not cover its 2 pairs"),
     ],
 )
@@ -286,7 +216,10 @@ def test_an_option_names_a_file_or_a_set(
     ],
 )
 def test_usual_columns_and_the_split_in_a_name(write_file: Write, name: str, header: str, split: str) -> None:
-    texts = [word if word.lower() not in ("id", "gold", "similarity", "relatedness_score") else "1"
-             for word in header.split(",")]  # fmt: skip
-    pairs = load_scored_pairs(write_file(name, f"{header}\n{','.join(texts)}\n"))
+    numbers = ("id", "gold", "similarity", "relatedness_score")
+    texts = ["1" if word.lower() in numbers else word for word in header.split(",")]
+    path = write_file(name, f"{header}\n{','.join(texts)}\n")
+    pairs = load_scored_pairs(path)
     assert (pairs.name, pairs.split, pairs.gold.tolist()) == (name.removesuffix(".csv"), split, [1.0])
+    swapped = read_scored_pairs(path, first=pairs.second[0], second=pairs.first[0])
+    assert swapped.first == pairs.second  # a column of this table is called as its text

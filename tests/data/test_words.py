@@ -8,9 +8,20 @@ import unicodedata
 
 import pytest
 
-from sentemb.data.keywords import document_text, query_texts, tokenizer
-from sentemb.data.language import fold, folded_places, language_of, without_function_words
-from sentemb.data.sentences import IdfWeights, remove_span, sentences_of, strip_punctuation, word_spans
+from sentemb.data.words import (
+    IdfWeights,
+    document_text,
+    fold,
+    folded_places,
+    language_of,
+    query_texts,
+    remove_span,
+    sentences_of,
+    strip_punctuation,
+    tokenizer,
+    without_function_words,
+    word_spans,
+)
 
 # Letters, marks, jamo, kana, symbols and invisible characters, composed and not.
 ALPHABET = [

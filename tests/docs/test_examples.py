@@ -108,7 +108,6 @@ RETURNED = {
     "sentemb.evaluation.choosing.Candidate": "choose",
     "sentemb.evaluation.choosing.Choice": "choose",
     "sentemb.evaluation.choosing.Leak": "find_leaks",
-    "sentemb.multitask.MultiTaskRun": "fit_multitask",
     "sentemb.search.MinedCounts": "mine_negatives",
     "sentemb.training.Run": "train",
     "sentemb.training.SeedSummary": "train_seeds",

@@ -39,15 +39,30 @@ def test_every_pooling(tiny_bert: Path, texts: list[str], pooling: Poolings) -> 
     assert_equals_own_encode(load(tiny_bert, pooling=pooling, device="cpu"), texts)
 
 
+def prompt_without_pooling(model: SentenceTransformer) -> None:
+    model.prompts, model.default_prompt_name = {"task": "the dog "}, "task"
+    model.set_pooling_include_prompt(False)
+
+
 @pytest.mark.parametrize(
-    ("pooling", "max_length"), [("lasttoken", 4), ("weightedmean", 17), (("cls", "max"), 64)]
+    "change",
+    [
+        prompt_without_pooling,
+        lambda model: setattr(model, "forward", model.forward),  # as accelerate does for mixed precision
+        lambda model: setattr(model[0].model, "forward", model[0].model.forward),
+        lambda model: model[0].compile(backend="eager"),
+    ],
 )
-def test_other_native_poolings_and_lengths(
-    make_encoder: MakeEncoder, texts: list[str], pooling: str | tuple[str, ...], max_length: int
+def test_other_models_take_their_own_encode(
+    make_encoder: MakeEncoder, texts: list[str], change: Callable[[SentenceTransformer], None]
 ) -> None:
-    model = make_encoder(pooling, dense=True)
-    model.max_seq_length = max_length
-    assert_equals_own_encode(model, texts)
+    model = make_encoder("mean")
+    change(model)
+    assert not is_plain_text_model(model)
+    model.train()
+    vectors = SentenceEncoder(model, name="tiny").encode(texts)
+    assert model.training
+    np.testing.assert_allclose(vectors, model.eval().encode(texts), atol=1e-5)  # no dropout
 
 
 def test_normalised_truncated_and_prompted(make_encoder: MakeEncoder, texts: list[str]) -> None:
@@ -73,8 +88,8 @@ def test_left_padding_does_not_matter_where_nothing_is_padded(
 def test_half_precision_weights(make_encoder: MakeEncoder, texts: list[str]) -> None:
     model = make_encoder("mean").bfloat16()
     encoder = SentenceEncoder(model, name="tiny")
+    assert encoder.describe()["precision"] == "bfloat16"
     np.testing.assert_allclose(encoder.encode(texts), model.float().encode(texts), atol=0.1)
-    assert SentenceEncoder(make_encoder().bfloat16(), name="tiny").describe()["precision"] == "bfloat16"
 
 
 def test_each_unique_text_is_encoded_once_and_the_order_is_kept(
@@ -91,15 +106,6 @@ def test_each_unique_text_is_encoded_once_and_the_order_is_kept(
     assert encoder.encode([]).shape == (0, 16)
 
 
-def test_prompt_left_out_of_the_pooling_takes_the_own_encode(
-    make_encoder: MakeEncoder, texts: list[str]
-) -> None:
-    model = make_encoder("mean", prompts={"task": "the dog "}, default_prompt_name="task")
-    model.set_pooling_include_prompt(False)
-    assert not is_plain_text_model(model)
-    assert_equals_own_encode(model, texts)
-
-
 def test_static_models_are_encoded_in_large_batches_and_others_by_upstream(
     tiny_bert: Path, texts: list[str]
 ) -> None:
@@ -114,41 +120,7 @@ def test_static_models_are_encoded_in_large_batches_and_others_by_upstream(
     assert load_encoder(model).describe()["backend"] == "SentenceTransformer.encode"
 
 
-def test_wrapped_forward_takes_the_own_encode(make_encoder: MakeEncoder, texts: list[str]) -> None:
-    for wrap in (
-        lambda model: setattr(model, "forward", model.forward),  # as accelerate does for mixed precision
-        lambda model: setattr(model[0].model, "forward", model[0].model.forward),
-        lambda model: model[0].compile(backend="eager"),
-    ):
-        model = make_encoder("mean")
-        model.train()
-        wrap(model)
-        assert not is_plain_text_model(model)
-        vectors = SentenceEncoder(model, name="tiny").encode(texts)
-        assert model.training
-        np.testing.assert_array_equal(
-            vectors, SentenceEncoder(model, name="tiny").encode(texts)
-        )  # no dropout
-
-
-def test_distributed_runs_take_the_own_encode(
-    make_encoder: MakeEncoder, texts: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sentence, "get_world_size", lambda: 2)
-    model = make_encoder("mean")
-    calls: list[int] = []
-    own = model.encode
-
-    def counting(inputs: list[str], **options: object) -> object:
-        calls.append(len(inputs))
-        return own(inputs, **options)
-
-    monkeypatch.setattr(model, "encode", counting)
-    SentenceEncoder(model, name="tiny").encode(texts)
-    assert calls == [len(set(texts))]
-
-
-@pytest.mark.parametrize("world_size", [1, 2])
+@pytest.mark.parametrize("world_size", [1, 2])  # a distributed run takes the model's own encode
 def test_the_mode_random_numbers_and_gradients_are_left_as_they_are(
     make_encoder: MakeEncoder, texts: list[str], world_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,8 +130,12 @@ def test_the_mode_random_numbers_and_gradients_are_left_as_they_are(
     model[0].model.embeddings.eval()  # a frozen part that its owner keeps in eval mode
     before = [module.training for module in model.modules()]
     state = torch.get_rng_state()
+    calls: list[int] = []
+    own = model.encode
+    monkeypatch.setattr(model, "encode", lambda some, **rest: calls.append(len(some)) or own(some, **rest))
     encoder = SentenceEncoder(model, name="tiny")
     first = encoder.encode(texts)
+    assert calls == [len(set(texts))] * (world_size - 1)
     encoder.describe()
     assert [module.training for module in model.modules()] == before
     assert torch.equal(torch.get_rng_state(), state)
@@ -229,22 +205,6 @@ def test_fingerprint_follows_what_decides_the_vectors(
         change(other)
         changed.add(SentenceEncoder(other, name="tiny").fingerprint)
     assert len(changed) == 7
-
-
-def test_progress_is_shown_only_when_asked(
-    make_encoder: MakeEncoder,
-    texts: list[str],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
-    encoder = SentenceEncoder(make_encoder(), name="tiny")
-    capsys.readouterr()
-    encoder.encode(texts)
-    assert capsys.readouterr() == ("", "")
-    encoder.encode(texts, progress=True)
-    output = capsys.readouterr()
-    assert "encoding" in output.err and output.out == ""
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from sentemb.encoding import load_encoder
 from sentemb.encoding.shards import BEGUN, MANIFEST, Encoded, Row, ShardFolder, encode_shards
 from sentemb.encoding.workers import local_pool
 from sentemb.errors import InputError
-from sentemb.search import Document, SearchIndex
 from tests.search.test_walks import files_of
 
 TEXTS = [f"text number {number} of {number % 7} kinds" for number in range(100)]
@@ -166,22 +165,6 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     ):
         encode(tmp_path / "blank", ["", " "])
     assert not (tmp_path / "blank").exists()
-
-
-def test_an_index_of_vectors_is_that_of_the_documents(tmp_path: Path) -> None:
-    encode(tmp_path / "vectors", [*TEXTS, TEXTS[5], "  "])
-    SearchIndex.build(ShardFolder(tmp_path / "vectors")).save(tmp_path / "stored")
-    documents = (Document(row.text, row.id, row.metadata) for row in rows([*TEXTS, TEXTS[5], "  "]))
-    SearchIndex.build(documents, "static-mini").save(tmp_path / "built")
-    stored, built = (SearchIndex.load(tmp_path / name) for name in ("stored", "built"))
-    assert stored.documents() == built.documents()
-    ids = [one.id for one in built.documents()]
-    assert np.array_equal(stored.vectors(ids), built.vectors(ids))
-    assert stored.manifest.cache == built.manifest.cache  # named by its content
-    found, wanted = (SearchIndex.load(tmp_path / one).search("number 42", 3) for one in ("stored", "built"))
-    assert found == wanted
-    with pytest.raises(InputError, match=r"was encoded with static-mini .* not with"):
-        SearchIndex.build(ShardFolder(tmp_path / "vectors"), "bert-mini")
 
 
 def test_a_run_is_followed_through_few_files(tmp_path: Path) -> None:

@@ -1,3 +1,5 @@
+"""The tokens of a static encoder are those of its tokenizer, sooner."""
+
 from __future__ import annotations
 
 import random
@@ -69,20 +71,15 @@ def test_the_tokens_are_the_tokenizers_own(make: Callable[..., Tokenizer], lower
     assert len({number for some in wanted for number in some}) > 40
 
 
-def test_each_part_is_tokenised_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_are_kept_but_no_more_than_a_corpus_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(static, "_MOST_KEPT", 20)
     asked: list[str] = []
-    given = static._ids
-    monkeypatch.setattr(
-        static, "_ids", lambda tokenizer, texts: asked.extend(texts) or given(tokenizer, texts)
-    )
+    ids = static._ids
+    monkeypatch.setattr(static, "_ids", lambda one, texts: asked.extend(texts) or ids(one, texts))
     tokens = StaticTokens(wordpiece())
     tokens(["abc bad, abc", "bad.", "abc\nface"])
     tokens(["face abc!"])
-    assert sorted(asked) == ["!", ",", ".", "abc", "bad", "face"]
-
-
-def test_no_more_parts_are_kept_than_a_corpus_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(static, "_MOST_KEPT", 20)
+    assert sorted(asked) == ["!", ",", ".", "abc", "bad", "face"]  # each part once
     tokenizer, texts = wordpiece(), written(300)
     tokens = StaticTokens(tokenizer)
     for first in range(0, len(texts), 10):
@@ -102,17 +99,13 @@ def _bytes() -> Tokenizer:
 
 
 _OTHER: dict[str, Callable[[], Tokenizer]] = {
-    "added, as normalised": lambda: _changed(
-        lambda one: one.add_tokens([AddedToken("b-a", normalized=True)])
-    ),
-    "added, with a blank": lambda: _changed(
-        lambda one: one.add_tokens([AddedToken("ab cd", normalized=False)])
-    ),
+    "added": lambda: _changed(lambda one: one.add_tokens([AddedToken("b-a", normalized=True)])),
+    "with a blank": lambda: _changed(lambda one: one.add_tokens([AddedToken("ab cd", normalized=False)])),
     "truncation": lambda: _changed(lambda one: one.enable_truncation(4)),
     "padding": lambda: _changed(lambda one: one.enable_padding()),
     "no cleaning": lambda: _changed(lambda one: setattr(one, "normalizer", BertNormalizer(clean_text=False))),
     "bytes": _bytes,
-    "other cut": lambda: unigram(WhitespaceSplit()),
+    "other splits": lambda: unigram(WhitespaceSplit()),
 }
 
 

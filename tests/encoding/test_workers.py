@@ -50,21 +50,15 @@ def test_what_kills_every_worker_ends_the_work(tmp_path: Path) -> None:
         list(workers.run(iter(range(12))))
 
 
-def test_an_error_of_the_user_comes_through(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "message"), [(99, "99 is too many; give fewer"), (77, "No space left on device: 'shard-77'")]
+)
+def test_errors_of_a_task_come_through(tmp_path: Path, number: int, message: str) -> None:
     with (
-        pytest.raises(InputError, match="99 is too many; give fewer"),
+        pytest.raises((InputError, OSError), match=message),
         local_workers(functools.partial(squares, tmp_path, 0), count=2, say=print) as workers,
     ):
-        list(workers.run(iter([1, 99, 2])))
-
-
-def test_an_error_of_the_system_comes_through(tmp_path: Path) -> None:
-    with (
-        pytest.raises(OSError, match="shard-77") as raised,
-        local_workers(functools.partial(squares, tmp_path, 0), count=2, say=print) as workers,
-    ):
-        list(workers.run(iter([1, 77, 2])))
-    assert raised.value.errno == errno.ENOSPC and raised.value.filename == "shard-77"
+        list(workers.run(iter([1, number, 2])))
 
 
 def _starting_badly(folder: Path, task: int, threads: int) -> Callable[[int], int]:

@@ -22,9 +22,12 @@ from sentence_transformers.sentence_transformer.evaluation import (
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
 from sentemb.data.sts import ScoredPairs
+from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.evaluation import RetrievalEvaluator, STSEvaluator, UndefinedScoreError
+from sentemb.evaluation.geometry import measure_geometry
 from sentemb.evaluation.retrieval import METRICS, evaluate_retrieval
+from sentemb.evaluation.sts import encode_sets
 from tests.evaluation.conftest import make_pairs
 from tests.evaluation.retrieval.conftest import make_set
 
@@ -128,17 +131,8 @@ def test_geometry_is_added_to_the_scores(tiny_encoder: SentenceTransformer, pair
     added = ("alignment", "uniformity", "anisotropy", "effective_rank")
     assert list(metrics) == [*plain, *(f"dev_{name}" for name in added)]
     assert plain.items() <= metrics.items()
-    sides = [torch.tensor(tiny_encoder.encode(side)).double() for side in (pairs.first, pairs.second)]
-    first, second = (torch.nn.functional.normalize(side, dim=1)[pairs.gold > 4] for side in sides)
-    expected = (first - second).norm(dim=1).pow(2).mean()
-    assert metrics["dev_alignment"] == pytest.approx(float(expected), rel=1e-5)
-    sentences = tiny_encoder.encode(sorted({*pairs.first, *pairs.second}))
-    unit = torch.nn.functional.normalize(torch.tensor(sentences).double(), dim=1)
-    expected = torch.pdist(unit).pow(2).mul(-2).exp().mean().log()
-    assert metrics["dev_uniformity"] == pytest.approx(float(expected), rel=1e-5)
-    cosines = (unit @ unit.T)[*torch.triu_indices(len(unit), len(unit), 1)]
-    assert metrics["dev_anisotropy"] == pytest.approx(float(cosines.mean()), rel=1e-5)
-    assert 1 < metrics["dev_effective_rank"] <= 16
+    expected = measure_geometry(encode_sets(load_encoder(tiny_encoder), [pairs]))
+    assert [metrics[f"dev_{name}"] for name in added] == pytest.approx([*expected])
 
 
 def test_user_errors_show_before_training(tmp_path: Path, shared_data: Path, pairs: ScoredPairs) -> None:

@@ -77,17 +77,6 @@ def test_every_sentence_is_encoded_once_and_little_is_held(
     assert found.scores == whole.scores
 
 
-def test_layers_are_the_hidden_states(tiny_bert: Path) -> None:
-    encoder = LayerEncoder(tiny_bert, poolings=("mean", "cls"), device="cpu")
-    vectors = encoder.encode(TEXTS)
-    assert vectors.shape == (6, 4, 2, 16)
-    for pooling, column in (("mean", 0), ("cls", 1)):
-        expected = load_encoder(tiny_bert, pooling=pooling, device="cpu").encode(TEXTS)
-        np.testing.assert_allclose(vectors[:, -1, column], expected, atol=1e-6)
-    static = load_encoder(tiny_bert, pooling="first-last-static", device="cpu").encode(TEXTS)
-    np.testing.assert_allclose(vectors[:, [0, 3], 0].mean(1), static, atol=1e-6)
-
-
 def test_a_live_model_is_left_as_it_is(tiny_encoder: SentenceTransformer) -> None:
     tiny_encoder.train()
     LayerEncoder(tiny_encoder).encode(TEXTS)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import pearsonr, spearmanr
-from sentence_transformers import SentenceTransformer
 
 from sentemb.data.catalogue import expand
 from sentemb.data.sts import STS_SETS, ScoredPairs
@@ -126,14 +125,6 @@ def test_vectors_without_a_score_are_an_error_that_names_the_set(
     reason = "all 30 similarities are equal" if value is None else ".*NaN or infinity"
     with pytest.raises(UndefinedScoreError, match=f"^mine: {reason}"):
         evaluate_pairs(broken, [pairs])
-
-
-def test_agrees_with_the_model_itself(tiny_encoder: SentenceTransformer, pairs: ScoredPairs) -> None:
-    record = evaluate_pairs(tiny_encoder, [pairs])
-    first, second = (tiny_encoder.encode(side).astype(np.float64) for side in (pairs.first, pairs.second))
-    expected = (first * second).sum(1) / np.linalg.norm(first, axis=1) / np.linalg.norm(second, axis=1)
-    np.testing.assert_allclose(load_predictions(record).values["mine"], expected, atol=1e-5)
-    assert record.dimension == 16 and record.environment.seconds["encode"] > 0
 
 
 def test_an_average_needs_all_sets_of_the_suite() -> None:

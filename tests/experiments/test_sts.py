@@ -175,7 +175,7 @@ title = "My loss against SimCSE"
 kind = "sts"
 base = "{small_bert}"
 datasets = ["stsb"]
-seeds = [1, 2]
+seeds = [1]
 baseline = "simcse"
 options = {{ data = "{sentences_file}", dev = "none", max_steps = 2, batch_size = 8, learning_rate = 1e-3 }}
 
@@ -192,9 +192,9 @@ loss_options = {{ temperature = 0.2 }}
     )
     records = run(own)
     assert [one.model for one in records] == [
-        f"{small_bert.name}-{name}-seed-{seed}" for seed in (1, 2) for name in ("simcse", "closer")
+        f"{small_bert.name}-{name}-seed-1" for name in ("simcse", "closer")
     ]
-    assert len({one.fingerprint for one in records}) == 4
+    assert len({one.fingerprint for one in records}) == 2
     scores, differences = experiment_tables(own, records)
-    assert [row[:2] for row in scores.rows] == [("simcse", "2"), ("closer", "2")]
-    assert differences.rows[0][:4] == ("closer", "stsb", "full", "2")
+    assert [row[:2] for row in scores.rows] == [("simcse", "1"), ("closer", "1")]
+    assert differences.rows[0][:4] == ("closer", "stsb", "full", "1")

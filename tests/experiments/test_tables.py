@@ -16,7 +16,6 @@ from sentemb.experiments.runner import run_trials
 from sentemb.experiments.tables import (
     Verdict,
     average_table,
-    class_table,
     curves,
     score_of,
     summarize,
@@ -119,16 +118,6 @@ def test_variants_of_one_name_have_different_labels() -> None:
         summarize([*runs("scl", 0.7), *runs("scl", 0.8)])
 
 
-def test_minority_and_majority() -> None:
-    gold, predicted = np.array([0, 0, 1, 1, 1, 1]), np.array([0, 1, 1, 1, 1, 1])
-    made = class_table(summarize([record("ce", 0, gold, predicted)]))
-    assert made.rows == (("ce", "toy", "full", f"{200 / 3:.1f}", f"{800 / 9:.1f}"),)
-    # With as many rows of each class only the record knows which one is the minority.
-    counts = {"class-0": 32, "class-1": 32}
-    even = record("ce", 0, gold, predicted, counts=counts, minority="class-1")
-    assert class_table(summarize([even])).rows[0][3:] == (f"{800 / 9:.1f}", f"{200 / 3:.1f}")
-
-
 def test_the_average_leaves_the_unchanged_point_out() -> None:
     means = {0: 0.9, 0.3: 0.8, 0.9: 0.6}
     made = summarize(
@@ -154,18 +143,6 @@ def test_an_experiment_from_trials_to_files(tmp_path: Path) -> None:
     assert write_tables(experiment, tmp_path).read_text() == text
     with pytest.raises(InputError, match="no record of the experiment noise"):
         write_tables(experiment.replace(name="noise"), tmp_path)
-
-
-def test_a_clear_difference_is_found_and_none_is_not() -> None:
-    clear = verdict(runs("a", 0.85), runs("ce", 0.7))
-    assert clear.difference is not None and clear.seeds == 5 and clear.marker == " ↑"
-    assert clear.difference.size == pytest.approx(15, abs=4)
-    assert clear.p is not None and clear.p < 0.001
-    none = verdict(runs("a", 0.7, draw=1), runs("ce", 0.7))
-    assert none.p is not None and none.p > 0.05 and none.marker == ""
-    equal = verdict(runs("a", 0.7), runs("ce", 0.7))
-    assert equal.difference is not None and equal.p == 1
-    assert (equal.difference.size, equal.difference.p_items, equal.difference.p_seeds) == (0.0, 1.0, 1.0)
 
 
 def test_the_larger_p_value_decides() -> None:

@@ -18,7 +18,7 @@ from sentemb.experiments import Experiment
 from sentemb.experiments.classification import ClassificationData, ClassificationTrials, Predicted, outcome_of
 from sentemb.experiments.experiment import Method, Trial
 from sentemb.experiments.labelled_sets import LabelledSets, Splits
-from sentemb.experiments.runner import Inputs, Outcome, Place
+from sentemb.experiments.runner import Job, Outcome, Place
 from tests.waiting import stay, wait_for
 
 BASE = {"base": "none", "start_fingerprint": "0" * 64}
@@ -82,10 +82,10 @@ class ToyTrials(ClassificationTrials):
             raise InputError("no recipe charcters", "take characters")
         return {**BASE, **trial.method.options, "metric": "accuracy"}
 
-    def prepare(self, trial: Trial) -> Inputs:
+    def prepare(self, trial: Trial) -> Job:
         """The rows."""
         splits = self.splits(trial)
-        return Inputs(partial(self.run, trial, splits, BASE["start_fingerprint"]), splits.checksums)
+        return Job(partial(self.run, trial, splits, BASE["start_fingerprint"]), splits.checksums)
 
 
 def toy_experiment(*methods: str, name: str = "few-shot", seeds: int = 3, **fields: Any) -> Experiment:

@@ -19,8 +19,8 @@ import sentemb.losses
 import tests.processes  # noqa: F401  # the server of processes imports what they need, once for all tests
 from sentemb._compat import Normalize
 from sentemb.errors import InputError
-from sentemb.losses.gather import gather_rows
 from sentemb.losses.self_guided import sample_layer
+from sentemb.losses.views import gather_rows
 from sentemb.modules import load
 from tests.losses import ddp
 from tests.losses.cases import CASES, CLASSES, CORPUS, batch, build, prepare, texts_of, total, without_dropout

@@ -21,8 +21,8 @@ from transformers import (
     RobertaModel,
 )
 
-from sentemb.losses.encoder import pooling_names, unwrap
-from sentemb.losses.frozen_encoder import FrozenEncoder, embeddings_module, fingerprint, squared_distance
+from sentemb.losses.self_guided import FrozenEncoder, embeddings_module, fingerprint, squared_distance
+from sentemb.losses.views import pooling_names, unwrap
 from tests.losses import loops
 
 _SIZES = {

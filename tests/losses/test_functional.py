@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from sentemb.losses import functional, self_guided
-from sentemb.losses.frozen_encoder import pool_tokens
+from sentemb.losses.self_guided import pool_tokens
 from tests.losses import loops
 
 

@@ -129,6 +129,15 @@ def test_a_head_without_label_vectors_is_refused() -> None:
         LaConLoss(Encoder(), LinearHead(WIDTH, 2))
 
 
+def test_mixed_precision_is_near_full_precision(tiny_encoder, sentences) -> None:
+    loss = LaConLoss(tiny_encoder.eval(), LabelHead(16, 3))
+    features, labels = tiny_encoder.preprocess(sentences(6)), torch.tensor([0, 1, 0, 0, 1, 1])
+    full = loss([features], labels)
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = loss([features], labels)
+    torch.testing.assert_close(mixed, full, atol=0.2, rtol=0.05)
+
+
 def test_label_vectors_may_learn_at_a_rate_of_their_own(tiny_encoder, sentences, tmp_path) -> None:
     loss = LaConLoss(tiny_encoder, LabelHead(16, 2))
     before = loss.head_state()

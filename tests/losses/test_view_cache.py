@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sentemb.errors import InputError
-from sentemb.losses.frozen_encoder import ViewCache, batch_keys
+from sentemb.losses.self_guided import ViewCache, batch_keys
 
 
 class Encoder:

@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from sentemb.errors import InputError
 from sentemb.multitask.pcgrad import project_conflicts, projection_weights, visiting_orders
 
 SIZES = (5, 3, 2, 2)
@@ -113,15 +112,3 @@ def test_a_conflict_rescales_a_head_only_in_the_released_code() -> None:
     for preset, expected in (("paper", 0.5), ("released", 1.5)):
         combined = project_conflicts(gradients, generator=random.Random(0), preset=preset)
         assert float(combined[1]) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    ("gradients", "options", "message"),
-    [
-        ([[torch.ones(1)]], {"preset": "old"}, "does not support preset 'old'"),
-        ([[torch.ones(1)], []], {}, "every parameter"),
-    ],
-)
-def test_bad_arguments_are_named(gradients: list, options: dict[str, str], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        project_conflicts(gradients, generator=random.Random(0), **options)

@@ -7,12 +7,11 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file
-from torch import nn
 
 from sentemb.multitask import fit_multitask
-from sentemb.multitask.plan import uses_nli
-from sentemb.multitask.run import MultiTaskSession
+from sentemb.multitask.tasks import uses_nli
 from tests import processes
+from tests.conftest import build_tiny_bert
 from tests.multitask.toy import NLI, toy_config, toy_sets
 from tests.training.test_ddp import on_ranks
 
@@ -25,22 +24,12 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def train_each(base: Path, output: Path) -> None:
-    train = MultiTaskSession._train
-
-    def without_dropout(self: MultiTaskSession, *parts: Any) -> None:
-        for module in (*self.model.modules(), *self.tasks.heads.modules()):
-            if isinstance(module, nn.Dropout):
-                module.p = 0.0
-        train(self, *parts)
-
-    MultiTaskSession._train = without_dropout  # in a process of its own
     for row, options in KINDS.items():
         # A large epsilon: Adam would make a step of what rounding leaves of a gradient of zero.
         options = {"max_steps": 4, "batch_size": 5, "epsilon": 1e-2, "head_dropout": 0.0, **options}
         config = toy_config(row, base, output / row, **options)
-        fit_multitask(
-            config, toy_sets(17), toy_sets(12, seed=1, split="dev"), nli=NLI if uses_nli(config) else ()
-        )
+        nli = NLI if uses_nli(config) else ()
+        fit_multitask(config, toy_sets(17), toy_sets(12, seed=1, split="dev"), nli=nli)
 
 
 def weights_of(folder: Path) -> dict[str, torch.Tensor]:
@@ -48,12 +37,12 @@ def weights_of(folder: Path) -> dict[str, torch.Tensor]:
     return {f"{path.name} {name}": one for path in files for name, one in load_file(path).items()}
 
 
-def test_three_processes_train_what_one_does(small_bert: Path, tmp_path: Path) -> None:
-    log = tmp_path / "log.txt"
-    alone = processes.start(train_each, small_bert, tmp_path / "alone", log=log)
+def test_three_processes_train_what_one_does(tmp_path: Path) -> None:
+    log, base = tmp_path / "log.txt", build_tiny_bert(tmp_path / "bert", layers=1, dropout=0.0)
+    alone = processes.start(train_each, base, tmp_path / "alone", log=log)
     alone.join()
     assert alone.exitcode == 0, log.read_text()
-    on_ranks(3, train_each, small_bert, tmp_path / "several", log=log)
+    on_ranks(3, train_each, base, tmp_path / "several", log=log)
     for row in KINDS:
         expected, found = (weights_of(tmp_path / name / row) for name in ("alone", "several"))
         assert expected.keys() == found.keys() and len(expected) > 20

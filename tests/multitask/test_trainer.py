@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sentence_transformers import SentenceTransformer, SentenceTransformerTrainingArguments
+from sentence_transformers import SentenceTransformer
 from torch import Tensor
 from transformers import TrainerCallback
 
 from sentemb.multitask.model import MultiTaskModel, TaskHeads
 from sentemb.multitask.pcgrad import project_conflicts
-from sentemb.multitask.plan import Part, Step, StepPlan
 from sentemb.multitask.run import MultiTaskLoss, MultiTaskTrainer, TaskEvaluator
-from sentemb.multitask.tasks import TASKS
+from sentemb.multitask.tasks import TASKS, Part, Step, StepPlan
 from tests.multitask.toy import NLI, toy_config, toy_sets
 
 SETS = toy_sets()
@@ -67,13 +66,8 @@ class FixedPlan(StepPlan):
 def take(loss: MultiTaskLoss, steps: list[Step], folder: Path) -> Recorder:
     FixedPlan.steps = steps
     recorder = Recorder(loss)
-    arguments = SentenceTransformerTrainingArguments(
-        str(folder), num_train_epochs=1, per_device_train_batch_size=1, max_grad_norm=0, use_cpu=True,
-        save_strategy="no", report_to="none", disable_tqdm=True,
-    )  # fmt: skip
-    evaluator = TaskEvaluator(loss.tasks, SETS)
-    plan = FixedPlan(loss.config, SETS)
-    MultiTaskTrainer(arguments, plan=plan, loss=loss, evaluator=evaluator, callbacks=[recorder]).train()
+    evaluator, plan = TaskEvaluator(loss.tasks, SETS), FixedPlan(loss.config, SETS)
+    MultiTaskTrainer(folder, plan=plan, loss=loss, evaluator=evaluator, callbacks=[recorder]).train()
     return recorder
 
 

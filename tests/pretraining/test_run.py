@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import signal
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,10 +19,12 @@ from sentemb.errors import InputError
 from sentemb.pretraining import PretrainConfig, pretrain
 from sentemb.pretraining import run as trainer_module
 from sentemb.pretraining.model import load_base
+from sentemb.pretraining.run import Budget
 from sentemb.pretraining.tokens import load_tokenizer
 from sentemb.training import Interrupted, resolve
 from sentemb.training.checkpoints import checkpoints
-from tests.signals import deliver
+from tests.programs import run_program
+from tests.training.training_helpers import stop_at
 
 
 @pytest.fixture
@@ -50,24 +53,6 @@ def metrics(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "run" / "metrics.jsonl").read_text().splitlines()]
 
 
-def stop_in_step(monkeypatch: pytest.MonkeyPatch, number: int, how: Any) -> None:
-    """Interrupt training in the middle of a step."""
-    plain, calls = trainer_module.masked_loss, []
-
-    def failing(model: Any, batch: Any) -> torch.Tensor:
-        if model.training:
-            calls.append(1)
-        if model.training and len(calls) == number:
-            how()
-        return plain(model, batch)
-
-    monkeypatch.setattr(trainer_module, "masked_loss", failing)
-
-
-def killed() -> None:
-    raise KeyboardInterrupt
-
-
 @pytest.mark.parametrize("how", ["killed", "stopped"])
 def test_an_interrupted_run_ends_as_the_uninterrupted(
     config: PretrainConfig, tmp_path: Path, how: str
@@ -77,11 +62,11 @@ def test_an_interrupted_run_ends_as_the_uninterrupted(
     broken = config.replace(output=str(tmp_path / "broken"), save_minutes=1e-9)
     with pytest.MonkeyPatch.context() as patch:
         if how == "killed":
-            stop_in_step(patch, 4, killed)
+            stop_at(patch, 4, None)
             with pytest.raises(KeyboardInterrupt):
                 pretrain(broken)
         else:
-            stop_in_step(patch, 3, lambda: deliver(signal.SIGTERM))
+            stop_at(patch, 3, signal.SIGTERM)
             with pytest.raises(Interrupted, match="stopped at step 3"):
                 pretrain(broken)
     assert checkpoints(tmp_path / "broken" / "run" / "checkpoints")[-1][0] == 3
@@ -122,14 +107,7 @@ def test_the_card_says_what_was_trained_on_what(config: PretrainConfig, tmp_path
     ((file, checksum),) = record["data"]["files"].items()
     text = f"{file} (SHA-256 {checksum[:16]}...): {record['data']['documents']} documents"
     loss = f"{record['validation_loss']:.4f}, loss on masked tokens of held-out documents"
-    rows = {
-        "Training text": text,
-        "Recipe": "mlm (paper), with changed batch size",
-        "Masking rate": "0.3, whole words",
-        "Steps": "2, 128 tokens",
-        "Precision": "float32",
-        "Validation loss": loss,
-    }
+    rows = {"Training text": text, "Recipe": "mlm (paper), with changed batch size", "Validation loss": loss}
     assert all(f"\n| {title} | {value} |\n" in card for title, value in rows.items())
     assert {"library_name: transformers", "pipeline_tag: fill-mask"} < {*card.splitlines()}
     assert str(tmp_path) not in card
@@ -160,7 +138,7 @@ def test_only_the_end_of_a_run_may_change_when_it_is_resumed(
     config: PretrainConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        stop_in_step(patch, 2, lambda: deliver(signal.SIGTERM))
+        stop_at(patch, 2, signal.SIGTERM)
         with pytest.raises(Interrupted):
             pretrain(config)
     with pytest.raises(InputError, match="with other values of masking_rate"):
@@ -195,3 +173,44 @@ def test_weights_that_give_no_number_are_not_published(config: PretrainConfig) -
     with pytest.raises(InputError, match="the validation loss is not finite at step 1"):
         pretrain(config.replace(learning_rate=1e18, warmup=0.0, max_steps=1))
     assert not (Path(config.output) / "model.safetensors").exists()
+
+
+def budget_of(**settings: Any) -> Budget:
+    return Budget(resolve("mlm", overrides={"corpus": ["a.txt"], "output": "o", **settings}))
+
+
+def test_steps_or_the_clock_end_a_run_whichever_is_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    assert budget_of(max_steps=10).progress(4) == pytest.approx(0.4)
+    budget = budget_of(max_steps=10, max_minutes=2)
+    budget.elapsed = 30  # of earlier parts of the run
+    assert budget.progress(0) == pytest.approx(0.25)
+    budget.on_train_begin()
+    now[0] += 60
+    assert budget.seconds() == 90
+    assert budget.progress(2) == pytest.approx(0.75)
+    assert budget.progress(9) == pytest.approx(0.9)
+    now[0] += 1000
+    assert budget.progress(2) == 1.0
+
+
+def test_the_rate_rises_then_falls_to_zero() -> None:
+    budget = budget_of(max_steps=100, warmup=0.1)
+    factors = [budget.learning_rate(step) for step in range(101)]
+    assert (factors[0], factors[10], factors[100]) == (0.0, 1.0, 0.0)
+    assert factors[:11] == sorted(factors[:11])
+    assert factors[10:] == sorted(factors[10:], reverse=True)
+    assert budget_of(max_steps=10, warmup=0.0).learning_rate(0) == 1.0
+
+
+PROGRAM = Path(__file__).resolve().parents[2] / "training" / "pretrain_mlm.py"
+
+
+def test_a_base_is_adapted_to_a_text(
+    corpus_file: Path, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = ("--corpus", corpus_file, "--corpus", corpus_file, "--output", tmp_path / "run")
+    sizes = "--length 16 --validation-share 0.1 --precision float32 --max-steps 1 --set batch_size=4".split()
+    run_program(monkeypatch, PROGRAM, *map(str, files), *sizes, "--base", str(tiny_bert))
+    assert SentenceTransformer(str(tmp_path / "run"), device="cpu").encode("a cat").shape == (16,)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sentemb.report.figures import learning_curve_figure, svg_of
-from sentemb.report.page import Estimate, ForestPlot, Section, html_report
+from sentemb.report.page import Section, html_report
 from sentemb.report.table import Table
 from tests.browsers import chromium, open_page
 
@@ -43,17 +43,8 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     chart = svg_of(learning_curve_figure({ODD: [{0: 1.0, 50: 2.0}]}, y_label="$5 and $6"))
-    plot = ForestPlot(
-        ODD, "points", [Estimate("SG-OPT", 0.8, 0.2, 1.4, True), Estimate("Flow", -1, -3, 1, False)]
-    )
     sections = [
-        Section(
-            "sts",
-            "Similarity",
-            sentences=("SG-OPT is better than raw by 0.80",),
-            tables=(TABLE,),
-            forests=(plot,),
-        ),
+        Section("sts", "Similarity", sentences=("SG-OPT is better than raw by 0.80",), tables=(TABLE,)),
         Section("training", ODD, charts={ODD: chart}),
     ]
     path = tmp_path_factory.mktemp("report") / "page.html"
@@ -85,16 +76,6 @@ def sort_by(page: Page, name: str) -> str | None:
     return page.get_by_role("columnheader", name=name).get_attribute("aria-sort")
 
 
-def test_everything_is_there_as_text(page: Page) -> None:
-    assert page.title() == ODD
-    assert page.locator("p").first.inner_text() == "Use SG-OPT"
-    assert column(page, 2) == ["raw", ODD, "SG-OPT", "Flow"]
-    assert column(page, 1) == ["mini", "mini", "large", "–"]
-    assert page.locator("caption").inner_text() == "Scores"
-    assert page.get_by_text("SG-OPT is better than raw by 0.80").is_visible()
-    assert page.get_by_role("heading", level=2).all_inner_texts() == ["Similarity", ODD]
-
-
 def test_figures_are_drawn_in_the_colour_of_the_page(browser: Browser, path: Path) -> None:
     inks = {}
     for scheme in ("light", "dark"):
@@ -108,15 +89,6 @@ def test_figures_are_drawn_in_the_colour_of_the_page(browser: Browser, path: Pat
         }
         page.close()
     assert all(len(ink) == 1 for ink in inks.values()) and inks["light"] != inks["dark"]
-
-
-def test_a_forest_plot_places_estimates_and_intervals_on_one_axis(page: Page) -> None:
-    box = page.locator(".forest")
-    assert box.locator(".value").all_inner_texts()[:2] == ["+0.80 (+0.20 to +1.40)", "-1.00 (-3.00 to +1.00)"]
-    left = [box.locator(f".row:nth-of-type({row}) .interval").bounding_box()["x"] for row in (1, 2)]
-    zero = box.locator(".zero").first.bounding_box()["x"]
-    assert left[1] < zero < left[0]
-    assert box.locator(".significant .name").all_inner_texts() == ["SG-OPT"]
 
 
 def test_a_phone_shows_scores_beside_a_first_column_that_stays(page: Page) -> None:
@@ -160,14 +132,6 @@ def test_the_keyboard_is_enough(page: Page) -> None:
     assert column(page, 3) == ["cls", "cls", "last-2", "mean"]
     page.keyboard.press("Space")
     assert column(page, 3) == ["mean", "last-2", "cls", "cls"]
-
-
-def test_numbers_stand_to_the_right_and_a_narrow_window_scrolls_the_table_alone(page: Page) -> None:
-    cell = page.locator("tbody td:nth-child(5)").first
-    assert cell.evaluate("cell => getComputedStyle(cell).textAlign") == "right"
-    page.set_viewport_size({"width": 320, "height": 600})
-    assert page.evaluate("document.documentElement.scrollWidth") == 320
-    assert page.locator(".scroll").evaluate("box => box.scrollWidth > box.clientWidth")
 
 
 def test_links_of_the_contents_lead_to_their_headings(page: Page) -> None:

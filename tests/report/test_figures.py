@@ -11,6 +11,7 @@ from sentemb.report.figures import (
     alignment_figure,
     band_figure,
     curve_figure,
+    forest_figure,
     interval_figure,
     layer_figure,
     learning_curve_figure,
@@ -42,13 +43,6 @@ def test_svg_is_text_in_the_color_of_the_page_at_the_width_of_its_place() -> Non
         for drawn in (first, other)
     ]
     assert not ids[0] & ids[1]
-
-
-def test_every_curve_is_drawn_with_its_values() -> None:
-    (axes,) = curve("SG-OPT").axes
-    assert [line.get_label() for line in axes.lines] == ["SG-OPT", "b"]
-    np.testing.assert_array_equal(axes.lines[0].get_ydata(), [1, 2])
-    assert axes.get_xlabel() == "x" and axes.get_legend() is not None
 
 
 def test_bands_are_one_standard_deviation_wide() -> None:
@@ -87,6 +81,13 @@ def test_each_system_has_its_dot_within_its_interval_from_top_to_bottom() -> Non
     assert [text.get_text() for text in axes.texts] == ["40", "70"]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["keyword", r"a \$b\$"]
     assert axes.get_ylim()[0] > axes.get_ylim()[1]
+    estimates = {"SG-OPT": (0.8, 0.2, 1.4, True), "$Flow$": (-1.0, -3.0, 1.0, False)}
+    (axes,) = forest_figure(estimates, title="STS", x_label="points").axes
+    zero, *lines = axes.lines
+    assert list(zero.get_xdata()) == [0, 0]
+    assert [list(line.get_xdata()) for line in lines] == [[0.2, 1.4], [0.8], [-3, 1], [-1]]
+    assert lines[0].get_color() != lines[2].get_color() == "black"
+    assert [one.get_text() for one in axes.texts] == ["+0.80 (+0.20 to +1.40)", "-1.00 (-3.00 to +1.00)"]
 
 
 def test_arrows_lead_from_the_base_to_the_last_evaluation() -> None:

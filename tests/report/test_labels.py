@@ -63,13 +63,10 @@ def test_labels_are_read_in_their_order(write_file: Callable[[str, str], Path], 
     ("text", "problem"),
     [
         ("[a\n", "not valid TOML"),
-        ("a = 1\n", r"\[a\]: base is 'missing'"),
-        ('[a]\nbase = "x"\nmethod = "y"\n', r"\[a\]: pooling is 'missing'"),
-        ('[a]\nbase = "x"\nmethod = "y"\npooling = "z"\ncolour = "red"\n', r"\[a\]: colour is 'red'"),
-        (
-            '[a]\nbase = 1\nmethod = "y"\npooling = "z"\n',
-            r"\[a\]: base is 1",
-        ),
+        ("a = 1\n", r"labels\.toml, field a: .*; set base, method and pooling"),
+        ('[a]\nbase = "x"\nmethod = "y"\n', r"field a\.pooling: "),
+        ('[a]\nbase = "x"\nmethod = "y"\npooling = "z"\ncolour = "red"\n', r"field a\.colour: "),
+        ('[a]\nbase = 1\nmethod = ""\npooling = "z"\n', r"field a\.base: .* string"),
     ],
 )
 def test_a_wrong_file_is_refused(text: str, problem: str, write_file: Callable[[str, str], Path]) -> None:

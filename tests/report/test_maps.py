@@ -9,7 +9,6 @@ from sentemb.errors import InputError
 from sentemb.report.figures import (
     heat_map_figure,
     label_map_figure,
-    map_figure,
     pair_map_figure,
     project_to_plane,
 )
@@ -29,14 +28,6 @@ def test_heat_map_writes_every_value_but_the_diagonal_legibly() -> None:
     assert axes.images[0].get_clim() == (0.2, 0.6)
     figure.draw_without_rendering()  # makes the layout known
     assert all(label.get_window_extent().x0 >= 0 for label in axes.get_yticklabels())
-
-
-def test_map_figure_places_every_text_once_per_panel() -> None:
-    points = np.arange(12, dtype=np.float64).reshape(6, 2)
-    figure = map_figure({"before": points, "after": -points}, list("aabbcc"), links=[(0, 1)])
-    for axes in figure.axes:
-        assert sum(len(scatter.get_offsets()) for scatter in axes.collections) == 6
-        assert len(axes.lines) == 1
 
 
 @pytest.mark.parametrize("count", [4, 40])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sentemb.data.keywords import varints
+from sentemb.data.bm25 import varints
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
 from sentemb.search.keywords import query_terms, terms_of

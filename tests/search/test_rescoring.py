@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sentemb.data.docstrings import stdlib_documents
+from sentemb.data.bundled_text import stdlib_documents
 from sentemb.encoding import load_encoder
 from sentemb.encoding.encoder import normalised
 from sentemb.errors import InputError

@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from sentemb.data.keywords import document_places, document_text
-from sentemb.data.language import fold
+from sentemb.data.words import document_places, document_text, fold
 from sentemb.search import SearchIndex
 from sentemb.search.keywords import LENGTH, snippets_of
 from tests.search.bag_of_words import BagOfWords

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 from collections.abc import Callable
@@ -13,14 +14,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
-from transformers import TrainerCallback
 
 from sentemb.losses import SelfGuidedLoss
 from sentemb.training import Interrupted, TrainConfig, train
-from sentemb.training.session import Session
 from tests import processes
-from tests.signals import deliver
-from tests.training.training_helpers import assert_equal, make_trainer, model_weights, weights_of
+from tests.conftest import build_tiny_bert
+from tests.training.training_helpers import assert_equal, make_trainer, model_weights, stop_at, weights_of
 
 
 class SelfGuided(SelfGuidedLoss):
@@ -28,9 +27,6 @@ class SelfGuided(SelfGuidedLoss):
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model, objective="opt3", projection_width=8)
-        for module in model.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = 0.0
 
 
 def train_some(base: Path, output: Path, settings: dict[str, Any]) -> None:
@@ -46,32 +42,14 @@ def train_whole(config: dict[str, Any]) -> None:
 
 
 def train_until(stop: int, config: dict[str, Any]) -> None:
-    """Train without dropout, and meet SIGTERM in a step: the first process one step before the others."""
-    run = Session._train
-
-    def with_stop(self: Session, trainer: Any, checkpoint: Path | None) -> None:
-        for module in self.model.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = 0.0
-        trainer.add_callback(StopAt(stop - (trainer.args.process_index > 0)))
-        run(self, trainer, checkpoint)
-
-    Session._train = with_stop  # in a process of its own
+    """Train, and meet SIGTERM in a step: the first process one step before the others."""
+    stop_at(pytest.MonkeyPatch(), stop - (os.environ.get("RANK", "0") != "0"), signal.SIGTERM)
     try:
         train(TrainConfig(**config), resume=True)
     except Interrupted as error:
         assert error.step == stop - 1
         return
     assert stop > config["max_steps"]
-
-
-class StopAt(TrainerCallback):
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def on_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if state.global_step == self.step - 1:
-            deliver(signal.SIGTERM)
 
 
 def on_ranks(world: int, target: Callable[..., None], *arguments: Any, log: Path, code: int = 0) -> None:
@@ -98,13 +76,14 @@ def on_ranks(world: int, target: Callable[..., None], *arguments: Any, log: Path
 
 
 @pytest.mark.parametrize("accumulation", [1, 2])
-def test_two_processes_train_what_one_does(tiny_bert: Path, tmp_path: Path, accumulation: int) -> None:
+def test_two_processes_train_what_one_does(tmp_path: Path, accumulation: int) -> None:
+    base = build_tiny_bert(tmp_path / "bert", dropout=0.0)
     settings = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": accumulation}
-    on_ranks(2, train_some, tiny_bert, tmp_path, settings, log=tmp_path / "log.txt")
+    on_ranks(2, train_some, base, tmp_path, settings, log=tmp_path / "log.txt")
     first, second = (load_file(tmp_path / f"rank-{rank}.safetensors") for rank in range(2))
     assert_equal(first, second)
     single = make_trainer(
-        tiny_bert,
+        base,
         tmp_path / "single",
         loss=SelfGuided,
         rows=64,
@@ -136,7 +115,8 @@ def test_a_run_on_two_processes_is_a_run(configure: Any, tmp_path: Path) -> None
 def test_a_run_goes_on_with_another_number_of_processes(configure: Any, tmp_path: Path) -> None:
     # 45 rows: the last batch of an epoch has five. `opt1` draws a layer for every sentence.
     options = {"objective": "opt1", "temperature": 0.1}
-    settings = {"max_steps": 13, "use_last": True, "eval_steps": 4, "loss_options": options}
+    base = str(build_tiny_bert(tmp_path / "bert", dropout=0.0))
+    settings = {"base": base, "max_steps": 13, "use_last": True, "eval_steps": 4, "loss_options": options}
     alone = configure("sg-opt", output=str(tmp_path / "alone"), **settings)
     several = configure("sg-opt", output=str(tmp_path / "several"), **settings)
     log = tmp_path / "log.txt"

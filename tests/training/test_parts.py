@@ -18,11 +18,18 @@ from sentemb.errors import InputError
 from sentemb.modules import load
 from sentemb.training import Run
 from sentemb.training import ranks as module
-from sentemb.training.callbacks import StoppingCallback, StoppingRule, dev_scores
 from sentemb.training.card import encoder_code, render_card
-from sentemb.training.contrastive import DevEvaluator
+from sentemb.training.checkpoints import (
+    check_checkpoint,
+    checkpoints,
+    keep_weights,
+    remove_remains,
+    seal,
+)
 from sentemb.training.folder import read_learning_curves
+from sentemb.training.progress import StoppingCallback, StoppingRule, dev_scores
 from sentemb.training.ranks import refuse_several
+from sentemb.training.run import DevEvaluator
 from tests.conftest import build_tiny_bert
 
 
@@ -45,8 +52,6 @@ def test_the_verdict_follows_the_interval(
     run = Run(Path("out"), 1, score, 5, 10, 1.0, base_score=0.2882, interval=interval)
     assert run.verdict() == f"dev Spearman 28.82 (base) -> {100 * score:.2f}, {verdict}"
 
-
-def test_without_a_base_or_a_dev_set_there_is_little_to_say() -> None:
     assert Run(Path("out"), 1, 0.5, 5, 10, 1.0).verdict() == "dev Spearman 50.00"
     assert Run(Path("out"), 1, None, 5, 10, 1.0).verdict() == ""
 
@@ -101,18 +106,10 @@ def test_the_callback_reads_the_history() -> None:
     assert evaluate(callback, [0.2, 0.1], {"eval_score": 0.1}).should_training_stop
     assert dev_scores([{"eval_score": 0.2}, {"loss": 3.0}], "eval_score") == [0.2]
 
-
-@pytest.mark.parametrize("score", [float("nan"), float("inf")])
-def test_a_score_that_is_no_number_stops_with_a_message(score: float) -> None:
-    callback = StoppingCallback("eval_score", rule=StoppingRule())
     with pytest.raises(InputError, match="not a number"):
-        evaluate(callback, [score], {"eval_score": score})
-
-
-def test_an_absent_metric_names_those_that_exist() -> None:
-    callback = StoppingCallback("eval_sts_spearman", rule=StoppingRule())
-    with pytest.raises(InputError, match="eval_score"):
-        evaluate(callback, [], {"eval_score": 1.0})
+        evaluate(callback, [float("nan")], {"eval_score": float("nan")})
+    with pytest.raises(InputError, match="unknown metric of the evaluation: eval_score"):
+        evaluate(callback, [], {"eval_other": 1.0})
 
 
 # Handlers run in the opposite order: the one below after the one of `process_state`.
@@ -151,14 +148,13 @@ def test_the_code_loads_what_the_model_holds(pooling: str, loader: str, tmp_path
     assert names["vectors"].shape == (2, 16)
 
 
-@pytest.mark.parametrize("base", ["bert-mini", ""])
-def test_only_a_hub_id_is_named_as_the_base(base: str, tmp_path: Path) -> None:
+def test_only_a_hub_id_is_named_as_the_base(tmp_path: Path) -> None:
     def card(base: str) -> str:
         config = SimpleNamespace(output="mine", base=base)
         return render_card(config, "An encoder.", "pass", {"A": "a|b"}, "@misc{}")
 
     assert "\nbase_model: org/name\n" in card("org/name")
-    assert "base_model" not in card(base or str(tmp_path))
+    assert "base_model" not in card("bert-mini") + card(str(tmp_path))
     assert "| A | a\\|b |" in card("org/name")
 
 
@@ -188,14 +184,73 @@ def test_evaluated_steps_in_order_the_last_of_a_step_and_whole_lines_only(tmp_pa
     assert (trace.dev, trace.steps) == ("dev", (0, 2))
     assert trace.values == {"alignment": (0.1, 0.3), "uniformity": (-0.5, -2.0)}
 
-
-def test_no_run_no_trace(tmp_path: Path) -> None:
-    assert read_learning_curves(tmp_path, MEASURES) is None
     assert read_learning_curves(tmp_path / "absent", MEASURES) is None
-
-
-def test_a_run_that_measured_nothing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"metrics\.jsonl does not contain a step with alignment and uniformity"
-    ):
+    with pytest.raises(InputError, match=r"metrics\.jsonl does not contain a step with alignment and"):
         read_learning_curves(make_run(tmp_path / "a", [{"step": 1, "contrast": 3.0}], dev="none"), MEASURES)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in (
+        "checkpoint-0",
+        "checkpoint-10",
+        "checkpoint-5",
+        ".checkpoint-15.partial",
+        "checkpoint-x",
+        "other",
+    ):
+        (tmp_path / name).mkdir()
+    (tmp_path / "checkpoint-20").write_text("a file, not a folder")
+    return tmp_path
+
+
+def test_only_complete_ones_count_in_order_of_steps(folder: Path) -> None:
+    assert [step for step, _ in checkpoints(folder)] == [0, 5, 10]
+    assert checkpoints(folder / "absent") == []
+
+
+def test_a_checkpoint_without_what_was_dropped_is_complete(tmp_path: Path) -> None:
+    for name in ("model", "optimizer.pt", "scheduler.pt", "rng_state_0.pth"):
+        (tmp_path / name).write_text(name)
+    seal(tmp_path)
+    keep_weights(tmp_path)
+    check_checkpoint(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"model", "files.json"}
+    (tmp_path / "model").unlink()
+    with pytest.raises(InputError, match="model is missing"):
+        check_checkpoint(tmp_path)
+
+
+def test_remains_of_a_kill_go(folder: Path) -> None:
+    remove_remains(folder)
+    assert not list(folder.glob(".checkpoint-*"))
+    assert (folder / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("model.safetensors", b"cut", "model.safetensors does not match its checksum"),
+        ("trainer_state.json", b'{"global_step": 4}', "trainer_state.json does not match its checksum"),
+        ("1_Pooling/config.json", None, "1_Pooling/config.json is missing"),
+        ("model.safetensors", b"\1" + bytes((2 << 20) - 1), "model.safetensors does not match its checksum"),
+        ("files.json", None, "no such file: .*files.json"),
+        ("files.json", b"[]", "does not list any files"),
+        ("files.json", b"{", "not valid JSON"),
+    ],
+)
+def test_a_damaged_checkpoint_is_one_clear_error(
+    file: str, content: bytes | None, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "trainer_state.json").write_text('{"global_step": 3}')
+    (tmp_path / "1_Pooling").mkdir()
+    (tmp_path / "1_Pooling" / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes(bytes(2 << 20))
+    seal(tmp_path)
+    check_checkpoint(tmp_path)
+    if content is None:
+        (tmp_path / file).unlink()
+    else:
+        (tmp_path / file).write_bytes(content)
+    with pytest.raises(InputError, match=rf"is damaged: .*{message}.*; delete its folder, then resume"):
+        check_checkpoint(tmp_path)

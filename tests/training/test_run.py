@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -13,10 +14,14 @@ from typing import Any
 
 import pytest
 import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Router
 
 from sentemb.errors import InputError
+from sentemb.modules import load
 from sentemb.training import Interrupted, TrainConfig, train, train_seeds
 from sentemb.training.folder import RunFolder
+from sentemb.training.run import ContrastiveSession, dev_evaluator
 from tests.training.training_helpers import assert_equal, model_weights, stop_at
 
 Configure = Callable[..., TrainConfig]
@@ -27,7 +32,7 @@ def read_metrics(output: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-@pytest.mark.parametrize("recipe", ["simcse", "sg", "sg-opt1", "sg-opt2", "sg-opt"])
+@pytest.mark.parametrize("recipe", ["simcse", "sg-opt1", "sg-opt"])
 def test_a_run_leaves_a_model_and_its_whole_story(configure: Configure, recipe: str) -> None:
     config = configure(recipe)
     run = train(config)
@@ -81,17 +86,6 @@ def test_the_output_loads_without_sentemb(configure: Configure) -> None:
         [sys.executable, "-c", LOADS_ALONE, config.output], capture_output=True, text=True, check=True
     )
     assert told.stdout.strip() == "['Transformer', 'Pooling'] (1, 16) 64"
-
-
-def test_use_last_keeps_the_last_weights_of_a_run_with_dev_scores(
-    configure: Configure, tmp_path: Path
-) -> None:
-    last = train(configure("simcse", use_last=True, learning_rate=1.0, output=str(tmp_path / "last")))
-    best = train(configure("simcse", learning_rate=1.0, output=str(tmp_path / "best")))
-    assert last.step == last.steps == 6
-    assert best.dev_score is not None and last.dev_score is not None
-    assert best.dev_score > last.dev_score
-    assert best.step < 6
 
 
 def test_the_stopping_rule_ends_a_run_early(configure: Configure) -> None:
@@ -258,20 +252,12 @@ def test_seeds_give_a_mean_a_deviation_and_a_range(configure: Configure, tmp_pat
     ("overrides", "message"),
     [
         ({"batch_size": 1}, "with batch_size 1 no anchor has a negative"),
-        ({"data": "absent.txt"}, "absent.txt"),
         ({"base": "absent-model"}, "absent-model"),
         ({"dev": "absent.tsv"}, r"dev set .*absent\.tsv.*--dev none"),
         ({"dev": "stsc"}, r"dev set .*stsc.*--dev none"),
         ({"pooling": "clss"}, "unknown pooling 'clss'"),
         ({"loss": "SimCseLoss"}, "unknown loss: SimCseLoss; did you mean SimCSELoss"),
-        (
-            {"loss_options": {"temprature": 1}},
-            "unknown option of SimCSELoss: temprature; did you mean temperature",
-        ),
-        (
-            {"loss_options": {"temperature": "hot"}},
-            "temperature is 'hot'; it must be a valid number",
-        ),
+        ({"loss_options": {"temperature": "hot"}}, "temperature is 'hot'; it must be a valid number"),
         ({"loss_options": {"temperature": 0}}, "temperature of SimCSELoss is 0"),
         ({"columns": ["missing"]}, "missing"),
     ],
@@ -298,3 +284,173 @@ def test_data_without_anything_to_contrast(
 ) -> None:
     with pytest.raises(InputError, match=message):
         train(configure("simcse", data=str(write_file("few.txt", content))))
+
+
+SOURCE = """
+import torch
+from torch import nn
+
+
+class Together(nn.Module):
+    def __init__(self, model, *, scale: float = 20.0):
+        super().__init__()
+        self.model, self.scale = model, scale
+        self.head = nn.Linear(16, 16)
+
+    def forward(self, sentence_features, labels=None):
+        (column,) = sentence_features
+        first, second = (self.head(self.model(dict(column))["sentence_embedding"]) for _ in range(2))
+        logits = self.scale * nn.functional.normalize(first) @ nn.functional.normalize(second).T
+        return nn.functional.cross_entropy(logits, torch.arange(len(logits)))
+
+
+class NoLoss:
+    pass
+"""
+
+
+@pytest.fixture
+def own(write_file: Callable[[str, str], Path]) -> str:
+    return f"{write_file('my_losses.py', SOURCE)}:Together"
+
+
+def test_an_own_loss_trains_and_is_recorded(configure: Configure, own: str, tmp_path: Path) -> None:
+    config = configure("simcse", loss=own, loss_options={"scale": 10.0}, max_steps=3, use_last=True)
+    assert config.loss_options == {"scale": 10.0}  # none of SimCSE's
+    run = train(config)
+    again = train(config.replace(output=str(tmp_path / "again")))
+    assert_equal(model_weights(run.output), model_weights(again.output))
+    loss = json.loads((run.output / "run" / "record.json").read_text())["loss"]
+    assert loss["name"] == "Together"
+    assert len(loss["sha256"]) == 64
+    card = (run.output / "README.md").read_text()
+    assert "my_losses.py:Together scale=10" in card
+    assert str(tmp_path) not in card
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("absent.py:Together", {}, "no such file: absent.py; specify a loss as FILE.py:CLASS"),
+        ("{file}:Togehter", {}, "my_losses.py: Togehter; did you mean Together?"),
+        ("{file}:NoLoss", {}, "my_losses.py: NoLoss; choose among Together"),
+        ("{file}:Together", {"scal": 1.0}, "unknown option of Together: scal; did you mean scale?"),
+        ("{file}:Together", {"scale": "much"}, "loss_options.scale is 'much'; it must be a valid number"),
+        ("{broken}:Loss", {}, "broken.py:2: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_an_error_in_an_own_loss_is_one_line(
+    name: str,
+    options: dict[str, object],
+    message: str,
+    own: str,
+    configure: Configure,
+    write_file: Callable[[str, str], Path],
+) -> None:
+    broken = write_file("broken.py", "\n1 / 0\n")
+    loss = name.format(file=own.rpartition(":")[0], broken=broken)
+    with pytest.raises(InputError, match=re.escape(message)) as caught:
+        train(configure("simcse", loss=loss, loss_options=options))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.fixture
+def finished(tiny_bert: Path, tmp_path: Path) -> Path:
+    """An encoder that ends in mean pooling and normalisation, as most do."""
+    modules = [*load(tiny_bert, pooling="mean", device="cpu"), Normalize()]
+    SentenceTransformer(modules=modules, device="cpu").save(str(tmp_path / "finished"))
+    return tmp_path / "finished"
+
+
+def kinds(model: SentenceTransformer) -> list[str]:
+    return [type(module).__name__ for module in model]
+
+
+def test_a_finished_encoder_keeps_its_pooling_and_normalisation(finished: Path, configure: Configure) -> None:
+    config = configure("sg-opt", base=str(finished), max_steps=2)
+    assert config.pooling is None
+    run = train(config)
+    trained = load(run.output)
+    assert kinds(trained) == ["Transformer", "Pooling", "Normalize"]
+    evaluator = dev_evaluator(config)
+    assert evaluator is not None
+    assert run.base_score == pytest.approx(evaluator(load(finished))[evaluator.primary_metric])
+
+
+def test_a_pooling_that_is_named_is_used_and_the_base_as_shipped_is_the_baseline(
+    finished: Path, configure: Configure, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    config = configure("sg-opt", base=str(finished), pooling="cls", max_steps=2)
+    run = train(config)
+    evaluator = dev_evaluator(config)
+    assert evaluator is not None
+    assert run.base_score == pytest.approx(evaluator(load(finished))[evaluator.primary_metric])
+    trained = load(run.output)
+    if run.step == 0:
+        assert "no checkpoint beat the base model" in caplog.text
+        assert kinds(trained) == ["Transformer", "Pooling", "Normalize"]
+    else:
+        assert isinstance(trained[1], Pooling)
+        assert len(trained) == 2
+
+
+def test_where_nothing_beats_the_base_the_result_is_the_base(
+    finished: Path, configure: Configure, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from sentemb.evaluation import STSEvaluator
+
+    caplog.set_level("INFO")
+    evaluate = STSEvaluator.__call__
+    calls: list[None] = []
+
+    def worse_each_time(self: STSEvaluator, *args: object, **kwargs: object) -> dict[str, float]:
+        calls.append(None)
+        return evaluate(self, *args, **kwargs) | {"dev_spearman_cosine": 0.5 - 0.1 * len(calls)}  # type: ignore[arg-type]
+
+    monkeypatch.setattr(STSEvaluator, "__call__", worse_each_time)
+    run = train(configure("sg-opt", base=str(finished), max_steps=4))
+    assert run.step == 0
+    assert run.dev_score == run.base_score
+    assert (
+        f"no checkpoint beat the base model on the dev set, so {run.output} is the base, finished"
+        in caplog.text
+    )
+    before, after = load(finished).state_dict(), load(run.output).state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert "unchanged" in (run.output / "README.md").read_text()
+
+
+def test_sentences_get_the_prompt_that_they_are_judged_with(
+    tiny_bert: Path, configure: Configure, tmp_path: Path
+) -> None:
+    model = load(tiny_bert, pooling="mean", device="cpu")
+    model.prompts |= {"query": "a mat ", "task": "the dog "}
+    model.default_prompt_name = "task"
+    model.save(str(tmp_path / "prompted"))
+    run = ContrastiveSession(
+        configure("simcse", base=str(tmp_path / "prompted")), progress=None, view_cache=None
+    )
+    assert run.rows is not None
+    row = run.rows[0]
+    (column,) = row
+    batch = run.make_trainer([], fresh=True).data_collator([row])
+    assert batch[f"{column}_input_ids"].tolist() == [model.tokenizer("the dog " + row[column])["input_ids"]]
+
+
+def test_a_router_is_trained_on_the_route_that_it_is_judged_on(
+    tiny_bert: Path, configure: Configure, tmp_path: Path
+) -> None:
+    query, document = (load(tiny_bert, pooling="mean", device="cpu") for _ in range(2))
+    router = Router.for_query_document([*query], [*document])
+    SentenceTransformer(modules=[router], device="cpu").save(str(tmp_path / "routed"))
+    run = train(configure("simcse", base=str(tmp_path / "routed"), max_steps=2, use_last=True))
+    before, after = load(tmp_path / "routed")[0].sub_modules, load(run.output)[0].sub_modules
+    changed = {
+        route: any(
+            not torch.equal(one, other)
+            for one, other in zip(before[route].parameters(), after[route].parameters(), strict=True)
+        )
+        for route in ("query", "document")
+    }
+    assert changed == {"query": False, "document": True}

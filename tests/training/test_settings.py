@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,6 @@ from sentemb.errors import InputError
 from sentemb.training import (
     RECIPES,
     ClassifierConfig,
-    TrainConfig,
     recipes_of,
     resolve,
 )
@@ -30,16 +29,8 @@ Write = Callable[[str, str], Path]
 # METHODS.md 1.4, 3.3 and 8: the values that a paper states and its code does not.
 PUBLISHED = {
     "sg-opt": {"batch_size": 16, "learning_rate": 5e-5, "betas": (0.9, 0.9), "epsilon": 1e-6, "warmup": 0.1},
-    "bt-sg-opt": {
-        "loss": "BackTranslationLoss",
-        "columns": ("text", "back_translation"),
-        "stopping": "drops",
-    },
-    "simcse": {"batch_size": 64, "learning_rate": 3e-5, "epochs": 1, "max_length": 32, "pooling": "cls"},
     "simcse-supervised": {"batch_size": 512, "learning_rate": 5e-5, "epochs": 3, "pooling": "cls-mlp"},
     "simcse-nli": {"schedule": "constant", "clip": 0.0, "seeds": (11711,), "epochs": 3},
-    "quora": {"label": "label", "epochs": 5, "learning_rate": 2e-5, "loss": "ParaphraseContrastLoss"},
-    "ce": {"batch_size": 32, "epochs": 3, "learning_rate": 2e-5, "warmup": 0.1},
     "scl": {"batch_size": 16, "learning_rate": 1e-5, "base": "roberta-large"},
     "lacon": {"epochs": 10, "warmup": 0.06, "head": "label"},
 }
@@ -47,7 +38,7 @@ PUBLISHED = {
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_values_of_the_papers(name: str) -> None:
-    config = resolve(name, overrides={"output": "o"} | ({"data": "d"} if name.startswith("bt") else {}))
+    config = resolve(name, overrides={"output": "o"})
     assert {field: getattr(config, field) for field in PUBLISHED[name]} == PUBLISHED[name]
 
 
@@ -81,7 +72,9 @@ def test_flags_win_over_the_file_and_the_file_over_the_recipe(write_file: Write)
         "sg-opt",
         file=write_file("t.toml", f'epochs = 4\nbatch_size = 7\nbase = "b"\n{options}'),
         overrides={"batch_size": 9, "output": "o", "epochs": None},
-        assignments={"loss_options.temperature": "0.3", "seeds": "4,5", "betas": "0.8,0.9"},
+        assignments=split_settings(
+            ["loss_options.temperature=0.5", "loss_options.temperature=0.3", "seeds=4,5", "betas=0.8,0.9"]
+        ),
     )
     assert (config.base, config.epochs, config.batch_size, config.learning_rate) == ("b", 4, 9, 5e-5)
     assert config.loss_options == {"temperature": 0.3, "drift_weight": 0, "objective": "opt3"}
@@ -119,13 +112,9 @@ def test_a_configuration_cannot_change() -> None:
     [
         ("batchsize = 3", r"t\.toml: unknown key: batchsize; did you mean batch_size\?"),
         ("batch_size = 1.5", r"t\.toml: batch_size is 1\.5; it must be a valid integer"),
-        ('epochs = "x"', r"t\.toml: epochs is 'x'; it must be a valid integer"),
-        ("epochs = 0", r"t\.toml: epochs is 0; it must be greater than or equal to 1"),
         ("learning_rate = nan", r"t\.toml: learning_rate is nan; it must be a finite number"),
         ("seeds = [-1]", r"t\.toml: seeds is -1; it must be greater than or equal to 0"),
-        ("betas = [0.9]", r"t\.toml: betas is \[0\.9\]; it has too few entries"),
         ("betas = [0.9, 1]", r"t\.toml: betas is 1; it must be less than 1"),
-        ("warmup = 3", r"t\.toml: warmup is 3; it must be less than or equal to 0.99"),
         ("seeds = [1, 1]", r"t\.toml: seeds must be"),
         ('stopping = "drop"', r"t\.toml: stopping is 'drop'; did you mean drops\?"),
         ("loss_options = 3", r"t\.toml: loss_options is not a table"),
@@ -141,22 +130,14 @@ def test_user_errors_in_the_file_name_file_and_key(content: str, message: str, w
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"overrides": {}}, "the output folder is missing; set a folder with --output"),
-        ({"file": "absent.toml"}, "no such file: absent.toml"),
         ({"overrides": {"output": "o", "preset": "relaesed"}}, "did you mean released?"),
-        (
-            {"overrides": {"output": "o", "loss_options": 3}},
-            "loss_options is 3; it must be",
-        ),
+        ({"overrides": {"output": "o", "loss_options": 3}}, "loss_options is 3; it must be"),
         ({"overrides": {"output": "o", "precision": "half"}}, "'half'; choose among float32, bfloat16"),
         (["learning-rate=1"], "unknown setting: learning-rate; did you mean learning_rate?"),
-        (["epochs"], "--set epochs is not of the form KEY=VALUE; write --set KEY=VALUE"),
         (["=3"], "--set =3 is not of the form"),
         (["epochs.x=1"], "unknown setting: epochs.x; did you mean epochs?"),
         (["loss_options=3"], "cannot be set as a whole; write loss_options.NAME=VALUE"),
         (["loss_options.a={b = 1}"], "loss_options.a is {'b': 1}"),
-        (["epochs=many"], "epochs is 'many'; it must be a valid integer"),
-        (["seeds=1,x"], "seeds is 'x'"),
         (["betas=[0.9]"], "betas is [0.9]; it has too few entries"),
     ],
 )
@@ -167,19 +148,12 @@ def test_user_errors_in_flags(arguments: Any, message: str) -> None:
         resolve("sg-opt", **arguments)
 
 
-def test_an_unknown_recipe_names_the_closest() -> None:
-    with pytest.raises(InputError, match=r"unknown recipe: sgopt; did you mean sg-opt\?"):
-        resolve("sgopt")
-
-
 @pytest.mark.parametrize(
     ("argument", "expected"),
     [
         ("base = bert-mini", {"base": "bert-mini"}),
-        ("pooling=none", {"pooling": "none"}),
         ("seeds=4,5", {"seeds": ["4", "5"]}),
         ("seeds=[4, 5]", {"seeds": [4, 5]}),
-        ("loss_options.dropouts=[0, 0.1, 0.2]", {"loss_options": {"dropouts": [0, 0.1, 0.2]}}),
         ("loss_options.dropouts=0,0.1", {"loss_options": {"dropouts": [0, 0.1]}}),
         ("loss_options.layers=4,none", {"loss_options": {"layers": [4, "none"]}}),
         ("loss_options.reduction=sum", {"loss_options": {"reduction": "sum"}}),
@@ -190,27 +164,17 @@ def test_settings_of_the_command_line(argument: str, expected: dict[str, Any]) -
     assert parse_settings(split_settings([argument]), ClassifierConfig) == expected
 
 
-def test_options_of_one_table_are_joined() -> None:
-    arguments = ["loss_options.weight=1", "loss_options.temperature=0.5", "loss_options.weight=2"]
-    joined = {"loss_options": {"weight": 2, "temperature": 0.5}}
-    assert parse_settings(split_settings(arguments), TrainConfig) == joined
-
-
 @pytest.mark.parametrize(
     ("value", "kind", "expected"),
     [
-        (1, float, 1.0),
         ("5e-5", float, 5e-5),
-        ("3", int | None, 3),
         ("true", bool, True),
-        ([1, "2"], tuple[int, ...], (1, 2)),
         ([0, "none"], tuple[int, int | None], (0, None)),
         ("none", str | None, None),
         ("none", str, "none"),
         (2, str | int | float | None, 2),
         ({"a": 1}, Mapping[str, int | str], {"a": 1}),
         (parsed("0.9, 0.95", tuple[float, float]), tuple[float, float], (0.9, 0.95)),
-        (parsed("a,b", tuple[str, ...] | None), tuple[str, ...] | None, ("a", "b")),
         (parsed('["a,b"]', tuple[str, ...]), tuple[str, ...], ("a,b",)),
         (parsed("12", str), str, "12"),
     ],
@@ -219,26 +183,6 @@ def test_what_fits_passes(value: Any, kind: Any, expected: Any) -> None:
     result = checked("x", value, kind)
     assert result == expected
     assert type(result) is type(expected)
-
-
-@pytest.mark.parametrize(
-    ("value", "kind", "message"),
-    [
-        (1.5, int, "x is 1.5; it must be a valid integer"),
-        ("3.5", int, "x is '3.5'; it must be a valid integer"),
-        (None, float, "x is None; it must be a valid number"),
-        ("maybe", bool, "x is 'maybe'; it must be a valid boolean"),
-        (["a"], tuple[int, ...], "x is 'a'; it must be a valid integer"),
-        ([1.0], tuple[float, float], "x is [1.0]; it has too few entries"),
-        ("linaer", Literal["linear", "constant"], "x is 'linaer'; did you mean linear?"),
-        (3, Mapping[str, int], "x is 3; it must be a valid dictionary"),
-        ("many", int | None, "x is 'many'; it must be a valid integer"),
-    ],
-)
-def test_what_does_not_fit_is_named(value: Any, kind: Any, message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        checked("x", value, kind)
-    assert str(caught.value) == message
 
 
 SCALARS = st.one_of(
@@ -268,7 +212,3 @@ def test_what_python_cannot_read_or_write_is_refused(text: str, tmp_path: Path) 
         read_toml(tmp_path / "c.toml")
     with pytest.raises(InputError, match=r"udc80' is not valid UTF-8"):
         to_toml({"cache": "\udc80"})
-
-
-def test_a_second_line_is_not_dropped() -> None:
-    assert parsed('1\nbase = "x"', tuple[str, ...]) == ['1\nbase = "x"']

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import itertools
 import pickle
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,15 @@ from transformers import TrainerCallback
 
 from sentemb._compat import BaseEvaluator
 from sentemb.errors import InputError
-from sentemb.losses import SelfGuidedLoss, SupCLSeqLoss
+from sentemb.losses import (
+    BackTranslationLoss,
+    ParaphraseContrastLoss,
+    SelfGuidedLoss,
+    SupCLSeqLoss,
+)
 from sentemb.modules import load
 from sentemb.training import SentembTrainer
-from sentemb.training.trainer import LossWeights
+from sentemb.training.trainer import LengthBucketedEncoder, LossWeights, bucket_sizes, bucketed_by_length
 from tests.training.training_helpers import HeadLoss, assert_equal, make_sentences, make_trainer, weights_of
 
 
@@ -123,33 +129,16 @@ def test_the_stock_trainers_checkpoint_is_refused(tiny_bert: Path, tmp_path: Pat
         trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-5"))
 
 
-def test_the_best_checkpoint_brings_back_model_and_head(tiny_bert: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("scores", "best"), [([0.1, 0.9, 0.5, 0.2], 2), ([0.9, 0.5, 0.6, 0.2], 0)])
+def test_the_best_checkpoint_brings_back_model_and_head(
+    tiny_bert: Path, tmp_path: Path, scores: list[float], best: int
+) -> None:
+    """The score before the first step is a candidate."""
     trainer = make_trainer(
         tiny_bert,
         tmp_path,
-        evaluator=ScriptedEvaluator([0.1, 0.9, 0.5]),
+        evaluator=ScriptedEvaluator(scores),
         max_steps=6,
-        save_steps=2,
-        eval_strategy="steps",
-        eval_steps=2,
-        metric_for_best_model="eval_score",
-        load_best_model_at_end=True,
-    )
-    trainer.train()
-    assert trainer.state.best_global_step == 4
-    kept = weights_of(trainer)
-    trainer.restore(tmp_path / "checkpoint-4")
-    assert_equal(kept, weights_of(trainer))
-    trainer.restore(tmp_path / "checkpoint-6")
-    assert not torch.equal(kept["loss.head.weight"], weights_of(trainer)["loss.head.weight"])
-
-
-def test_the_score_before_the_first_step_can_be_the_best(tiny_bert: Path, tmp_path: Path) -> None:
-    trainer = make_trainer(
-        tiny_bert,
-        tmp_path,
-        evaluator=ScriptedEvaluator([0.9, 0.5, 0.6]),
-        max_steps=4,
         save_steps=2,
         eval_strategy="steps",
         eval_steps=2,
@@ -159,8 +148,14 @@ def test_the_score_before_the_first_step_can_be_the_best(tiny_bert: Path, tmp_pa
     )
     before = weights_of(trainer)
     trainer.train()
-    assert trainer.state.best_global_step == 0
-    assert_equal(before, weights_of(trainer))
+    assert trainer.state.best_global_step == best
+    kept = weights_of(trainer)
+    if best == 0:
+        assert_equal(before, kept)
+    trainer.restore(tmp_path / "checkpoint-6")
+    assert not torch.equal(kept["loss.head.weight"], weights_of(trainer)["loss.head.weight"])
+    trainer.restore(tmp_path / f"checkpoint-{best}")
+    assert_equal(kept, weights_of(trainer))
 
 
 class NormCallback(TrainerCallback):
@@ -196,29 +191,19 @@ def test_a_loss_that_is_not_finite_stops_the_run(tiny_bert: Path, tmp_path: Path
         trainer.train()
 
 
-def test_weights_of_a_dict_of_losses_are_found_once(tiny_encoder: SentenceTransformer) -> None:
+def test_weights_of_losses_are_found_once_and_restored(tiny_encoder: SentenceTransformer) -> None:
     first, second = HeadLoss(tiny_encoder), HeadLoss(tiny_encoder)
-    owned = LossWeights({"a": first, "b": second, "again": first}, tiny_encoder)
-    assert set(owned.state()) == {"a.head.weight", "a.head.bias", "b.head.weight", "b.head.bias"}
-    assert len(owned.parameters()) == 4
+    upstream = SoftmaxLoss(tiny_encoder, sentence_embedding_dimension=16, num_labels=3)
+    owned = LossWeights({"a": first, "b": second, "again": first, "c": upstream}, tiny_encoder)
+    expected = {"a.head", "b.head", "c.classifier"}
+    assert set(owned.state()) == {f"{name}.{kind}" for name in expected for kind in ("weight", "bias")}
+    assert len(owned.parameters()) == 6
     state = owned.state()
-    nn.init.zeros_(second.head.weight)
+    for layer in (second.head, upstream.classifier):
+        nn.init.zeros_(layer.weight)
     owned.load(state)
     assert torch.equal(second.head.weight, state["b.head.weight"])
-
-
-def test_weights_of_an_upstream_loss_are_found(tiny_encoder: SentenceTransformer) -> None:
-    loss = SoftmaxLoss(tiny_encoder, sentence_embedding_dimension=16, num_labels=3)
-    owned = LossWeights(loss, tiny_encoder)
-    assert set(owned.state()) == {"classifier.weight", "classifier.bias"}
-    state = owned.state()
-    nn.init.zeros_(loss.classifier.weight)
-    owned.load(state)
-    assert torch.equal(loss.classifier.weight, state["classifier.weight"])
-
-
-def test_weights_of_another_loss_are_refused(tiny_encoder: SentenceTransformer) -> None:
-    owned = LossWeights(HeadLoss(tiny_encoder), tiny_encoder)
+    assert torch.equal(upstream.classifier.weight, state["c.classifier.weight"])
     with pytest.raises(InputError, match=r"classifier\.weight"):
         owned.load({"classifier.weight": torch.zeros(1)})
 
@@ -272,3 +257,77 @@ def test_mixed_precision_reaches_the_head_of_the_loss(
 ) -> None:
     make_trainer(tiny_bert, tmp_path, loss=TypeLoss, bf16=bf16, max_steps=1).train()
     assert TypeLoss.seen == expected
+
+
+TEXTS = ["cat", "the man plays guitar " * 7, "a dog", "red apple house", "cat dog " * 12, "birds fly", "the"]
+
+
+@pytest.fixture
+def encoder(tiny_bert: Path) -> SentenceTransformer:
+    return load(tiny_bert, pooling="first-last", device="cpu").eval()
+
+
+def test_parts_are_what_the_whole_is(encoder: SentenceTransformer) -> None:
+    features = encoder.preprocess(TEXTS)
+    names = set(features)
+    mask = features["attention_mask"].bool()
+    assert len(bucket_sizes(sorted(mask.sum(dim=1).tolist(), reverse=True))) > 1
+    parted = bucketed_by_length(encoder)
+    assert isinstance(parted, LengthBucketedEncoder) and parted.module is encoder
+    whole, parts = encoder(dict(features)), parted(features)
+    assert set(features) == names
+    assert set(whole) == set(parts)
+    torch.testing.assert_close(parts["sentence_embedding"], whole["sentence_embedding"])
+    torch.testing.assert_close(parts["token_embeddings"][mask], whole["token_embeddings"][mask])
+    assert parts["token_embeddings"].shape == whole["token_embeddings"].shape
+    for one, other in zip(parts["all_layer_embeddings"], whole["all_layer_embeddings"], strict=True):
+        torch.testing.assert_close(one[mask], other[mask])
+    assert torch.equal(parts["attention_mask"], whole["attention_mask"])
+
+
+LOSSES: dict[str, Callable[[nn.Module], nn.Module]] = {
+    "self-guided": lambda model: SelfGuidedLoss(model, projection_width=8),
+    "back-translation": lambda model: BackTranslationLoss(model, projection_width=8),
+    "paraphrases": lambda model: ParaphraseContrastLoss(model, head=None),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_do_not_see_the_parts(tiny_bert: Path, name: str) -> None:
+    def gradients(wrap: Callable[[SentenceTransformer], nn.Module]) -> dict[str, torch.Tensor]:
+        model = load(tiny_bert, pooling="cls", device="cpu").eval()
+        torch.manual_seed(0)
+        loss = LOSSES[name](wrap(model))
+        columns = [TEXTS] if name == "self-guided" else [TEXTS, TEXTS[::-1]]
+        labels = torch.tensor([1, 1, 0, 0, 1, 0, 1])
+        value = loss([model.preprocess(column) for column in columns], labels)
+        (sum(value.values()) if isinstance(value, dict) else value).backward()
+        return {path: weight.grad for path, weight in model.named_parameters() if weight.grad is not None}
+
+    whole, parts = gradients(lambda model: model), gradients(LengthBucketedEncoder)
+    assert whole.keys() == parts.keys()
+    for path, gradient in whole.items():
+        torch.testing.assert_close(parts[path], gradient, rtol=1e-3, atol=1e-5, msg=path)
+
+
+def test_padding_on_the_left_is_left_to_the_encoder(encoder: SentenceTransformer) -> None:
+    features = {
+        name: value.flip(1) for name, value in encoder.preprocess(TEXTS).items() if torch.is_tensor(value)
+    }
+    whole, parts = encoder(dict(features)), LengthBucketedEncoder(encoder)(dict(features))
+    assert torch.equal(whole["sentence_embedding"], parts["sentence_embedding"])
+
+
+@pytest.mark.parametrize("lengths", [[7], [5, 5, 5], [90, 80, 12, 11, 10, 9], [200, 100, 50, 25, 12, 6], []])
+def test_no_other_division_is_cheaper(lengths: list[int]) -> None:
+    def price(sizes: tuple[int, ...]) -> int:
+        starts = [0, *itertools.accumulate(sizes)][:-1]
+        return sum(size * lengths[start] + 50 for size, start in zip(sizes, starts, strict=True))
+
+    every = [
+        sizes
+        for count in range(len(lengths) + 1)
+        for sizes in itertools.product(range(1, len(lengths) + 1), repeat=count)
+        if sum(sizes) == len(lengths)
+    ]
+    assert price(tuple(bucket_sizes(lengths))) == min(price(sizes) for sizes in every)

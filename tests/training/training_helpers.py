@@ -102,12 +102,16 @@ def assert_equal(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
     assert not differing
 
 
-def stop_at(monkeypatch: pytest.MonkeyPatch, step: int, number: signal.Signals = signal.SIGINT) -> None:
-    """Send this process a signal in the middle of a step, as a terminal would on Ctrl-C."""
+def stop_at(
+    monkeypatch: pytest.MonkeyPatch, step: int, number: signal.Signals | None = signal.SIGINT
+) -> None:
+    """Send this process a signal in the middle of a step, as a terminal would; None kills the run."""
 
     class Stop(TrainerCallback):
         def on_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             if state.global_step == step - 1:
+                if number is None:
+                    raise KeyboardInterrupt
                 deliver(number)
 
     train = Session._train

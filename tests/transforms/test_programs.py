@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import runpy
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,8 +14,9 @@ import sentemb
 from sentemb.errors import InputError
 from sentemb.modules import FlowModule
 from sentemb.transforms import FlowConfig
-from sentemb.transforms.program import load_sentences
+from sentemb.transforms.fit import load_sentences
 from tests.conftest import WORDS
+from tests.programs import run_program as run_program_of
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "training"
 TEXTS = [f"{a} {b} {c}" for a in WORDS[:8] for b in WORDS[8:16] for c in ("sat", "ran")]
@@ -38,14 +37,9 @@ def pairs_file(write_file: Callable[[str, str], Path]) -> Path:
 @pytest.fixture
 def run_program(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunProgram:
     def start(name: str, *arguments: str, base: str = str(tiny_bert), output: str = "output") -> Path:
-        monkeypatch.setattr(
-            sys, "argv", [name, "--base", base, "--output", str(tmp_path / output), *arguments]
-        )
-        with pytest.raises(SystemExit) as left:
-            runpy.run_path(str(PROGRAMS / name), run_name="__main__")
-        if left.value.code:
-            raise left.value
-        return tmp_path / output
+        folder = tmp_path / output
+        run_program_of(monkeypatch, PROGRAMS / name, "--base", base, "--output", str(folder), *arguments)
+        return folder
 
     return start
 
@@ -137,16 +131,6 @@ def test_an_interrupt_leaves_nothing(
         run_program("bert_flow.py", "--data", str(sentences_file))
     assert stopped.value.code == 130
     assert [path.name for path in tmp_path.iterdir()] == ["sentences.txt"]
-
-
-def test_the_output_does_not_replace_the_cache(
-    run_program: RunProgram, sentences_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        run_program("whitening.py", "--data", str(sentences_file), "--cache-dir", str(tmp_path / "output"))
-    assert stopped.value.code == 2
-    assert "would replace the cache folder" in capsys.readouterr().err
-    assert not (tmp_path / "output").exists()
 
 
 def test_sentences_and_pairs(sentences_file: Path, pairs_file: Path, shared_data: Path) -> None:

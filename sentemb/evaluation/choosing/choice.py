@@ -19,13 +19,12 @@ from sentemb.encoding.sentence import SentenceEncoder
 from sentemb.evaluation.choosing.calibration import Double, Estimate, Prediction, Reliability
 from sentemb.evaluation.choosing.leaks import LeakReport
 from sentemb.evaluation.choosing.questions import Basis, encoder_of
-from sentemb.evaluation.comparison import DRAWS, Comparison, compare_all, generator_of
+from sentemb.evaluation.comparison import DRAWS, LEVEL, Comparison, compare_all, generator_of, holm
 from sentemb.evaluation.environment import time_in_turns
 from sentemb.evaluation.measures import measure
 from sentemb.evaluation.resampling import bootstrap
 from sentemb.evaluation.retrieval.searchers import HybridSearcher, KeywordSearcher, Searcher
 from sentemb.evaluation.schema import DataSet, Environment
-from sentemb.evaluation.significance import LEVEL, holm
 from sentemb.evaluation.systems import System
 
 _MEASURES = {"ndcg@10": "NDCG@10", "spearman": "Spearman x 100"}

@@ -12,7 +12,7 @@ from sentemb.data.contamination import GROUPS, INSIDE_WORDS, KnownTexts, load_he
 from sentemb.data.files import names_a_file
 from sentemb.data.locate import MissingDataError, resolve_data_dir
 from sentemb.data.retrieval import load_retrieval
-from sentemb.data.sentences import sentences_of, word_spans
+from sentemb.data.words import sentences_of, word_spans
 from sentemb.evaluation.suites import RETRIEVAL
 
 SETS = ("sts", "retrieval")
@@ -83,8 +83,9 @@ def find_leaks(
     names = known_sets(sets)
     own: dict[str, str] = {}
     for whole in texts:
-        for text in _parts(whole):
-            own.setdefault(words_key(text), text)
+        for text in (whole[start:stop] for start, stop in sentences_of(whole)):
+            if len(word_spans(text)) >= INSIDE_WORDS:  # else it may be found by chance
+                own.setdefault(words_key(text), text)
     here = resolve_data_dir(data_dir) is not None
     index = KnownTexts(own)
     checked: list[str] = []
@@ -120,15 +121,7 @@ def known_sets(sets: Sequence[str]) -> list[str]:
 
 
 def _counted(sets: Sequence[str]) -> str:
-    """Return the number of sets in words."""
     return f"{len(sets)} known test set{'' if len(sets) == 1 else 's'}"
-
-
-def _parts(text: str) -> Iterator[str]:
-    """Yield the sentences of a text that are too long to be found by chance."""
-    for start, stop in sentences_of(text):
-        if len(word_spans(text[start:stop])) >= INSIDE_WORDS:
-            yield text[start:stop]
 
 
 def _texts_of(name: str, data_dir: str | os.PathLike[str] | None) -> Iterator[str]:

@@ -10,14 +10,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from sentemb._compat import StaticEmbedding
-from sentemb.data.bm25 import count_query_terms, count_terms
+from sentemb.data.bm25 import bm25_idf, count_query_terms, count_terms
 from sentemb.data.documents import Document, read_unique_documents
+from sentemb.data.files import read_lines, source_at
 from sentemb.data.generated_queries import CHOOSING, FEWEST, NEIGHBORS, QUOTE, SENTENCE, generate_queries
-from sentemb.data.keywords import bm25_idf
-from sentemb.data.lines import read_lines, source_at
 from sentemb.data.retrieval import RetrievalSet, load_retrieval
-from sentemb.data.sentences import word_spans
 from sentemb.data.sts import ScoredPairs
+from sentemb.data.words import word_spans
 from sentemb.encoding import TextEncoder
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.sentence import SentenceEncoder

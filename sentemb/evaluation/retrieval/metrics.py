@@ -69,7 +69,9 @@ def query_scores(metric: str, ranks: Integers, gold: Integers) -> Double:
     if found[1] == "ndcg":
         return _ndcg(judged, cut)
     if found[1] == "mrr":
-        return _reciprocal_rank(judged)
+        first = np.full(judged.size, np.inf)
+        np.minimum.at(first, judged.queries, np.where(judged.relevant, judged.ranks, np.inf))
+        return 1.0 / first
     hits = judged.per_query(judged.relevant & np.isfinite(judged.ranks))
     if found[1] == "hit":
         return (hits > 0).astype(np.float64)
@@ -84,12 +86,6 @@ def _ndcg(judged: _Judged, cut: float) -> Double:
     places = 1.0 + _places(judged.queries[order])
     ideal = np.where(places <= cut, judged.gains[order] / np.log2(places + 1), 0.0)
     return divide(judged.per_query(judged.gains / np.log2(judged.ranks + 1)), judged.per_query(ideal))
-
-
-def _reciprocal_rank(judged: _Judged) -> Double:
-    first = np.full(judged.size, np.inf)
-    np.minimum.at(first, judged.queries, np.where(judged.relevant, judged.ranks, np.inf))
-    return 1.0 / first
 
 
 def _sum_of_precisions(judged: _Judged) -> Double:

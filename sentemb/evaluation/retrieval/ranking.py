@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from sentemb._files import write_text
 from sentemb._threads import one_blas_thread
-from sentemb.data.lines import read_lines
+from sentemb.data.files import read_lines
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.data.stored_texts import Places, descending, places_of
 from sentemb.encoding.nearest import NOTHING, Numbers, Single, merged, ranked, rows_of_block

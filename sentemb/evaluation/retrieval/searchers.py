@@ -26,9 +26,9 @@ from sentemb._fusion import (
 )
 from sentemb.data.bm25 import stored_bm25_scores
 from sentemb.data.generated_queries import FEWEST, cut_queries, rank_both
-from sentemb.data.keywords import RULES
 from sentemb.data.retrieval import RELEVANT, RetrievalSet
 from sentemb.data.stored_texts import Places, first_places
+from sentemb.data.words import RULES
 from sentemb.encoding import Role, TextEncoder, for_role, similarity_of
 from sentemb.encoding.encoder import Vectors, normalised
 from sentemb.encoding.nearest import Hits, ranked

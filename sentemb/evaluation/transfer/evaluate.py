@@ -17,10 +17,10 @@ from sentemb.data.labelled import LabelledTexts
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.evaluation.environment import new_record
 from sentemb.evaluation.measures import correlate
-from sentemb.evaluation.record import join_records
+from sentemb.evaluation.runner import load_suites, run_suites
 from sentemb.evaluation.schema import DataSet, Record, Score, checksum_of_parts
-from sentemb.evaluation.suites import Loaded, LoadedSuite, Options, Suite, read_available
-from sentemb.evaluation.transfer.neural import Fold, Trained, train_folds, train_logistic
+from sentemb.evaluation.suites import TRANSFER, Loaded, LoadedSuite, Options, Suite, read_available
+from sentemb.evaluation.transfer.neural import Fold, Trained, fit_logistic, train_folds
 from sentemb.evaluation.transfer.tasks import (
     OUTER_SEED,
     ROUNDING,
@@ -51,7 +51,6 @@ def evaluate_transfer(
     seeds: Sequence[int] = (1111,),
     data_dir: str | Path | None = None,
     check_rows: bool = True,
-    progress: bool = False,
 ) -> list[Record]:
     """Evaluate an encoder by classifiers that are trained on its frozen vectors (Conneau and Kiela, 2018).
 
@@ -62,7 +61,6 @@ def evaluate_transfer(
         seeds: Seeds of the classifiers, a record each; SentEval's example has 1111.
         data_dir: The folder of data; `SENTEMB_DATA` by default.
         check_rows: Refuse a split whose number of rows is not the published one.
-        progress: Show a progress bar of the encoding.
 
     Returns:
         A record for each seed, with accuracies x 100.
@@ -74,67 +72,42 @@ def evaluate_transfer(
         >>> (record,) = evaluate_transfer("sg-bert-mini", ["cr", "trec"], data_dir="data")  # doctest: +SKIP
         >>> record.score("trec")  # doctest: +SKIP
     """
-    get_preset(preset)  # before time is spent on reading
-    check_tasks(tasks)
-    loaded = load_encoder(encoder)
-    sets = load_tasks(tasks, data_dir=data_dir, check_rows=check_rows)
-    check_folds(sets, get_preset(preset))
-    return evaluate_tasks(loaded, sets, preset=preset, seeds=seeds, progress=progress)
+    options = Options(tasks=tasks, preset=preset, seeds=seeds, data_dir=data_dir, check_rows=check_rows)
+    loaded = load_suites([TRANSFER.name], options)
+    return [*run_suites(load_encoder(encoder), loaded).records.values()]
 
 
-def evaluate_tasks(
-    encoder: TextEncoder,
-    tasks: Mapping[str, Parts],
-    *,
-    preset: str,
-    seeds: Sequence[int],
-    progress: bool = False,
-) -> list[Record]:
-    """Evaluate an encoder on tasks that are already read."""
-    began = time.perf_counter()
-    texts = list(dict.fromkeys(text for parts in tasks.values() for text in texts_of(parts)))
-    rows = {text: row for row, text in enumerate(texts)}
-    vectors = encoder.encode(texts, progress=progress)
-    encoded = time.perf_counter() - began
-    records = []
-    for seed in seeds:
-        whole: Record | None = None
-        for name, parts in tasks.items():
-            task, chosen = task_of(name), get_preset(preset)
-            data = parts[task.tested]
-            examples = [examples_of(parts[split], vectors, rows) for split in task.splits]
-            began = time.perf_counter()
-            outcome = train_task(task, examples, chosen, seed)
-            seconds = {} if whole else {"encode": encoded}
-            seconds[name] = time.perf_counter() - began
-            scores = task_scores(task, data.labels, outcome.predictions, folds=chosen.folds)
-            items = DataSet(
-                name=name,
-                split=data.split,
-                items=len(data),
-                sha256=checksum_of_task(name, parts),
-                classes=data.label_names,
-            )
-            record = new_record(
-                "transfer",
-                encoder,
-                seconds,
-                protocol=preset,
-                seed=seed,
-                datasets=(items,),
-                scores=(
-                    *(Score(dataset=name, metric=metric, value=value) for metric, value in scores.items()),
-                    Score(dataset=name, metric=next(iter(scores)), protocol="dev", value=outcome.dev_score),
-                ),
-                details={
-                    "unique": len(texts),
-                    "penalties": {name: list(outcome.penalties)} if outcome.penalties else {},
-                },
-            ).with_predictions({name: outcome.predictions}, {name: data.labels})
-            whole = join_records(whole, record)
-        if whole is not None:
-            records.append(whole)
-    return records
+def _evaluate_task(encoder: TextEncoder, name: str, parts: Parts, preset: str, seed: int) -> Record:
+    task, chosen = task_of(name), get_preset(preset)
+    began, data = time.perf_counter(), parts[task.tested]
+    texts = list(dict.fromkeys(texts_of(parts)))
+    vectors, rows = encoder.encode(texts), {text: row for row, text in enumerate(texts)}
+    examples = [examples_of(parts[split], vectors, rows) for split in task.splits]
+    outcome = train_task(task, examples, chosen, seed)
+    scores = task_scores(task, data.labels, outcome.predictions, folds=chosen.folds)
+    items = DataSet(
+        name=name,
+        split=data.split,
+        items=len(data),
+        sha256=checksum_of_task(name, parts),
+        classes=data.label_names,
+    )
+    return new_record(
+        TRANSFER.name,
+        encoder,
+        {name: time.perf_counter() - began},
+        protocol=preset,
+        seed=seed,
+        datasets=(items,),
+        scores=(
+            *(Score(dataset=name, metric=metric, value=value) for metric, value in scores.items()),
+            Score(dataset=name, metric=next(iter(scores)), protocol="dev", value=outcome.dev_score),
+        ),
+        details={
+            "unique": len(texts),
+            "penalties": {name: list(outcome.penalties)} if outcome.penalties else {},
+        },
+    ).with_predictions({name: outcome.predictions}, {name: data.labels})
 
 
 def examples_of(data: LabelledTexts, vectors: npt.NDArray[np.float32], rows: Mapping[str, int]) -> Examples:
@@ -187,12 +160,12 @@ def transfer_suite(
 
     def evaluate(encoder: TextEncoder, names: Sequence[str]) -> Iterator[tuple[Record, str]]:
         for name in names:
-            (record,) = evaluate_tasks(encoder, {name: tasks[name]}, preset=preset, seeds=[seed])
+            record = _evaluate_task(encoder, name, tasks[name], preset, seed)
             score = record.scores[0]
             yield record, f"{name} {score.metric} {score.value:.2f}, {record.environment.seconds[name]:.0f} s"
 
     return LoadedSuite(
-        name="transfer",
+        name=TRANSFER.name,
         label=f"transfer seed {seed}" if several else "",
         protocol=preset,
         checksums={name: checksum_of_task(name, parts) for name, parts in tasks.items()},
@@ -315,7 +288,7 @@ def regression(
 def _trainer(data: Examples, preset: Preset, seed: int) -> Callable[[Sequence[Fold]], list[Trained]]:
     labels = torch.from_numpy(data.labels)
     if isinstance(preset, LogisticPreset):
-        return lambda folds: train_logistic(data.features, labels, folds)
+        return lambda folds: [fit_logistic(data.features, labels, fold) for fold in folds]
     return lambda folds: train_folds(data.features, labels, folds, preset, seed=seed)
 
 

@@ -295,12 +295,8 @@ def _group_folds(folds: Sequence[Fold], batch_size: int, weights: int) -> Iterat
         yield from (chosen[start : start + size] for start in range(0, len(chosen), size))
 
 
-def train_logistic(features: Tensor, labels: Tensor, folds: Sequence[Fold]) -> list[Trained]:
-    """Fit scikit-learn's logistic regression for each fold and C, to convergence."""
-    return [_fit_logistic(features, labels, fold) for fold in folds]
-
-
-def _fit_logistic(features: Tensor, labels: Tensor, fold: Fold) -> Trained:
+def fit_logistic(features: Tensor, labels: Tensor, fold: Fold) -> Trained:
+    """Fit scikit-learn's logistic regression for each C of a fold, to convergence."""
     rows = torch.from_numpy(fold.train)
     texts, classes = features[rows].double().numpy(), labels[rows].numpy()
     network = Network([(int(classes.max()) + 1, texts.shape[1])], 1, len(fold.penalties), features.dtype)

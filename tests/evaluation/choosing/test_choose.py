@@ -139,23 +139,11 @@ def test_graded_pairs_are_scored_as_eval_scores_them(write_file: Callable[[str, 
     ("models", "given", "message"),
     [
         ([], {"texts": ["a"]}, "no system"),
-        (["bm25"], {}, "by documents, by queries with qrels, by both, or by pairs"),
         (["bm25"], {"texts": ["a"], "pairs": "p.csv"}, "pass --texts, --judged or both, or else --pairs"),
-        # Nothing is read before: there is no such folder and no such file.
-        (["bm25"], {"judged": "missing", "confidence": 95}, "confidence is 95"),
-        (["bm25"], {"judged": "missing", "confidence": 0}, "confidence is 0"),
+        # Nothing is read before: there is no such folder.
         (["bm25"], {"judged": "missing", "draws": 10**7}, "more than 1,000,000 resamples"),
-        (["bm25"], {"judged": "missing", "count": 300}, r"--queries \(count\) .* with --judged alone none"),
         (["bm25"], {"judged": "missing", "most": 50}, r"--documents \(most\) .* with --judged"),
-        (["bm25"], {"pairs": "p.csv", "text_column": "body"}, r"--text-column \(text_column\) .* --pairs"),
-        (["bm25"], {"pairs": "p.csv", "title_column": "name"}, r"--title-column \(title_column\) .* --pairs"),
-        (["bm25", "hybrid-fitted:no-such"], {"texts": ["a"]}, r"use hybrid:no-such, .*--judged"),
-        (
-            ["bm25", "bm25"],
-            {"texts": ["one two three four five six seven"] * 30},
-            "documents are too few to generate 20 queries of a kind",
-        ),
-        (["run.trec"], {"judged": "missing"}, "no such data set or folder"),
+        (["bm25"], {"texts": ["one two three four five six seven"] * 30}, "too few to generate 20 queries"),
     ],
 )
 def test_bad_input_is_said(models: list[str], given: dict[str, Any], message: str) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sentemb.data.bm25 import bm25_scores, bm25_weights, count_query_terms, count_terms
-from sentemb.data.keywords import tokenizer
 from sentemb.data.retrieval import RetrievalSet, retrieval_set
+from sentemb.data.words import tokenizer
 from sentemb.evaluation.retrieval import KeywordSearcher
 
 

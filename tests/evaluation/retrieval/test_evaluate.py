@@ -83,13 +83,6 @@ def test_systems_are_compared_over_queries(judged_set: RetrievalSet) -> None:
     assert low < 100 * difference < high
 
 
-def test_runs_are_written_and_are_a_system_of_their_own(judged_set: RetrievalSet, tmp_path: Path) -> None:
-    record = evaluate_retrieval("bm25", [judged_set], runs=tmp_path)
-    for saved in (tmp_path / "bm25", tmp_path / "bm25" / "mine.trec"):
-        again = evaluate_retrieval(saved, [judged_set])
-        assert [one.value for one in again.scores] == [one.value for one in record.scores]
-
-
 def test_a_document_that_is_the_query_itself_can_be_left_out(caplog: pytest.LogCaptureFixture) -> None:
     data = make_set()
     data = RetrievalSet(

@@ -116,9 +116,8 @@ def test_a_mean_over_folds_of_different_sizes_is_kept_and_another_number_refused
     random = np.random.default_rng(0)
     texts = [f"{'a b c'[: random.integers(1, 6)]} {row}" for row in range(33)]
     data = LabelledTexts("mr", "train", texts, None, random.integers(2, size=33), ("no", "yes"))
-    (record,) = transfer.evaluate_tasks(
-        load_encoder(counting), {"mr": {"train": data}}, preset="logreg", seeds=[1]
-    )
+    suite = transfer.transfer_suite({"mr": {"train": data}}, "logreg", 1)
+    ((record, _),) = suite.evaluate(load_encoder(counting), ["mr"])
     predicted, gold = load_predictions(record)
     assert abs(record.score("mr") - 100 * np.mean(predicted["mr"] == gold["mr"])) > 0.05
     path = write_record(record, predicted, gold, tmp_path)
@@ -133,22 +132,6 @@ def test_a_pair_is_its_difference_and_its_product() -> None:
     vectors = np.array([[1, 2], [3, -1]], dtype=np.float32)
     found = transfer.examples_of(data, vectors, {"a": 0, "b": 1})
     assert torch.equal(found.features, torch.tensor([[2.0, 3.0, 3.0, -2.0]]))
-
-
-@pytest.mark.parametrize(
-    ("tasks", "preset", "message"),
-    [
-        ([], "simcse", "the list of tasks is empty"),
-        ("cr", "simcse", "the list of tasks is empty"),
-        (["cr", "cr"], "simcse", "task cr is listed twice"),
-        (["imdb"], "simcse", "unknown task 'imdb'"),
-        (["stsb"], "simcse", "unknown task 'stsb'"),
-        (["cr"], "senteval", "unknown preset 'senteval'"),
-    ],
-)
-def test_user_errors_are_named(tasks: list[str], preset: str, message: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=message):
-        evaluate_transfer(counting, tasks, preset=preset, data_dir=tmp_path)
 
 
 def test_a_probing_task_has_its_own_splits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,14 +192,6 @@ def test_a_file_is_cross_validated_and_its_records_compare(write_file: Write, tm
     assert transfer_table([weak, good], "logreg").header == ("model", "seeds", "mine")
 
 
-def test_pairs_and_catalogue_tasks_stand_beside(write_file: Write, shared_data: Path) -> None:
-    rows = [f"a {word},the {word if same else 'sea'},{same}" for word in "abcdefghijklmno" for same in (0, 1)]
-    pairs = write_file("pairs.tsv", "\n".join(["sentence1,sentence2,label", *rows]).replace(",", "\t"))
-    (record,) = evaluate_transfer(letters, [str(pairs), "trec"], preset="simcse-fast", data_dir=shared_data)
-    assert [one.name for one in record.datasets] == ["pairs", "trec"]
-    assert record.score("pairs") > 50
-
-
 def test_a_changed_text_is_other_data(write_file: Write) -> None:
     before, after = (
         checksum_of_task("mine", load_tasks([str(write_file("mine.csv", one))])["mine"])
@@ -252,5 +227,10 @@ def test_names_that_collide_are_refused(write_file: Write) -> None:
     trec, mine = write_file("trec.csv", ROWS), write_file("mine.csv", ROWS)
     with pytest.raises(InputError, match="has the same name as the task trec"):
         evaluate_transfer(letters, [str(trec)])
-    with pytest.raises(InputError, match="task mine is listed twice"):
-        evaluate_transfer(letters, [str(mine), str(write_file("other/mine.csv", ROWS))])
+    for tasks, problem in (
+        ([str(mine), str(write_file("other/mine.csv", ROWS))], "task mine is listed twice"),
+        ("cr", "the list of tasks is empty"),
+        (["stsb"], "unknown task 'stsb'"),
+    ):
+        with pytest.raises(InputError, match=problem):
+            evaluate_transfer(letters, tasks)
