@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
+from importlib.resources import files
 from typing import NamedTuple
+
+_LISTS: dict[str, str] = tomllib.loads(
+    files("sentemb.augmentation").joinpath("negation.toml").read_text(encoding="utf-8")
+)
 
 
 def _set(words: str) -> frozenset[str]:
@@ -23,14 +29,11 @@ _OPPOSITES = {"nobody": "somebody", "nothing": "something", "none": "some", "now
 _OPPOSITES |= {"no-one": "someone", "never": "", "hardly": "", "scarcely": "", "cannot": "can"}
 _ANY = {"any": "some", "anyone": "someone", "anybody": "somebody", "anything": "something"}
 _SUBJECTS = _set("i you he she it we they who there")
-_DETERMINERS = _set("""an a the this these those my your his her its our their every each some any no another
-    such various both all several many few most more other own which whose what whatever 's""")
+_DETERMINERS = _set(_LISTS["determiners"])
 _OBJECTS = _DETERMINERS - _set("'s which what") | _set(
     "me him it us them you himself herself itself themselves one"
 )
-_PREPOSITIONS = _set("""of in on at by for with from to into onto over under between among through during
-    against about near behind beside inside outside above below across along around toward towards within
-    without upon via per than off out up down next amid despite throughout beyond past as""")
+_PREPOSITIONS = _set(_LISTS["prepositions"])
 _LOOSE = _set("after before since until as like than")  # a clause may follow, or only a noun
 _QUESTION_WORDS = _set("what who whom whose which where when why how")
 _SUBORDINATORS = (
@@ -41,9 +44,7 @@ _SUBORDINATORS = (
 )
 _BARRIERS = _SUBORDINATORS | _set(', ; : ( ) " “ ” - – — ... and or but i he she it we they')
 _FUNCTION_WORDS = _DETERMINERS | _PREPOSITIONS | _SUBORDINATORS | _SUBJECTS | _set("and or but to")
-_ADVERBS = _set("""also often always ever just now then still already once soon even only rather quite very
-    too here today again thus therefore however later sometimes indeed perhaps maybe almost together well yet
-    first both all""")
+_ADVERBS = _set(_LISTS["adverbs"])
 _NOT_ADVERBS = _set("family july italy assembly supply reply rally fly ally belly")
 _OPENERS = _set(
     "please kindly just now then so and but or well ok okay also hey hi hello always \" ' “ ‘ ( ,"
@@ -51,94 +52,17 @@ _OPENERS = _set(
 _NUMBERS = _set("two three four five six seven eight nine ten eleven twelve hundred thousand million")
 _PLURALS = _set("people men women children police mice feet fish sheep others both and") | _NUMBERS
 _DEMONSTRATIVES = _set("this that these those some many few most others several all")
-_ADJECTIVES = _set("""new old big small large little young good great high low long short first last next
-    early late major minor white black red blue green yellow brown gray grey main public private local free
-    full open real same different final second third best cold poor strong hard fast happy sad dark deep
-    several recent common top daily foreign modern western eastern northern southern native olive live
-    ancient""")
+_ADJECTIVES = _set(_LISTS["adjectives"])
 _ADJECTIVE = re.compile(r".{2,20}(?:ous|ful|ical|able|ible|less|ish|ional)\Z")
-_NOT_ING = _set("""thing something nothing anything everything morning evening building wedding string spring
-    ceiling during being clothing railing swing bring sling according including following lightning pudding
-    beijing housing meeting warning hearing""")
-_NOT_ED = _set("""hundred indeed sacred naked wicked rugged crooked united limited talented retired armed
-    concerned""")
-_PARTICIPLES = _set("""killed injured wounded arrested charged jailed sentenced shot accused feared dressed
-    seated parked covered filled located situated lined painted shown seen taken made used called named based
-    decorated perched stacked mounted attached displayed loaded hurt found held detained convicted elected
-    built designed released equipped fired hit linked freed trapped rescued evacuated postponed cancelled
-    canceled suspended lit wrapped executed closed fined sold placed set stuck caught investigated missing
-    abducted surrounded published expected""")
+_NOT_ING = _set(_LISTS["not_ing"])
+_NOT_ED = _set(_LISTS["not_ed"])
+_PARTICIPLES = _set(_LISTS["participles"])
 _SAYING = _set("say announce believe think report claim feel show hope know tell warn admit suggest insist")
 _COUNTABLE = _set("man woman boy girl person child dog cat bird horse baby kid player car animal guitar")
 _NAMES = _set("mark grant bill rob pat sue chase jack frank will may")
-_IRREGULAR = """
-    go went gone, come came come, take took taken, give gave given, get got, make made, see saw seen, know
-    knew known, think thought, find found, say said, tell told, become became become, leave left, feel felt,
-    bring brought, begin began begun, keep kept, hold held, write wrote written, stand stood, hear heard,
-    let, mean meant, set, meet met, pay paid, sit sat, speak spoke spoken, lie lay lain, lead led, read, grow
-    grew grown, lose lost, fall fell fallen, send sent, build built, draw drew drawn, break broke broken,
-    spend spent, cut, rise rose risen, drive drove driven, buy bought, wear wore worn, choose chose chosen,
-    throw threw thrown, catch caught, fight fought, teach taught, win won, sell sold, eat ate eaten, sing
-    sang sung, seek sought, hit, fly flew flown, ride rode ridden, run ran run, put, show showed shown, shoot
-    shot, sleep slept, swim swam swum, drink drank drunk, steal stole stolen, hang hung, shake shook shaken,
-    strike struck, swing swung, stick stuck, feed fed, flee fled, light lit, slide slid, dig dug, shut, cost,
-    hurt, quit, beat beat beaten, split, spread, cast, deal dealt, sweep swept, hide hid hidden, spin spun,
-    bear bore borne, bind bound, bite bit bitten, blow blew blown, forget forgot forgotten, freeze froze
-    frozen, ring rang rung, sink sank sunk, swear swore sworn, tear tore torn, wake woke woken, understand
-    understood, undergo underwent undergone, withdraw withdrew withdrawn, lend lent, overcome overcame
-    overcome, undertake undertook undertaken, forgive forgave forgiven, bend bent, shrink shrank shrunk,
-    spring sprang sprung, lay laid, do did done, have had, broadcast, arise arose arisen, mistake mistook
-    mistaken, creep crept, leap leapt, cling clung, uphold upheld, withhold withheld"""
-_VERBS = """
-    abandon accept accompany accuse achieve acquire add adjust admit adopt advise affect afford agree aid
-    allege allow announce apologize appeal appear apply appoint appreciate approve argue arrange arrest
-    arrive ask assemble assign assist assume attend attract avoid await ban bark beg believe belong belt
-    bother boycott brace brawl bury cancel capsize carry celebrate chop cite close collaborate collapse
-    collect combine commit communicate compare compete complain complete compose comprise conclude condemn
-    conduct confirm confront connect conquer consider consist contain continue contribute convert convince
-    create criticize cross debut decide declare decline dedicate defeat defend defer define delay deliver
-    demolish demonstrate deny depart depend depict deploy derive describe deserve destroy detain detect
-    determine develop die differ direct disagree disappear discover discuss dismiss display dissolve
-    distinguish distribute divide dominate donate drown earn edit elect eliminate embrace emerge employ
-    emulate enable encourage enforce engage enjoy ensure enter erect establish evacuate evaluate evolve
-    examine execute exhale exist expand expect expel explain explore expose express extend facilitate fail
-    feature finish focus follow foster found fry function gain gather generate grab graduate grieve groom
-    happen hate highlight hire identify ignore imagine implement impose improve include incorporate
-    increase indicate inherit injure insist inspire install intend intensify interview introduce invade
-    invest investigate invite involve issue jail jog join jot kill kneel lack laud launch learn lift like
-    listen live locate loom love lower maintain manage marry measure melt mention merge migrate mingle mix
-    modify mourn negotiate nominate notice observe obtain occupy occur operate oppose organize outnumber
-    own participate peel permit plead please pose possess postpone praise predict prefer prepare preserve
-    prevent promise promote propose protect prove provide publish pull pursue qualify rail rape raze react
-    realize receive recognize recommend recount recover reduce refer reflect refuse regret regulate reject
-    relate release rely remain remember remind remove rename renew rent repair repeal repeat replace reply
-    represent require resemble resign resist resolve respond restore resume retain retire return reunite
-    reveal revive save scuffle seem seize select separate serve settle sew sign skate ski slice smile solve
-    span specialize spell sprinkle stare start stay stir storm strengthen stretch struggle submit succeed
-    sue suffer suggest summon supply support surf surrender survive suspect suspend tackle tend thank
-    threaten transfer transform translate travel try type unveil urge vary vow wait waive want warn wish
-    worry yield"""
-_NOUN_VERBS = """
-    act address advance aim air anger answer approach attack attempt award back bake balance bar base bat
-    batter battle bid bite blame block board bomb boost bounce break broadcast build burn call camp campaign
-    capture care cause challenge change charge chat check chew claim clash clean click climb coach comfort
-    command comment concern contact contest contract control cook copy count cover crack crash crawl credit
-    cry cycle dance date deal debate demand design dig dive dock doubt draft drag dream dress drill drink
-    drive drop ease edge end escape estimate exercise exhibit experience experiment eye face fall fear feed
-    fetch fight file fill film fire fish fit fix flip float flow fly force form fuel gaze grant greet ground
-    guard guess guide hail halt hand handle head help hike hit hold hope host house hug hunt hurdle hurt
-    impact influence judge juggle jump keep kick kiss knock label land last laugh lay lead lean leap leave
-    lecture lick lie light limit line link list load look lunge manufacture march mark match matter meet mind
-    miss mount move name nap need note offer open order pack paddle paint park pass pay peer perform pet
-    phone pick pitch place plan plant play pledge plot plunge point post pour power practice present press
-    probe produce program progress project protest purchase push question quit race rain raise range rate
-    reach read recall record register remark report request rescue research rest result retreat review ride
-    ring rise risk roll row rub ruin rule run rush sail sale schedule score scream search season seat
-    sentence set shake shape share shift ship shoot shop show sing sink sit slam sleep slide slip slow slump
-    smell smoke sniff snow sound space speed spin splash sport spread sprint squat stage stand star state
-    steal step stop store strike study surge sweep swing switch talk target taste teach tear term test throw
-    tie top touch tour tow track trade train transport treat trick trigger trust turn update use value view
-    visit voice vote walk wash watch water weigh welcome win wonder work wound wrap wrestle"""
+_IRREGULAR = _LISTS["irregular"]
+_VERBS = _LISTS["verbs"]
+_NOUN_VERBS = _LISTS["noun_verbs"]
 
 
 class _Form(NamedTuple):
