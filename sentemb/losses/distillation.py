@@ -147,23 +147,32 @@ def teacher_vectors(
         Vectors of length 1, `(n, sum of the dimensions)`.
 
     Raises:
-        InputError: There is no teacher, or the weights are negative, all zero, or of another number.
+        InputError: There is no teacher, or not every teacher has a positive weight.
 
     Example:
         >>> labels = teacher_vectors([load("bert-mini")], ["a cat", "a dog"])
         >>> labels.shape
         (2, 256)
     """
-    shares = np.asarray([1.0] * len(teachers) if weights is None else weights, dtype=np.float64)
-    if len(teachers) == 0 or len(shares) != len(teachers) or (shares < 0).any() or not shares.sum() > 0:
+    check_weights(len(teachers), weights)
+    parts = [teacher.encode(list(texts), normalize_embeddings=True) for teacher in teachers]
+    return mix_vectors(parts, weights)
+
+
+def mix_vectors(parts: Sequence[Any], weights: Sequence[float] | None = None) -> NDArray[np.float32]:
+    """Concatenate the unit vectors of several teachers so that cosines are weighted means of theirs."""
+    shares = np.asarray([1.0] * len(parts) if weights is None else weights, dtype=np.float64)
+    factors = np.sqrt(shares / shares.sum()).astype(np.float32)
+    pairs = zip(factors, parts, strict=True)
+    return np.concatenate([factor * np.asarray(part, dtype=np.float32) for factor, part in pairs], axis=1)
+
+
+def check_weights(teachers: int, weights: Sequence[float] | None) -> None:
+    """Raise InputError unless every teacher has a positive weight."""
+    if teachers == 0 or (weights is not None and (len(weights) != teachers or min(weights) <= 0)):
         raise InputError(
-            f"{len(teachers)} teachers got the weights {weights}", "give every teacher a positive weight"
+            f"{teachers} teachers with the weights {weights}", "give every teacher a positive weight"
         )
-    parts = []
-    for teacher, share in zip(teachers, np.sqrt(shares / shares.sum()), strict=True):
-        vectors = np.asarray(teacher.encode(list(texts), normalize_embeddings=True), dtype=np.float32)
-        parts.append(np.float32(share) * vectors)
-    return np.concatenate(parts, axis=1)
 
 
 def teacher_labels(loss: nn.Module, labels: Tensor | None, *, rows: int) -> Tensor:

@@ -68,6 +68,7 @@ class RankCSELoss(SimCSELoss):
 
     references: ClassVar[tuple[str, ...]] = ("liu-etal-2023-rankcse", "gao-etal-2021-simcse")
     single_text: ClassVar[bool] = True
+    learns_from_teachers: ClassVar[bool] = True
 
     def __init__(
         self,

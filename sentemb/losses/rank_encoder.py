@@ -36,7 +36,7 @@ class RankEncoderLoss(SimCSELoss):
     Args:
         model: The encoder to train.
         corpus: The base encoder's vectors of the corpus, `(n, d')`; see `sentemb.losses.teacher_vectors`. The
-            paper has 100,000 sentences, its code 10,000.
+            paper has 100,000 sentences, its code 10,000. None: `set_corpus` is called before the first step.
         temperature: Divides the cosine of InfoNCE; 0.05.
         weight: 0.05 in the paper.
         bounds: low and high, both included; 0.5 and 0.9999, which leaves out a sentence with itself.
@@ -64,13 +64,14 @@ class RankEncoderLoss(SimCSELoss):
 
     references: ClassVar[tuple[str, ...]] = ("seonwoo-etal-2023-ranking", "gao-etal-2021-simcse")
     single_text: ClassVar[bool] = True
+    learns_from_teachers: ClassVar[bool] = True
     corpus: Tensor
 
     def __init__(
         self,
         model: nn.Module,
         *,
-        corpus: Any,
+        corpus: Any = None,
         temperature: float = 0.05,
         weight: float = 0.05,
         bounds: tuple[float, float] = (0.5, 0.9999),
@@ -86,14 +87,19 @@ class RankEncoderLoss(SimCSELoss):
         if not isinstance(bounds, list | tuple) or len(bounds) != 2:
             raise InputError(f"bounds of {type(self).__name__} are {bounds!r}", "set (low, high)")
         self.bounds = tuple(check_number(self, "bounds", bound, low=-1, inclusive=True) for bound in bounds)
-        vectors = torch.as_tensor(corpus)
-        if vectors.ndim != 2 or len(vectors) < 2:
+        self.register_buffer("corpus", torch.zeros(0, 0), persistent=False)
+        if corpus is not None:
+            self.set_corpus(corpus)
+
+    def set_corpus(self, vectors: Any) -> None:
+        """Take the base encoder's vectors of the corpus, `(n, d')`."""
+        corpus = torch.as_tensor(vectors)
+        if corpus.ndim != 2 or len(corpus) < 2:
             raise InputError(
-                f"corpus of {type(self).__name__} has shape {tuple(vectors.shape)}",
+                f"corpus of {type(self).__name__} has shape {tuple(corpus.shape)}",
                 "provide the vectors of at least two sentences, (n, d)",
             )
-        device = next(model.parameters()).device
-        self.register_buffer("corpus", unit_vectors(vectors).to(device), persistent=False)
+        self.corpus = unit_vectors(corpus).to(next(self.model.parameters()).device)
 
     def compute_loss_from_embeddings(
         self, embeddings: list[Tensor], labels: Tensor | None = None

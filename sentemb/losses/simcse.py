@@ -65,6 +65,8 @@ class SimCSELoss(EncoderLoss):
     owned_modules: ClassVar[tuple[str, ...]] = ("head",)
     single_text: ClassVar[bool] = False
     """Whether the views are those of one text column, for subclasses."""
+    learns_from_teachers: ClassVar[bool] = False
+    """Whether the labels are the vectors of teachers, for subclasses."""
 
     def __init__(
         self,
