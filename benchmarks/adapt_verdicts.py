@@ -22,12 +22,12 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import harness
 import numpy as np
+import pandas as pd
 import pool
 import torch
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ from scipy import optimize
 
 from sentemb._files import write_text
 from sentemb.adaptation.config import FINISHED, RAW, SHARES, STATIC
-from sentemb.adaptation.gain import Calibration, Change, Gain, Reliability, change_of, select
+from sentemb.adaptation.gain import Calibration, Change, Reliability, change_of, select
 from sentemb.adaptation.held_out import MEASURES, NDCG, RECALL, Scores, scores_on
 from sentemb.adaptation.run import AdaptSession, configured, weights_of
 from sentemb.data.documents import Document
@@ -142,50 +142,29 @@ def _means(scores: Scores) -> dict[str, float]:
     return {f"{queries} {measure}": round(float(own.mean()), 2) for (queries, measure), own in scores.items()}
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One share of the trained weights of one run."""
+def trials(runs: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """Return a row for each share of the weights of each run; those of a corpus have one weight in all.
 
-    set: str
-    base: str
-    kind: str
-    seed: int
-    change: Change
-    ndcg: float  # change on the judged queries
-    recall: float
-    error: float  # standard error of the change of NDCG@10
-    before: float  # NDCG@10 of the base
-    weight: float = 1.0
-
-    @property
-    def corpus(self) -> str:
-        """The text, of which a collection may be one language."""
-        return self.set.split("/")[0]
-
-    @property
-    def run(self) -> tuple[str, str, int]:
-        """What the shares of one run have in common."""
-        return self.set, self.base, self.seed
-
-
-def trials(runs: Sequence[dict[str, Any]]) -> list[Trial]:
-    """Return all trials of some runs, each corpus of a base with the same weight in all."""
-    found: list[Trial] = []
-    for run in runs:
-        names = (run["set"], run["base"], run["kind"], run["seed"])
-        before = run["base_scores"][f"{REAL} {NDCG}"]
-        for share, values in run["shares"].items():
-            if values["features"] is not None:
-                change = Change(np.array(values["features"]), float(share), np.array(values["noise"]))
-                real = values["change"]
-                found.append(Trial(*names, change, real[NDCG], real[RECALL], values["error"], before))
-    counts: dict[tuple[str, str, float], int] = {}
-    for one in found:
-        key = (one.corpus, one.base, one.change.share)
-        counts[key] = counts.get(key, 0) + 1
-    return [
-        Trial(**{**vars(one), "weight": 1 / counts[one.corpus, one.base, one.change.share]}) for one in found
+    `ndcg` and `recall` are changes on the judged queries, `error` is the standard error of that of NDCG@10,
+    `before` the NDCG@10 of the base. A corpus is a text, of which a collection may be one language.
+    """
+    rows = [
+        {
+            **{name: run[name] for name in ("set", "base", "kind", "seed")},
+            "before": run["base_scores"][f"{REAL} {NDCG}"],
+            "share": float(share),
+            "change": Change(np.array(values["features"]), float(share), np.array(values["noise"])),
+            "ndcg": values["change"][NDCG],
+            "recall": values["change"][RECALL],
+            "error": values["error"],
+            "corpus": run["set"].split("/")[0],
+        }
+        for run in runs
+        for share, values in run["shares"].items()
+        if values["features"] is not None
     ]
+    found = pd.DataFrame(rows)
+    return found.assign(weight=1 / found.groupby(["corpus", "base", "share"])["set"].transform("size"))
 
 
 # Prior of the coefficients, and of the parts of the spread with its weight.
@@ -194,156 +173,115 @@ _RIDGE, _SPREAD, _FIRM = 0.5, np.array([4.0, 4.0, 4.0, 0.3]), 0.05
 _PER_SHARE, _PER_POINT = 3.0, 0.3
 
 
-def coefficients(some: Sequence[Trial], target: str) -> Double:
+def features_of(some: pd.DataFrame) -> Double:
+    """Return the features of trials, shape (trials, features)."""
+    return np.array([one.features for one in some["change"]])
+
+
+def coefficients(some: pd.DataFrame, target: str) -> Double:
     """Fit by least squares, each trial weighted by how well it can be known."""
-    features = np.array([one.change.features for one in some])
-    variances = [
-        (_PER_SHARE * one.change.share) ** 2 + (_PER_POINT * one.change.features[0]) ** 2 + one.error**2
-        for one in some
-    ]
-    scale = np.sqrt(np.array([one.weight for one in some]) / np.array(variances))
-    left, right = features * scale[:, None], np.array([getattr(one, target) for one in some]) * scale
+    features, share, error = features_of(some), some["share"].to_numpy(), some["error"].to_numpy()
+    variances = (_PER_SHARE * share) ** 2 + (_PER_POINT * features[:, 0]) ** 2 + error**2
+    scale = np.sqrt(some["weight"].to_numpy() / variances)
+    left, right = features * scale[:, None], some[target].to_numpy() * scale
     return np.asarray(np.linalg.solve(left.T @ left + _RIDGE * np.eye(left.shape[1]), left.T @ right))
 
 
-def spread(some: Sequence[Trial], predicted: Double) -> Double:
-    """Fit the spread of predictions of left-out trials by maximum likelihood: one per kind, one relative."""
-    truth, error, share, weight = (
-        np.array(values)
-        for values in zip(*((one.ndcg, one.error, one.change.share, one.weight) for one in some), strict=True)
-    )
-    kinds = np.array([(FINISHED, STATIC, RAW).index(one.kind) for one in some])
+def fitted(some: pd.DataFrame, reliability: Mapping[str, Reliability]) -> Calibration:
+    """Fit the coefficients, and by maximum likelihood the spread of predictions of left-out trials.
+
+    The spread has a part for each kind, and one relative to the prediction.
+    """
+    predicted = np.zeros(len(some))
+    for corpus in {*some["corpus"]}:
+        own = (some["corpus"] == corpus).to_numpy()
+        without = coefficients(some[~own], "ndcg")
+        predicted[own] = [one @ without for one in features_of(some[own])]
+    truth, error, share = (some[name].to_numpy() for name in ("ndcg", "error", "share"))
+    kinds = np.array([(FINISHED, STATIC, RAW).index(kind) for kind in some["kind"]])
 
     def loss(logs: Double) -> float:
         parts = np.exp(logs)
         variance = (parts[kinds] * share) ** 2 + (parts[3] * predicted) ** 2 + error**2
         own = 0.5 * np.log(variance) + 0.5 * (truth - predicted) ** 2 / variance
-        return float(np.average(own, weights=weight)) + _FIRM * float(((logs - np.log(_SPREAD)) ** 2).sum())
+        prior = _FIRM * float(((logs - np.log(_SPREAD)) ** 2).sum())
+        return float(np.average(own, weights=some["weight"].to_numpy())) + prior
 
-    return np.asarray(np.exp(optimize.minimize(loss, np.log(_SPREAD), method="BFGS").x))
-
-
-def left_out(some: Sequence[Trial]) -> Double:
-    """Predict the trials of each corpus by coefficients that were fitted on the others."""
-    found = np.zeros(len(some))
-    for corpus in {one.corpus for one in some}:
-        fitted = coefficients([one for one in some if one.corpus != corpus], "ndcg")
-        for row, one in enumerate(some):
-            if one.corpus == corpus:
-                found[row] = one.change.features @ fitted
-    return found
+    spread = np.exp(optimize.minimize(loss, np.log(_SPREAD), method="BFGS").x)
+    return Calibration(coefficients(some, "ndcg"), coefficients(some, "recall"), spread, reliability)
 
 
-def fitted(some: Sequence[Trial], reliability: Mapping[str, Reliability]) -> Calibration:
-    """Fit the whole model."""
-    return Calibration(
-        coefficients(some, "ndcg"), coefficients(some, "recall"), spread(some, left_out(some)), reliability
-    )
+def predictions(some: pd.DataFrame) -> pd.DataFrame:
+    """Predict all trials, those of each corpus by a model that was fitted on the others."""
+    parts = []
+    for corpus in dict.fromkeys(some["corpus"]):
+        model = fitted(some[some["corpus"] != corpus], {})
+        own = some[some["corpus"] == corpus]
+        gains = [model.predict(one) for one in own["change"]]
+        low, high = zip(*(gain.ndcg.interval() for gain in gains), strict=True)
+        claimed = [gain.ndcg.mean for gain in gains]
+        parts.append(own.assign(gain=gains, claimed=claimed, low=low, high=high))
+    return pd.concat(parts)
 
 
-def predictions(some: Sequence[Trial]) -> dict[tuple[str, str, int], list[tuple[Trial, Gain]]]:
-    """Predict all runs, those of each corpus by a model that was fitted on the others."""
-    runs: dict[tuple[str, str, int], list[tuple[Trial, Gain]]] = {}
-    for corpus in dict.fromkeys(one.corpus for one in some):
-        model = fitted([one for one in some if one.corpus != corpus], {})
-        for one in some:
-            if one.corpus == corpus:
-                runs.setdefault(one.run, []).append((one, model.predict(one.change)))
-    return runs
+_NUMBERS = ["share", "claimed", "low", "high", "ndcg", "error", "recall"]
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What `adapt` would return for one run, and what that is worth."""
-
-    set: str
-    base: str
-    seed: int
-    before: float
-    share: float
-    claimed: float
-    low: float
-    high: float
-    ndcg: float
-    error: float
-    recall: float
-    weight: float
-
-    @property
-    def returned(self) -> bool:
-        """Whether a model is returned."""
-        return self.share > 0
-
-
-def verdicts(runs: dict[tuple[str, str, int], list[tuple[Trial, Gain]]]) -> list[Verdict]:
-    """Apply the rule to each run."""
+def verdicts(predicted: pd.DataFrame) -> pd.DataFrame:
+    """Return what `adapt` would return for each run, and what that is worth; a share of 0 is no model."""
     found = []
-    for (name, base, seed), candidates in runs.items():
-        place = select([gain for _, gain in candidates], candidates[0][0].kind)
-        weight, before = candidates[0][0].weight, candidates[0][0].before
-        if place is None:
-            found.append(Verdict(name, base, seed, before, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, weight))
-            continue
-        trial, gain = candidates[place]
-        numbers = (
-            trial.change.share,
-            gain.ndcg.mean,
-            *gain.ndcg.interval(),
-            trial.ndcg,
-            trial.error,
-            trial.recall,
-        )
-        found.append(Verdict(name, base, seed, before, *numbers, weight))
-    return found
+    for _, run in predicted.groupby(["set", "base", "seed"], sort=False):
+        place = select([*run["gain"]], run["kind"].iloc[0])
+        first = run[["set", "base", "seed", "before", "weight"]].iloc[0].to_dict()
+        numbers = dict.fromkeys(_NUMBERS, 0.0) if place is None else run[_NUMBERS].iloc[place].to_dict()
+        found.append(first | numbers)
+    return pd.DataFrame(found)[["set", "base", "seed", "before", *_NUMBERS, "weight"]]
 
 
-def summary(some: Sequence[Verdict], runs: Sequence[tuple[Trial, Gain]]) -> dict[str, Any]:
+def summary(some: pd.DataFrame, predicted: pd.DataFrame) -> dict[str, Any]:
     """Return what the bars ask; shares and means count each corpus of a base once."""
-    returned = [one for one in some if one.returned]
-    weights = [one.weight for one in returned]
+    returned = some[some["share"] > 0]
 
-    def mean(values: Sequence[float]) -> float:
-        return round(float(np.average(values, weights=weights)), 3) if returned else 0.0
+    def mean(values: pd.Series, of: pd.DataFrame = returned) -> float:
+        return round(float(np.average(values, weights=of["weight"])), 3) if len(of) else 0.0
 
-    inside = [gain.ndcg.interval()[0] <= trial.ndcg <= gain.ndcg.interval()[1] for trial, gain in runs]
-    covered = np.average(inside, weights=[trial.weight for trial, _ in runs])
+    def listed(rows: pd.DataFrame) -> list[list[Any]]:
+        numbers = rows[["claimed", "ndcg", "recall"]].to_numpy().tolist()
+        names = zip(rows["set"], rows["base"], rows["seed"].tolist(), strict=True)
+        return [
+            [*name, *(round(value, 1) for value in own)] for name, own in zip(names, numbers, strict=True)
+        ]
+
     return {
         "runs": len(some),
         "returned": len(returned),
-        "positive": mean([one.ndcg > 0 for one in returned]),
-        "claimed": mean([one.claimed for one in returned]),
-        "measured": mean([one.ndcg for one in returned]),
-        "recall": mean([one.recall for one in returned]),
-        "measured over all runs": round(
-            float(np.average([one.ndcg for one in some], weights=[one.weight for one in some])), 3
-        ),
-        "coverage": round(float(covered), 3),
-        "not positive": [_shown(one) for one in returned if one.ndcg <= 0],
-        "significantly worse": [_shown(one) for one in returned if one.ndcg < -1.96 * one.error],
-        "recall lower by more than 2": [_shown(one) for one in returned if one.recall < -2],
+        "positive": mean(returned["ndcg"] > 0),
+        "claimed": mean(returned["claimed"]),
+        "measured": mean(returned["ndcg"]),
+        "recall": mean(returned["recall"]),
+        "measured over all runs": mean(some["ndcg"], some),
+        "coverage": mean(predicted["ndcg"].between(predicted["low"], predicted["high"]), predicted),
+        "not positive": listed(returned[returned["ndcg"] <= 0]),
+        "significantly worse": listed(returned[returned["ndcg"] < -1.96 * returned["error"]]),
+        "recall lower by more than 2": listed(returned[returned["recall"] < -2]),
     }
-
-
-def _shown(one: Verdict) -> list[Any]:
-    return [one.set, one.base, one.seed, round(one.claimed, 1), round(one.ndcg, 1), round(one.recall, 1)]
 
 
 def report(arguments: argparse.Namespace) -> None:
     """Fit, and write the model with its reliability."""
     some = trials(read(arguments.runs))
-    runs = predictions(some)
-    found = verdicts(runs)
-    bases = {one.base: one.kind for one in some}
-    whole = {"all": summary(found, [pair for pairs in runs.values() for pair in pairs])}
+    predicted = predictions(some)
+    found = verdicts(predicted)
+    bases = dict(zip(some["base"], some["kind"], strict=True))
+    whole = {"all": summary(found, predicted)}
     for base in sorted(bases):
-        pairs = [pair for (_, other, _), pairs in runs.items() for pair in pairs if other == base]
-        whole[base] = summary([one for one in found if one.base == base], pairs)
+        whole[base] = summary(found[found["base"] == base], predicted[predicted["base"] == base])
     for base, values in whole.items():
         print(base, json.dumps(values), flush=True)
     reliability = {
         kind: Reliability(
             bases=(base,),
-            corpora=len({one.corpus for one in some if one.base == base}),
+            corpora=some[some["base"] == base]["corpus"].nunique(),
             **{name: whole[base][name] for name in Reliability._fields if name in whole[base]},
         )
         for base, kind in bases.items()
@@ -358,12 +296,11 @@ def report(arguments: argparse.Namespace) -> None:
             "reliability": {kind: one._asdict() for kind, one in reliability.items()},
         }
         write_text(arguments.calibration, json.dumps(values, indent=1) + "\n")
-    if arguments.output is not None:
-        rows = [
-            {key: value if isinstance(value, str) else round(value, 2) for key, value in asdict(one).items()}
-            for one in found
-        ]
-        harness.save(arguments.output, summary=whole, runs=rows)
+    rows = [
+        {key: value if isinstance(value, str) else round(value, 2) for key, value in one.items()}
+        for one in found.to_dict("records")
+    ]
+    harness.save(arguments.output, summary=whole, runs=rows)
 
 
 if __name__ == "__main__":

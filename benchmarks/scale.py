@@ -38,7 +38,7 @@ from sentemb.data.sources import read_rows
 from sentemb.encoding.encoder import normalised
 from sentemb.encoding.shards import ShardFolder
 from sentemb.search import SearchIndex
-from sentemb.search.vectors import ExactNeighbours, recall_at_k
+from sentemb.search.vectors import exact_neighbors, recall_at_k
 
 _SENTEMB = "if __name__ == '__main__':\n import sys\n from sentemb.cli.main import run\n run(sys.argv[1:])"
 _WORDS = (6, 40)  # of a line that is taken
@@ -141,9 +141,7 @@ def _search(vectors: Path, index: Path, queries: Path) -> Result:
     texts = queries.read_text().splitlines()
     opened = SearchIndex.open(index)
     encoded = normalised(opened.encoder.encode(texts))
-    exact = ExactNeighbours(encoded)
-    for numbers, some in _vectors(vectors):
-        exact.add(normalised(some), numbers)
+    exact = exact_neighbors(encoded, 10, ((normalised(some), numbers) for numbers, some in _vectors(vectors)))
     opened.search(texts[0])
     hits, seconds = [], []
     for text in texts:
@@ -152,7 +150,7 @@ def _search(vectors: Path, index: Path, queries: Path) -> Result:
         seconds.append(time.perf_counter() - began)
     facts = opened.manifest
     return {
-        "recall": recall_at_k(np.array([[hit.id for hit in row] for row in hits]), exact.numbers()),
+        "recall": recall_at_k(np.array([[hit.id for hit in row] for row in hits]), exact),
         "ms": 1000 * statistics.median(seconds),
         "ms_99": 1000 * statistics.quantiles(seconds, n=100)[-1],
         "factory": facts.factory,

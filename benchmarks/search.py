@@ -38,7 +38,7 @@ from sentemb.encoding import load_encoder
 from sentemb.encoding.encoder import normalised
 from sentemb.evaluation.environment import hardware
 from sentemb.search import SearchIndex
-from sentemb.search.vectors import ExactNeighbours, recall_at_k
+from sentemb.search.vectors import exact_neighbors, recall_at_k
 
 K = 10
 SELECTIVITIES = (1, 0.1, 0.01, 0.001, 0.0001)
@@ -64,11 +64,9 @@ class Data(NamedTuple):
     def exact(self, queries: Numbers, alive: NDArray[np.bool_]) -> Numbers:
         """The nearest of what is alive, fewer than K where there are fewer."""
         numbers = np.flatnonzero(alive)
-        nearest = ExactNeighbours(self.vectors[queries], min(K, len(numbers)))
-        for start in range(0, len(numbers), 16_384):
-            some = numbers[start : start + 16_384]
-            nearest.add(self.vectors[some], some)
-        return nearest.numbers()
+        blocks = (numbers[start : start + 16_384] for start in range(0, len(numbers), 16_384))
+        pieces = ((self.vectors[some], some) for some in blocks)
+        return exact_neighbors(self.vectors[queries], min(K, len(numbers)), pieces)
 
 
 class Lookup:

@@ -107,6 +107,12 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def small_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a raw one-layer BERT."""
+    return build_tiny_bert(tmp_path_factory.mktemp("small-bert"), layers=1)
+
+
+@pytest.fixture(scope="session")
 def _tiny_encoder(tiny_bert: Path) -> SentenceTransformer:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer

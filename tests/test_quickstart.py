@@ -131,27 +131,6 @@ def test_what_is_printed_fits_a_terminal(answers: Answers) -> None:
     assert len(lines) == 4 and lines[0].split() == ["keyword", "letters", "hybrid"]
 
 
-@pytest.mark.parametrize(
-    ("options", "word"),
-    [
-        (("--base", "./nowhere"), "nowhere"),
-        (("--model", "./nowhere"), "nowhere"),
-        (("--seed", "4294967296"), "'--seed'"),
-    ],
-)
-def test_a_user_error_is_one_line_and_costs_nothing(
-    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], word: str
-) -> None:
-    before = sorted(made.rglob("*"))
-    for output in (made, tmp_path / "new"):
-        capsys.readouterr()
-        assert quickstart("--output", str(output), "--overwrite", *options) == 2
-        error = capsys.readouterr().err
-        assert error.count("\n") == 1 and error.startswith("sentemb: error: ") and word in error, error
-    assert sorted(made.rglob("*")) == before
-    assert not (tmp_path / "new").exists()
-
-
 def test_a_stopped_one_says_how_to_go_on_and_leaves_no_hidden_folder(tmp_path: Path) -> None:
     folder, log = tmp_path / "out", tmp_path / "log"
     process = start(command, ["quickstart", "--output", str(folder)], log=log)
@@ -162,31 +141,6 @@ def test_a_stopped_one_says_how_to_go_on_and_leaves_no_hidden_folder(tmp_path: P
     assert f"{folder}: stopped; run the command again with --overwrite" in " ".join(log.read_text().split())
     assert [path.name for path in folder.rglob(".*")] == [MARKER]
     assert {path.name for path in tmp_path.iterdir()} == {"out", "log"}
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "why"),
-    [
-        (MARKER, (), "contains an interrupted quickstart; choose another --output, or add --overwrite"),
-        (MARKER, ("--overwrite", "--base", "out/model"), "would be overwritten by the quickstart"),
-        ("thesis.tex", ("--overwrite",), "was not made by a quickstart"),
-        ("index.html", ("--overwrite",), "was not made by a quickstart"),
-    ],
-)
-def test_a_folder_that_is_not_replaced(
-    name: str,
-    options: tuple[str, ...],
-    why: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "out" / "model" / "run").mkdir(parents=True)
-    (tmp_path / "out" / name).write_text("mine")
-    assert quickstart("--output", "out", *options) == 2
-    assert why in capsys.readouterr().err
-    assert (tmp_path / "out" / name).read_text() == "mine" and (tmp_path / "out" / "model" / "run").exists()
 
 
 def test_an_earlier_one_is_kept_and_files_next_to_it_as_well(

@@ -19,7 +19,6 @@ Progress = Callable[[str, int, int], None]
 _WINDOW = 64  # batches whose texts are sorted by length together
 _SCHEMA = """CREATE TABLE IF NOT EXISTS translations
 (draw INTEGER, text TEXT, translation TEXT, PRIMARY KEY (draw, text)) WITHOUT ROWID"""
-_SECONDS_TO_WAIT = 60.0  # for another process that is writing
 
 
 class Translator(Protocol):
@@ -66,7 +65,7 @@ def open_store(folder: Path, translator: Translator) -> Iterator[sqlite3.Connect
     path = store_path(folder, translator)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with closing(sqlite3.connect(path, timeout=_SECONDS_TO_WAIT)) as database:
+        with closing(sqlite3.connect(path, timeout=60.0)) as database:
             database.execute(_SCHEMA)
             yield database
     except sqlite3.DatabaseError as error:
@@ -176,15 +175,12 @@ def count_back_translations(texts: Sequence[str], translations: Sequence[str]) -
 
 
 class NoisyCopies(NamedTuple):
-    """Copies of rows at one temperature, in the columns that `sentemb.data.read_copies` takes.
-
-    `incomplete` rows have fewer copies than requested, because a text of a copy came back empty.
-    """
+    """Copies of rows at one temperature, in the columns that `sentemb.data.read_copies` takes."""
 
     temperature: float
     columns: dict[str, list[Any]]
     counts: BackTranslationCounts
-    incomplete: int
+    incomplete: int  # rows with fewer copies than requested, because a text of a copy came back empty
 
 
 def noisy_copies(
@@ -196,15 +192,10 @@ def noisy_copies(
     copies: int = RATIO,
     **options: Any,
 ) -> NoisyCopies:
-    """Make copies of rows, each a separate sample; both texts of a pair are translated.
+    """Make copies of rows, each a separate sample at a temperature, with which they are marked.
 
-    Args:
-        rows: The text, or the two texts, of each row by its number in the training split.
-        forward: To the other language, sampling at the temperature.
-        backward: From it, the same.
-        temperature: What the copies are marked with.
-        copies: Of each row; 3 in the paper. They may be equal to each other or to the row.
-        options: `cache`, `batch_size` and `progress` of `back_translate`.
+    `rows` are the text, or the two texts, of each row by its number in the training split; both texts of a
+    pair are translated. Copies may be equal to each other or to the row.
     """
     if copies < 1:
         raise InputError(f"copies is {copies}", "use 1 or more")

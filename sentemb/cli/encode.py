@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 from pydantic import Field
@@ -14,9 +13,6 @@ from sentemb._uris import local_path
 from sentemb.cli import options as opt
 from sentemb.cli.console import next_command, progress_bar, say
 from sentemb.errors import InputError
-
-if TYPE_CHECKING:
-    from sentemb.encoding.shards import Row
 
 _LINES = {".txt", ".csv", ".tsv", ".jsonl"}
 
@@ -48,7 +44,7 @@ def encode(options: _Options) -> None:
     """
     data, output = options.data, options.output
     refuse_unusable_output(output, [data, options.model], cache=options.cache_dir)
-    from sentemb.encoding.shards import encode_shards
+    from sentemb.encoding.shards import Row, encode_shards
     from sentemb.encoding.workers import Pool, local_pool
     from sentemb.modules.cards import public_name
 
@@ -64,7 +60,11 @@ def encode(options: _Options) -> None:
         if options.cache_dir is not None:
             raise InputError("--cache-dir does not work with --ray", "remove one of the two options")
         pool = ray_pool(options.ray, options.workers)
-    rows, total, began = _rows(options), _count_lines(data), time.monotonic()
+    rows = (
+        Row(position if one.id is None else one.id, one.text, one.metadata, one.location or f"row {position}")
+        for position, one in enumerate(options.documents(data))
+    )
+    total, began = _count_lines(data), time.monotonic()
     with progress_bar() as bar:
         found = encode_shards(
             rows,
@@ -86,16 +86,6 @@ def encode(options: _Options) -> None:
     )
     if options.role == "document":
         next_command("index", "build", output, "--output", "index")
-
-
-def _rows(options: _Options) -> Iterator[Row]:
-    from sentemb.encoding.shards import Row
-
-    documents = options.documents(options.data)
-    return (
-        Row(position if one.id is None else one.id, one.text, one.metadata, one.location or f"row {position}")
-        for position, one in enumerate(documents)
-    )
 
 
 def _count_lines(data: str) -> int:

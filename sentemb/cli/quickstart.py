@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sentemb._files import check_writable
+from sentemb._files import refuse_unusable_output
 from sentemb.cli import options as opt
 from sentemb.cli.console import format_command, next_command, say, show
 from sentemb.errors import InputError
@@ -72,16 +72,13 @@ def quickstart(options: _Options) -> None:
 
 def _check_output(options: _Options) -> None:
     output = options.output
-    for path in (options.base, options.model):
-        if any(Path(path).resolve().is_relative_to((output / name).resolve()) for name in MADE):
-            why = f"the input {path} would be overwritten by the quickstart"
-            raise InputError(why, "choose another --output")
+    refuse_unusable_output(output, [options.base, options.model])
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
-        check_writable(output)
-    elif not (output / MARKER).is_file():
+        return
+    if not (output / MARKER).is_file():
         why = f"{output} already exists and was not made by a quickstart"
         raise InputError(why, "choose another --output")
-    elif not options.overwrite:
+    if not options.overwrite:
         state = "earlier" if (output / "index.html").exists() else "interrupted"  # it is written last
         hint = "choose another --output, or add --overwrite to replace it"
         raise InputError(f"{output} contains an {state} quickstart", hint)

@@ -114,12 +114,7 @@ def bm25_scores(weights: csr_array, queries: CountedQueries, block: int) -> Iter
 
 
 class Postings:
-    """The lists of a full-text index: the texts that have a term, and what it adds to the score of each.
-
-    Args:
-        connection: A database with an FTS5 table and the vocabulary `terms` of its instances.
-        table: The name of the FTS5 table, whose row ids are from 0.
-    """
+    """The texts of an FTS5 table, with row ids from 0, that have a term of its vocabulary `terms`."""
 
     def __init__(self, connection: sqlite3.Connection, table: str = "texts") -> None:
         self._connection = connection
@@ -137,10 +132,7 @@ class Postings:
     def read(
         self, term: str, connection: sqlite3.Connection | None = None
     ) -> tuple[npt.NDArray[np.int64], Double]:
-        """Return the row ids of the texts that have a term, ascending, and their weights.
-
-        Another connection may read them, if it sees the same state.
-        """
+        """Return the row ids of the texts that have a term, ascending, and what it adds to their scores."""
         instances = _integers((connection or self._connection).execute(_INSTANCES, (term,)).fetchone()[0])
         starts = np.flatnonzero(np.diff(instances, prepend=-1))
         found = instances[starts]

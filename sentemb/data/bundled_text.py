@@ -55,14 +55,11 @@ _LEFT_OUT = frozenset(
 
 
 class Question(NamedTuple):
-    """A question about the standard library, with the ids of `stdlib_documents` that answer it.
-
-    Questions of `test` were not looked at while documents and weights were chosen.
-    """
+    """A question about the standard library, with the ids of `stdlib_documents` that answer it."""
 
     text: str
     answers: tuple[str, ...]
-    split: Literal["dev", "test"]
+    split: Literal["dev", "test"]  # the latter were not looked at while documents and weights were chosen
 
 
 def bundled_pairs() -> ScoredPairs:

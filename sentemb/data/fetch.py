@@ -45,10 +45,7 @@ class Count(NamedTuple):
 
 
 def fetch(name: str, data_dir: Path, *, check_rows: bool = True) -> Place:
-    """Download a set from the hub into the data folder, where the readers find it.
-
-    The files are downloaded and counted next to their final path, so the folder never has part of a set.
-    """
+    """Download a set from the hub into the data folder, which never has part of a set."""
     refuse_uri(data_dir)
     source = get(name).base
     if data_dir.exists() and (place := find(source, data_dir)):

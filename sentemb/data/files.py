@@ -52,11 +52,7 @@ class _AbsentError(InputError):
 
 
 class RemotePath:
-    """A file or folder that a URI names. Messages show it without user, password and query.
-
-    Raises:
-        InputError: fsspec does not know the protocol, or its package is missing.
-    """
+    """A file or folder that a URI names. Messages show it without user, password and query."""
 
     def __init__(self, uri: str, folder: RemotePath | None = None) -> None:
         self._uri, self._is_web = uri, uri.lower().startswith(("http://", "https://"))
@@ -449,10 +445,7 @@ def parse_csv(
 def parse_tsv(
     where: str, lines: Lines, columns: Names = None, *, header: Names = None, optional: int = 0
 ) -> Iterator[Numbered]:
-    """Yield tab-separated rows without quoting: quotation marks are text, as in STS-B and GLUE.
-
-    A row has all columns of the header, or all but the `optional` last ones.
-    """
+    """Yield tab-separated rows without quoting, which may lack the `optional` last columns."""
 
     def cells() -> Iterator[tuple[int, list[str]]]:
         for number, line in lines:

@@ -128,9 +128,8 @@ def paraphrase_components(data: LabelledTexts) -> npt.NDArray[np.int64]:
 def split_pairs(data: LabelledTexts, *, seed: int, dev: float = 0.1, test: float = 0.1) -> PairSplit:
     """Split pairs by shares so that no text is in two parts, nor a paraphrase of it.
 
-    Rows that share a text, directly or through others, stay together, whatever their labels. Such groups
-    are drawn at random into the test part until it is full, then into the dev part; a group that would
-    make a part too large is skipped.
+    Rows that share a text, directly or through others, stay together. Such groups are drawn at random into
+    the test part, then into the dev part; a group that would make a part too large is skipped.
     """
     shares = f"dev={dev:g} and test={test:g}"
     if not (dev > 0 and test > 0 and dev + test < 1):
@@ -277,10 +276,10 @@ def pair_columns(
 ) -> tuple[str, ...]:
     """Find the columns of the question, the passage and any hard negatives, or check those that are named."""
     refuse_bare_string(columns)
+    if columns is not None and len(columns) < 2:
+        named = f"--columns {','.join(columns)} names {len(columns)} column"
+        raise InputError(f"{named}, but pairs need two", _NAME_THEM)
     if columns is not None:
-        if len(columns) < 2:
-            named = f"--columns {','.join(columns)} names {len(columns)} column"
-            raise InputError(f"{named}, but pairs need two", _NAME_THEM)
         return tuple(columns)
     name = without_secrets(str(source))
     if kind_of(source) == "entry":

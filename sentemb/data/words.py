@@ -144,9 +144,8 @@ def _lists(table: str) -> dict[str, frozenset[str]]:
 def language_of(texts: Iterable[str]) -> str:
     """Detect the language of some texts by their function words; some hundred sentences are plenty.
 
-    The result is the code of the language whose function words are the most frequent; `und` if two have
-    the same number, if fewer than 4 % of the words are such (running text has 20 % and more, titles and
-    commands less), or if it is none of the eleven known.
+    It is `und` if two languages have the same number, or if fewer than 4 % of the words are such (running
+    text has 20 % and more, titles and commands less).
     """
     words = Counter(word for text in texts for word in re.findall(r"[^\W\d_]{2,}", text.lower()))
     counts = (
@@ -191,10 +190,7 @@ def _listed(words: list[str]) -> frozenset[str]:
 
 
 def tokenizer(language: str) -> str:
-    """Return the tokenizer of FTS5 for a language.
-
-    English has Porter's stemmer, all others have plain words, without diacritics except for Vietnamese.
-    """
+    """Return the tokenizer of FTS5: with Porter's stemmer for English, with diacritics for Vietnamese."""
     # Vowel signs of Indic scripts are marks, which FTS5 takes for separators by default.
     words = f"unicode61 remove_diacritics {0 if language == 'vi' else 2} categories 'L* N* Co M*'"
     return f"{STEMMER}{words}" if language == "en" else words

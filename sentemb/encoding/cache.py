@@ -22,7 +22,6 @@ logger = logging.getLogger(__name__)
 _SCHEMA = "CREATE TABLE IF NOT EXISTS vectors (text BLOB PRIMARY KEY, sum INTEGER, vector BLOB) WITHOUT ROWID"
 # The latter where SQLite's own message quotes damaged bytes.
 _DAMAGED = (sqlite3.DatabaseError, UnicodeDecodeError)
-_SECONDS_TO_WAIT = 60.0  # for another process that is writing
 _KEYS_PER_QUERY = 500  # SQLite's oldest limit on parameters is 999
 _TEXTS_PER_COMMIT = 8192  # what a crash can lose
 
@@ -73,7 +72,7 @@ class VectorStore:
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        with closing(sqlite3.connect(self.path, timeout=_SECONDS_TO_WAIT)) as connection, connection:
+        with closing(sqlite3.connect(self.path, timeout=60.0)) as connection, connection:
             yield connection
 
     @contextmanager
@@ -97,8 +96,7 @@ class CachedEncoder:
     """An encoder that encodes only texts whose vectors are not on disk."""
 
     def __init__(self, encoder: TextEncoder, folder: Path) -> None:
-        self.name = encoder.name
-        self.encoder = encoder
+        self.name, self.encoder = encoder.name, encoder
         self._folder = folder
         self._measured: set[int] = set()  # texts of which it is known whether the model truncates them
 

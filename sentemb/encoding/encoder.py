@@ -143,8 +143,7 @@ def for_role(encoder: TextEncoder, role: Role) -> TextEncoder:
         (1, 256)
     """
     own = getattr(encoder, "for_role", None)
-    chosen: TextEncoder = encoder if own is None else own(role)
-    return chosen
+    return encoder if own is None else own(role)  # type: ignore[no-any-return]
 
 
 def select_prompt(prompts: Mapping[str, str | None], default: str | None, role: Role | None) -> str:

@@ -29,7 +29,6 @@ _TRIES = 3
 # that kills one machine after the other.
 _NODES = 10
 _PATIENCE = 30.0  # seconds without a worker after which the user learns what the command waits for
-
 _work: Work  # of this process, if it is a worker
 
 

@@ -53,6 +53,8 @@ _SHARED: Mapping[str, str] = {
 
 Key = tuple[str, str, Setting]
 """Label, data set and setting."""
+Band = tuple[list[float], list[float], list[float]]
+"""Values, means and standard deviations."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,9 +165,9 @@ def draw_curves(experiment: Experiment, folder: Path) -> Iterator[Path]:
         yield path
 
 
-def curves(summaries: Sequence[Summary]) -> dict[str, dict[str, tuple[list[float], ...]]]:
+def curves(summaries: Sequence[Summary]) -> dict[str, dict[str, Band]]:
     """Return ascending values, means and standard deviations x 100 for each data set and method."""
-    found: dict[str, dict[str, tuple[list[float], ...]]] = {}
+    found: dict[str, dict[str, Band]] = {}
     for one in sorted(summaries, key=lambda one: one.setting.value or 0.0):
         if one.setting.value is not None:
             deviation = one.factor * stdev(one.scores) if len(one.scores) > 1 else 0.0

@@ -1,4 +1,4 @@
-"""What losses do with encoders and batches: heads for training only, views by dropout, rows of all processes.
+"""Share what losses do with encoders and batches: training heads, views by dropout, rows of all processes.
 
 Heads belong to the loss, so a saved model never contains them. In-batch negatives of all processes follow the
 convention of sentence-transformers: each process compares its local anchors with the candidates of all. Its

@@ -366,7 +366,9 @@ def _scatter(axes: Axes, points: NDArray[np.float64], number: int, **style: Any)
 
 def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     double = np.asarray(vectors, dtype=np.float64)
-    return double / np.maximum(np.linalg.norm(double, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    norms = np.linalg.norm(double, axis=1, keepdims=True)
+    unit: NDArray[np.float64] = double / np.maximum(norms, np.finfo(np.float64).tiny)
+    return unit
 
 
 def _with_legend_below(figure: Figure) -> Figure:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from sentemb import __version__
 from sentemb._files import settle, sha256_of
-from sentemb.data.words import RULES, UNKNOWN
+from sentemb.data.words import UNKNOWN
 from sentemb.encoding.encoder import EncoderSpec, TextEncoder, Vectors, for_role
 from sentemb.encoding.shards import Row, Settings, ShardFolder, finished, write_shard
 from sentemb.errors import InputError
@@ -195,7 +195,7 @@ def build(
     folder: Path,
     items: Iterable[Any],
     chunk: Chunk,
-    encode: Encode | None,
+    encode: Encode,
     facts: Manifest,
     options: BuildOptions,
     progress: Progress,
@@ -211,7 +211,7 @@ def build(
         stack.enter_context(database_errors(database, writes=True))
         # A scratch file until it is whole: no journal, no waiting for the disk.
         connection.executescript(f"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; {SCHEMA}; BEGIN")
-        writer = Writer(connection, facts, complete=False)
+        writer = Writer(connection, has_keywords=False)
         for place, document in enumerate(chunk(writer.documents(items, replacing=False))):
             if place % _REPORT_EVERY == 0:
                 progress("read", place, 0)
@@ -236,9 +236,7 @@ def build(
         progress("terms", 0, 1)
         facts = replace(facts, language=create_keywords(connection, options.language), keeps_vectors=keeps)
         connection.execute("COMMIT")
-        rows: Rows = lambda places: np.empty((0, facts.dimension), dtype=np.float32)  # noqa: E731
-        if encode is not None:
-            rows = encode(_texts(connection, chunks), len(chunks))
+        rows = encode(_texts(connection, chunks), len(chunks))
         connection.execute("BEGIN")
         if keeps:
             _store(connection, chunks, rows)
@@ -323,23 +321,20 @@ def upgrade(
     return loaded
 
 
-def compact(store: LocalStore, progress: Progress, kind: Kind | Literal["auto"] | None = None) -> None:
-    """Build the vector index of a folder again, maybe of another kind; the caller is its only writer.
+def compact(store: LocalStore, progress: Progress) -> None:
+    """Build the vector index of a folder again; the caller is its only writer.
 
     Readers keep the old file, which is gone when the last of them has seen the new one.
     """
     with store.snapshot() as snapshot:
         before, whole = snapshot.manifest, snapshot.state.whole
         is_cached = snapshot.state.cache is not None or not before.vectors
-        if is_cached and whole.alive is None and not len(whole.recent) and before.has_keywords:
+        if is_cached and whole.alive is None and not len(whole.recent):
             return
         chunks = snapshot.chunks()
         rescore: Rescore = "auto" if before.kind != "ivfpq" else "never" if before.keeps_vectors else "texts"
         again = encodes_again(rescore, before.encoder.details)
-        if kind is None:
-            plan = _plan_again(before, len(chunks), again=again)
-        else:
-            plan = plan_index(len(chunks), before.dimension, kind=kind, rescored=again)
+        plan = _plan_again(before, len(chunks), again=again)
         if before.keeps_vectors:
             rows: Rows = lambda places: snapshot.stored(chunks[places])  # noqa: E731
         else:
@@ -348,15 +343,14 @@ def compact(store: LocalStore, progress: Progress, kind: Kind | Literal["auto"] 
             texts, encoder = _texts(snapshot.connection, chunks), snapshot.documents_encoder()
             rows = encode_to_shards(texts, len(chunks), encoder, before.metric, work, progress)
         facts = _index(store.folder, before, plan, chunks, rows, progress)
-        facts = replace(facts, keeps_vectors=not (plan.kind == "ivfpq" and again), keyword_rules=RULES)
+        facts = replace(facts, keeps_vectors=not (plan.kind == "ivfpq" and again))
         with transaction(store.database) as connection:
             if not facts.keeps_vectors:
                 connection.execute("DELETE FROM vectors")
             elif not before.keeps_vectors:
                 _store(connection, chunks, rows)
-            if before.language == UNKNOWN or not before.has_keywords:
-                language = AUTO if before.language == UNKNOWN else before.language
-                facts = replace(facts, language=create_keywords(connection, language))
+            if before.language == UNKNOWN:
+                facts = replace(facts, language=create_keywords(connection, AUTO))
             else:
                 connection.execute("INSERT INTO keywords (keywords) VALUES ('optimize')")
             connection.execute("DELETE FROM deleted")

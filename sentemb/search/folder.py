@@ -31,7 +31,8 @@ from filelock import FileLock
 
 from sentemb._files import check_writable, held, write_text
 from sentemb._uris import refuse_uri
-from sentemb.data.words import RULES, document_text
+from sentemb.data.documents import IDS_HINT
+from sentemb.data.words import document_text
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.documents import (
@@ -45,7 +46,7 @@ from sentemb.search.documents import (
     next_id_after,
 )
 from sentemb.search.manifest import Manifest
-from sentemb.search.store import Changed, known_id, repeated_id
+from sentemb.search.store import Changed, known_id
 
 logger = logging.getLogger(__name__)
 
@@ -321,14 +322,11 @@ class Writer:
 
     Args:
         connection: The database, in the transaction.
-        facts: Manifest of the index.
-        complete: Whether documents come with their vectors and keywords; a build adds both later.
+        has_keywords: Whether to keep the terms of documents; a build adds them later.
     """
 
-    def __init__(self, connection: sqlite3.Connection, facts: Manifest, *, complete: bool = True) -> None:
-        self._connection, self._run = connection, connection.execute
-        self._complete = complete
-        self._has_keywords = complete and facts.keyword_rules == RULES
+    def __init__(self, connection: sqlite3.Connection, *, has_keywords: bool = True) -> None:
+        self._run, self._has_keywords = connection.execute, has_keywords
         self._run(_SCRATCH)
         row = self._run(f"SELECT {', '.join(_COUNTS)} FROM state").fetchone()
         self._counts = dict(zip(_COUNTS, row, strict=True))
@@ -345,22 +343,21 @@ class Writer:
             claim = "INSERT OR IGNORE INTO places VALUES (?, ?)"
             if not self._run(claim, (document.id, document.location)).rowcount:
                 before = self._run("SELECT location FROM places WHERE id = ?", (document.id,)).fetchone()[0]
-                raise repeated_id(document, before)
+                message = f"the id {document.id!r} occurs twice: in {before} and {document.location}"
+                raise InputError(message, IDS_HINT)
             if isinstance(document.id, int):
                 self._counts["next_id"] = next_id_after(document.id, self._counts["next_id"])
             if not replacing and document.text.strip() and self._find(document.id) is not None:
                 raise known_id(document)
             yield document
 
-    def put(self, documents: Sequence[ChunkedDocument], vectors: Vectors) -> None:
-        """Insert documents, with a vector for each of their texts, in the place of those with their ids."""
-        chunks = [chunk for one in documents for chunk in self.insert(one)]
-        put_vectors(self._connection, np.array(chunks, dtype=np.int64), vectors)
-
     def insert(self, chunked: ChunkedDocument) -> list[int]:
-        """Insert a document without its vectors; return the numbers of its chunks, none of a blank one."""
+        """Put a document, without its vectors, in the place of the one with its id.
+
+        Return the numbers of its chunks, none of a blank one.
+        """
         document, spans = chunked.document, chunked.spans
-        is_known = self._complete and self._remove(document.id)
+        is_known = self.remove(document.id)
         if not document.text.strip():
             self._done["skipped"] += 1
             self._counts["skipped"] += 1
@@ -388,10 +385,6 @@ class Writer:
         self._count(self._counts, 1, parts, form)
         return [chunk_number(number, part) for part in range(parts)]
 
-    def delete(self, ids: Iterable[str | int]) -> int:
-        """Delete documents; return how many of the ids existed."""
-        return sum(self._remove(identifier) for identifier in ids)
-
     def finish(self) -> None:
         """Let readers know."""
         self._counts["version"] += 1
@@ -402,7 +395,8 @@ class Writer:
         query = "SELECT number, text, form FROM documents WHERE id = ?"
         return self._run(query, (identifier,)).fetchone()
 
-    def _remove(self, identifier: str | int | None) -> bool:
+    def remove(self, identifier: str | int | None) -> bool:
+        """Delete the document with an id; return whether there was one."""
         found = self._find(identifier)
         if found is None:
             return False
@@ -429,8 +423,10 @@ def put_vectors(connection: sqlite3.Connection, chunks: Numbers, vectors: Vector
     """Insert the vectors of chunks, (n, dim), as they are compared."""
     if len(chunks) != len(vectors):
         raise InputError(f"there are {len(vectors):,} vectors for {len(chunks):,} texts")
-    sealed = zip(chunks.tolist(), map(seal, vectors), strict=True)
-    connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", sealed)
+    plain = (vector.astype(_FLOAT, copy=False).tobytes() for vector in vectors)
+    sealed = (numbers + zlib.crc32(numbers).to_bytes(_CHECKSUM, "little") for numbers in plain)
+    rows = zip(chunks.tolist(), sealed, strict=True)
+    connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
 
 
 def read_chunks(connection: sqlite3.Connection) -> Numbers:
@@ -451,23 +447,9 @@ def read_vectors(connection: sqlite3.Connection, chunks: Numbers, facts: Manifes
     """Return the vectors (n, dim) of chunks from a database, whose numbers rise."""
     query = f"SELECT vector FROM vectors WHERE id {SOME} ORDER BY id"
     rows = [row for (row,) in connection.execute(query, (str(chunks.tolist()),))]
-    found = unseal(rows, facts.dimension)
-    if found is None or len(found) != len(chunks):
+    size = _FLOAT.itemsize * facts.dimension + _CHECKSUM
+    if len(rows) != len(chunks) or any(not isinstance(row, bytes) or len(row) != size for row in rows):
         raise InputError(f"the vectors in {database} are damaged", REBUILD)
-    return found
-
-
-def seal(vector: Vectors) -> bytes:
-    """Return a vector (dim,) as the database keeps it: its numbers, and their checksum."""
-    numbers = vector.astype(_FLOAT, copy=False).tobytes()
-    return numbers + zlib.crc32(numbers).to_bytes(_CHECKSUM, "little")
-
-
-def unseal(rows: Sequence[bytes], dimension: int) -> Vectors | None:
-    """Return stored vectors as an array (n, dim); None if one does not have the right length."""
-    size = _FLOAT.itemsize * dimension + _CHECKSUM
-    if any(not isinstance(row, bytes) or len(row) != size for row in rows):
-        return None
     joined = np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(len(rows), size)
     vectors: Vectors = np.ascontiguousarray(joined[:, :-_CHECKSUM]).view(_FLOAT)
     return vectors

@@ -33,7 +33,17 @@ from sentemb.search.keywords import AUTO
 from sentemb.search.local import LocalStore
 from sentemb.search.manifest import HybridWeight, Manifest
 from sentemb.search.plan import Kind, Metric
-from sentemb.search.searching import Hit, Mode, SearchArguments, SearchOptions, check_queries, find
+from sentemb.search.searching import (
+    Hit,
+    Mode,
+    SearchArguments,
+    SearchOptions,
+    check_queries,
+    explain_no_match,
+    find,
+    weight_by_generating,
+    weight_by_qrels,
+)
 from sentemb.search.store import Changed, Ranked, Store
 from sentemb.search.vectors import Rescore
 from sentemb.search.where import Field, Where
@@ -314,8 +324,6 @@ class SearchIndex:
             InputError: A query is blank, there is not one entry in `relevant` for each, no relevant document
                 is in the index, or the folder cannot be written to.
         """
-        from sentemb.search.fitting import weight_by_generating, weight_by_qrels
-
         if queries is None and relevant is None:
             weight = weight_by_generating(self.store, self.encoder)
         elif queries is None or relevant is None:
@@ -328,8 +336,6 @@ class SearchIndex:
 
     def _weight(self, *, fits: bool) -> float:
         """Return the dense weight of hybrid search; one that is not kept is fitted once."""
-        from sentemb.search.fitting import weight_by_generating
-
         weight = self.manifest.hybrid
         if weight is None and fits:
             self._fitted = self._fitted or [weight_by_generating(self.store, self.encoder)]
@@ -448,7 +454,7 @@ class SearchIndex:
         """Explain in a sentence why no document can meet conditions; return None if one can."""
         conditions = Where(where)
         with self.store.snapshot() as snapshot:
-            return snapshot.explain_no_match(conditions)
+            return explain_no_match(snapshot, conditions)
 
     def fields(self) -> tuple[Field, ...]:
         """Return the fields of the metadata with their types and values, those of most documents first."""

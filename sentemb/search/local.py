@@ -13,7 +13,6 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +23,6 @@ from sentemb._files import settle, sha256_of
 from sentemb.encoding.encoder import TextEncoder, Vectors, for_role
 from sentemb.errors import InputError
 from sentemb.search.documents import (
-    Batches,
     ChunkedDocument,
     Document,
     Numbers,
@@ -44,6 +42,7 @@ from sentemb.search.folder import (
     checksum_of,
     database_errors,
     new_database,
+    put_vectors,
     read_chunks,
     read_pointer,
     read_texts,
@@ -57,7 +56,7 @@ from sentemb.search.keywords import VOCABULARY, Keywords, QueryTerms
 from sentemb.search.manifest import HybridWeight, Manifest
 from sentemb.search.passages import Span
 from sentemb.search.store import Changed, Fetched, Prepare, Ranked
-from sentemb.search.vectors import Alive, VectorIndex, best_documents, nearest
+from sentemb.search.vectors import MOST_EQUAL, Alive, VectorIndex, nearest, nearest_documents
 from sentemb.search.where import Field, Where, read_fields, stored_types
 
 logger = logging.getLogger(__name__)
@@ -72,7 +71,6 @@ _WRITTEN = 4_000_000
 # A search looks at as many more as are deleted; at a fifth it takes a quarter longer.
 _DELETED = 0.2
 _FILTERS = 16  # whose matches are kept, a byte for each vector and document
-_BATCH = 1_024
 _HELD = 64_000_000  # floats of vectors that are not in the cache and are kept once a search has read them
 _COLUMNS = "number, id, text, metadata, form"
 
@@ -85,7 +83,6 @@ class Part(NamedTuple):
     alive: Alive | None  # which vectors of the cache; None for all
     living: int  # number of these vectors
     recent: Numbers  # numbers of the chunks that are not in the cache, rising
-    reason: str | None = None  # why no document can meet the filter
 
 
 @dataclass(eq=False)
@@ -107,20 +104,21 @@ class _OutdatedError(Exception):
     """Another thread has seen a later state, or another process has replaced the vector index."""
 
 
-class LocalSnapshot:
-    """One state of a folder, in a transaction that reads what is not in memory; see `Snapshot`."""
+class _LocalSnapshot:
+    """One state of a folder, in a transaction that reads what is not in memory.
+
+    `Snapshot` describes its methods.
+    """
 
     def __init__(self, store: LocalStore, connection: sqlite3.Connection, state: State) -> None:
         self._store, self.connection, self.state = store, connection, state
         self.manifest = state.manifest
 
     def count(self, where: Where | None) -> int:
-        """Return how many documents meet conditions."""
         return self._part(where).documents
 
-    def explain_no_match(self, where: Where) -> str | None:
-        """Explain why no document can meet conditions."""
-        return self._part(where).reason
+    def types_of(self, field: str) -> set[type | None]:
+        return stored_types(self.connection, field)
 
     def _part(self, where: Where | None) -> Part:
         state = self.state
@@ -131,16 +129,13 @@ class LocalSnapshot:
             found = where.numbers(self.connection)
             mask = np.zeros(max(found, default=-1) + 2, dtype=np.bool_)  # the last one stands for all others
             mask[found] = True
-            _, _, alive, living, recent, _ = state.whole
+            _, _, alive, living, recent = state.whole
             if state.cache is not None:
                 met = mask[np.minimum(state.cache.owners, len(mask) - 1)]
                 alive = Alive(met if alive is None else met & alive.mask)
                 living = len(alive.places)
             recent = recent[mask[np.minimum(documents_of(recent), len(mask) - 1)]]
-            reason = None
-            if not found:
-                reason = where.explain_no_match(lambda name: stored_types(self.connection, name))
-            part = Part(len(found), mask, alive, living, recent, reason)
+            part = Part(len(found), mask, alive, living, recent)
             if len(state.parts) >= _FILTERS:
                 state.parts.clear()
             state.parts[where.key] = part
@@ -149,36 +144,20 @@ class LocalSnapshot:
     def candidates(
         self, queries: Vectors, k: int, min_score: float | None, where: Where | None
     ) -> list[list[Ranked]]:
-        """Return the documents nearest to each query, best first."""
-        part = self._part(where)
-        k = min(k, part.documents)
-        ranked: list[list[Ranked]] = [[] for _ in queries]
-        total = part.living + len(part.recent)
+        part, cache, facts = self._part(where), self.state.cache, self.manifest
+        k, total = min(k, part.documents), part.living + len(part.recent)
         # As many chunks as so many documents have on average, and more where a few documents have them all.
-        count = min(total, -(-k * total // max(1, part.documents)))
-        left: Sequence[int] = range(len(queries) if k else 0)
-        while left:
-            some = queries if len(left) == len(queries) else queries[list(left)]
-            cache, facts = self.state.cache, self.manifest
-            scores, chunks = nearest(
-                some, count, cache, part.alive, part.recent, self.vectors, facts.rescored
-            )
-            lowest = scores[:, -1].tolist()
-            for row, query in enumerate(left):
-                ranked[query] = best_documents(scores[row], chunks[row], k, min_score)
-            if count == total:
-                break
-            # Those that have too few, but not because nothing else scores enough.
-            left = [
-                query
-                for query, least in zip(left, lowest, strict=True)
-                if len(ranked[query]) < k and (min_score is None or least >= min_score)
-            ]
-            count = min(total, 4 * count)
-        return ranked
+        expected = -(-k * total // max(1, part.documents))
+        patience = total
+        if cache is not None and cache.kind != "flat":
+            patience = MOST_EQUAL + expected if cache.keeps_vectors else 0
+
+        def find(some: Vectors, count: int) -> tuple[Vectors, Numbers]:
+            return nearest(some, count, cache, part.alive, part.recent, self.vectors, facts.rescored)
+
+        return nearest_documents(queries, k, min_score, expected, total, patience, find)
 
     def vectors(self, chunks: Numbers) -> Vectors:
-        """Return the vectors (n, dim) of chunks, whose numbers rise."""
         state, cache = self.state, self.state.cache
         split = 0 if cache is None else int(np.searchsorted(chunks, cache.last, side="right"))
         early, late = chunks[:split], chunks[split:]
@@ -215,15 +194,12 @@ class LocalSnapshot:
     def keyword(
         self, queries: Sequence[QueryTerms], k: int, min_score: float | None, where: Where | None
     ) -> list[list[Ranked]]:
-        """Return the documents that have terms of each query, best first."""
-        self.manifest.check_keywords(self._store.folder)
         mask = self._part(where).mask
         least = -np.inf if min_score is None else min_score
         found = (self.state.keywords.rank(self.connection, query, k, mask) for query in queries)
         return [[Ranked(*pair) for pair in pairs if pair[0] >= least] for pairs in found]
 
     def fetch(self, ranked: Iterable[Sequence[Ranked]]) -> Fetched:
-        """Return the documents that were ranked, and where their chunks are."""
         hits = [hit for row in ranked for hit in row]
         chosen = str(list({hit.document for hit in hits}))
         query = f"SELECT {_COLUMNS} FROM documents WHERE number {SOME}"
@@ -237,21 +213,17 @@ class LocalSnapshot:
         return Fetched(documents, {number: Span(start, stop) for number, start, stop in spans})
 
     def numbers_of(self, ids: Iterable[str | int]) -> dict[str | int, int]:
-        """Return the numbers of the documents with some ids, of those that exist."""
         query = "SELECT number FROM documents WHERE id = ?"
         rows = ((key, self.connection.execute(query, (key,)).fetchone()) for key in ids)
         return {key: row[0] for key, row in rows if row is not None}
 
     def chunks(self) -> Numbers:
-        """Return the numbers of all chunks, rising."""
         return read_chunks(self.connection)
 
     def texts(self, chunks: Numbers) -> list[str]:
-        """Return the texts of chunks, whose numbers rise."""
         return read_texts(self.connection, chunks)
 
     def rows(self, where: Where | None = None) -> Iterator[ChunkedDocument]:
-        """Yield all documents, or those that meet conditions, in their order."""
         chosen = "1" if where is None else f"number {SOME}"
         parameters = [] if where is None else [str(where.numbers(self.connection))]
         query = f"SELECT {_COLUMNS} FROM documents WHERE {chosen} ORDER BY number"
@@ -260,16 +232,7 @@ class LocalSnapshot:
             document = Document(text, key, fields, f"document {key!r}")
             yield ChunkedDocument(document, self.spans(number) if form else (), form == TRUNCATED)
 
-    def batches(self) -> Batches:
-        """Yield all documents in their order with their vectors."""
-        rows, chunks = self.rows(), self.chunks()
-        while documents := list(islice(rows, _BATCH)):
-            count = sum(len(one.texts) for one in documents)
-            yield documents, self.vectors(chunks[:count])
-            chunks = chunks[count:]
-
     def fields(self) -> tuple[Field, ...]:
-        """Return the fields of the metadata."""
         return read_fields(self.connection)
 
     def spans(self, number: int) -> tuple[Span, ...]:
@@ -330,7 +293,7 @@ class LocalStore:
         return str(self.folder)
 
     @contextlib.contextmanager
-    def snapshot(self) -> Iterator[LocalSnapshot]:
+    def snapshot(self) -> Iterator[_LocalSnapshot]:
         """Read one state, regardless of concurrent writes."""
         connection = self._connect()
         try:
@@ -344,7 +307,7 @@ class LocalStore:
                     except _OutdatedError:
                         connection.execute("ROLLBACK")
                         attempt += 1
-                yield LocalSnapshot(self, connection, state)
+                yield _LocalSnapshot(self, connection, state)
         finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
@@ -474,7 +437,7 @@ class LocalStore:
             )
             return None
 
-    def _verify(self, snapshot: LocalSnapshot) -> None:
+    def _verify(self, snapshot: _LocalSnapshot) -> None:
         """Compare every byte of the database with its checksum, and the tables with each other."""
         facts, run, whole = snapshot.manifest, snapshot.connection.execute, snapshot.state.whole
         text, checksum = run("SELECT facts, checksum FROM settings").fetchone()
@@ -496,23 +459,22 @@ class LocalStore:
         if not is_sound or documents != facts.documents:
             raise InputError(f"{self.database} is damaged", REBUILD)
 
-    def add(
-        self, items: Iterable[Any], prepare: Prepare, *, replacing: bool, are_normal: bool = False
-    ) -> Changed:
-        """Add documents, all or none, whose vectors may be as they are compared; see `Store.add`."""
+    def add(self, items: Iterable[Any], prepare: Prepare, *, replacing: bool) -> Changed:
+        """Add documents, all or none; see `Store.add`."""
         with self.alone(), transaction(self.database) as connection:
             facts = self.read_facts(connection)
-            writer = Writer(connection, facts)
+            writer = Writer(connection)
             for documents, vectors in prepare(writer.documents(items, replacing=replacing)):
-                writer.put(documents, vectors if are_normal else normalize_for(facts.metric, vectors))
+                chunks = [chunk for one in documents for chunk in writer.insert(one)]
+                put_vectors(connection, np.array(chunks, np.int64), normalize_for(facts.metric, vectors))
             writer.finish()
         return writer.changed
 
     def delete(self, ids: Sequence[str | int]) -> int:
         """Delete documents in one step; see `Store.delete`."""
         with self.alone(), transaction(self.database) as connection:
-            writer = Writer(connection, self.read_facts(connection))
-            deleted = writer.delete(ids)
+            writer = Writer(connection)
+            deleted = sum(map(writer.remove, ids))
             writer.finish()
         return deleted
 

@@ -370,19 +370,6 @@ class Manifest:
     keyword_rules: int = RULES
 
     @property
-    def has_keywords(self) -> bool:
-        """Return True if documents and queries follow the same rules for keywords."""
-        return self.keyword_rules == RULES
-
-    def check_keywords(self, place: Path | str) -> None:
-        """Raise InputError if the keywords of the index in a folder or at an address follow other rules."""
-        if not self.has_keywords:
-            raise InputError(
-                f"{place} has keywords of an older version",
-                f"run `sentemb index compact {place}`, or build it again",
-            )
-
-    @property
     def bytes_per_vector(self) -> float:
         """Size of the faiss index for each vector; 0 before it is saved."""
         return self.cache_bytes / max(1, self.vectors)
@@ -407,6 +394,8 @@ class Manifest:
             raise InputError(f"{place}, {where}: {first['msg']}", "build the index again") from None
         except (ValueError, TypeError) as error:
             raise InputError(f"{place}: {error}", "build the index again") from None
+        if facts.keyword_rules != RULES:
+            raise InputError(f"{place} has keywords of another version", "build the index again")
         source = facts.encoder.source
         if folder is None or source is None:
             return facts

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import tee
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +15,33 @@ import pyarrow as pa
 
 from sentemb._files import writing
 from sentemb._uris import is_remote
-from sentemb.data.words import RULES, language_of
+from sentemb.data.words import UNKNOWN, language_of
 from sentemb.encoding.encoder import Vectors
 from sentemb.encoding.shards import ShardFolder, refuse_repeated_ids
 from sentemb.errors import InputError
-from sentemb.search.building import BuildOptions, build, checked_source, compact, shard_documents, stored_rows
+from sentemb.search.building import BuildOptions, build, checked_source, shard_documents, stored_rows
 from sentemb.search.documents import Batches, ChunkedDocument, Document, Progress, as_documents, normalize_for
 from sentemb.search.folder import check_output
 from sentemb.search.index import LANCEDB, SearchIndex
 from sentemb.search.keywords import AUTO, SAMPLE
-from sentemb.search.lance_rows import NAME, NOTE, fit_columns, schema_of, table_of
-from sentemb.search.lancedb import LanceStore, connect, create_indexes, tables_of
+from sentemb.search.lancedb import (
+    NAME,
+    NOTE,
+    LanceStore,
+    connect,
+    create_indexes,
+    fit_columns,
+    schema_of,
+    table_of,
+    tables_of,
+)
 from sentemb.search.local import LocalStore
 from sentemb.search.manifest import EncoderFacts, Manifest, calibrate
 from sentemb.search.plan import Metric
+from sentemb.search.store import BATCH, Snapshot, batches
+from sentemb.search.vectors import Rows
 
-_BATCH, _COMMITTED = 1024, 16_384
+_COMMITTED = 16_384
 
 
 def move(source: str, target: str, *, progress: Progress | None = None) -> Manifest:
@@ -59,32 +71,46 @@ def move(source: str, target: str, *, progress: Progress | None = None) -> Manif
     store = SearchIndex.open(source).store
     if isinstance(store, LocalStore):
         with store.snapshot() as snapshot:
-            facts = replace(
-                snapshot.manifest, rescored=0, keeps_vectors=True, cache="", cached=0, keyword_rules=RULES
-            )
+            facts = replace(snapshot.manifest, rescored=0, keeps_vectors=True, cache="", cached=0)
             state = f"{store.database.name} {snapshot.state.version}"
-            return create(target, facts, snapshot.batches(), state, report)
-    check_output(Path(target), overwrite=False)
-    parent = next(parent for parent in Path(target).absolute().parents if parent.exists())
-    scratch = tempfile.TemporaryDirectory(prefix=f".{Path(target).name}.moving-", dir=parent)
-    with scratch as folder, store.snapshot() as there:
-        facts = there.manifest
-        options = BuildOptions(language=facts.language, allow_empty=True)
-
-        def prepare(documents: Iterator[Document]) -> Batches:
-            done = 0
-            for some, rows in there.batches():
-                yield [one._replace(document=next(documents)) for one in some], rows
-                report("read", done := done + len(some), facts.documents)
-
-        empty = replace(facts, cache="", calibration=None, documents=0, vectors=0)
-        made = build(Path(folder), (), lambda some: map(ChunkedDocument, some), None, empty, options, report)
-        made.add((one.document for one in there.rows()), prepare, replacing=False, are_normal=True)
-        with made.alone():
-            compact(made, report, facts.kind if facts.kind_requested else "auto")
-        made.save(Path(target), overwrite=False)
+            return create(target, facts, batches(snapshot), state, report)
+    with store.snapshot() as there:
+        _write_folder(there, Path(target), report)
     with LocalStore(Path(target)).snapshot() as moved:
         return moved.manifest
+
+
+def _write_folder(there: Snapshot, target: Path, progress: Progress) -> None:
+    """Build an index folder of the documents and vectors in a store."""
+    check_output(target, overwrite=False)
+    facts = replace(there.manifest, calibration=None, documents=0, vectors=0)
+    options = BuildOptions(
+        kind=facts.kind if facts.kind_requested else "auto",
+        language=AUTO if facts.language == UNKNOWN else facts.language,
+        allow_empty=True,
+    )
+    read, chunked = tee(there.rows())
+
+    def chunk(documents: Iterator[Document]) -> Iterator[ChunkedDocument]:
+        pairs = zip(documents, chunked, strict=True)
+        return (own._replace(document=document) for document, own in pairs)
+
+    parent = next(parent for parent in target.absolute().parents if parent.exists())
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.moving-", dir=parent) as folder:
+
+        def copy_vectors(texts: Iterator[list[str]], count: int) -> Rows:
+            file, shape = Path(folder, "vectors.npy"), (max(1, count), facts.dimension)
+            rows = np.lib.format.open_memmap(file, "w+", np.dtype(np.float32), shape)
+            done = 0
+            for _, vectors in batches(there):
+                rows[done : done + len(vectors)] = vectors
+                done += len(vectors)
+                progress("encode", done, count)
+            return lambda places: np.asarray(rows[places])
+
+        documents = (own.document for own in read)
+        made = build(Path(folder), documents, chunk, copy_vectors, facts, options, progress)
+        made.save(target, overwrite=False)
 
 
 def fill_lancedb(
@@ -124,7 +150,7 @@ def fill_lancedb(
     for place, document in enumerate(refuse_repeated_ids(as_documents(shard_documents(shards)))):
         if place % max(1, count // SAMPLE) == 0:
             some.append(document.text)
-        if place % _BATCH == 0:
+        if place % BATCH == 0:
             report("read", place, count)
     facts = replace(
         facts,
@@ -136,7 +162,7 @@ def fill_lancedb(
 
     def batches() -> Batches:
         documents = map(ChunkedDocument, shard_documents(shards))
-        for batch in shards.batches(_BATCH):
+        for batch in shards.batches(BATCH):
             yield [next(documents) for _ in batch.ids], normalize_for(facts.metric, batch.vectors)
 
     return create(address, facts, batches(), f"{shards.content} {facts.metric} {facts.language}", report)

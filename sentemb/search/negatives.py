@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from sentemb.data.labelled import LabelledTexts, text_key
 from sentemb.data.pairs import NAMES, Triple, paraphrase_components
 from sentemb.data.stored_texts import first_places, spill_to_disk
 from sentemb.encoding.encoder import TextEncoder, Vectors, for_role, normalised
-from sentemb.encoding.nearest import NOTHING, merged, rows_of_block
+from sentemb.encoding.nearest import NOTHING, Hits, merged, rows_of_block
 from sentemb.encoding.shards import ShardFolder, is_shard_folder
 from sentemb.errors import InputError
 from sentemb.limits import refuse_above
@@ -22,6 +23,7 @@ from sentemb.search.building import shard_documents
 from sentemb.search.documents import ChunkedDocument, Document, Numbers
 from sentemb.search.folder import is_index
 from sentemb.search.local import LocalStore
+from sentemb.search.store import batches
 
 _AT_ONCE = 16_384  # texts
 _SPARE = 100  # further candidates per anchor at most, for those that turn out to be known positives
@@ -131,14 +133,12 @@ def _mine(
     if skip >= total:
         raise InputError(f"skip is {skip:,}, but there are only {total:,} candidates", "lower skip")
     # An anchor and its own positive are not candidates.
-    search = _Search(
-        positives_of, positives, encoder, margin, skip + count + min(max(0, largest - 2), _SPARE)
-    )
-    for numbers, vectors in _new_vectors(corpus, texts, encoder, is_new):
-        search.compare(len(positives) + numbers, normalised(vectors))
+    depth = skip + count + min(max(0, largest - 2), _SPARE)
+    more = _new_vectors(corpus, texts, encoder, is_new)
     triples: list[Triple] = []
     without = skipped = 0
-    for (anchor, own), hits in zip(positives_of.items(), search.found, strict=True):
+    found = _nearest(positives_of, positives, encoder, margin, depth, more)
+    for (anchor, own), hits in zip(positives_of.items(), found, strict=True):
         component = components.get(text_key(anchor))
         numbers = hits.documents[skip:].tolist()
         nearest = (positives[one] if one < len(positives) else texts[one - len(positives)] for one in numbers)
@@ -155,41 +155,39 @@ def _mine(
     return triples, MinedCounts(len(unique), len(triples), without, skipped)
 
 
-class _Search:
-    """The nearest candidates of each anchor within the limit of its margin; positives first."""
+def _nearest(
+    positives_of: Mapping[str, Sequence[str]],
+    positives: Sequence[str],
+    encoder: TextEncoder,
+    margin: float,
+    depth: int,
+    more: Iterable[tuple[Numbers, Vectors]],
+) -> list[Hits]:
+    """Return the nearest candidates of each anchor within the limit of its margin.
 
-    def __init__(
-        self,
-        positives_of: Mapping[str, Sequence[str]],
-        positives: Sequence[str],
-        encoder: TextEncoder,
-        margin: float,
-        depth: int,
-    ) -> None:
-        rows = {text: row for row, text in enumerate(positives)}
-        self._own = [np.array([rows[one] for one in own]) for own in positives_of.values()]
-        self._anchors = normalised(for_role(encoder, "query").encode(list(positives_of)))
-        vectors = normalised(for_role(encoder, "document").encode(positives))
-        pairs = zip(self._own, self._anchors, strict=True)
-        cosines = [(vectors[own] @ anchor).min() for own, anchor in pairs]
-        self._most = np.array([least - abs(least) * margin for least in cosines], dtype=np.float32)
-        self._depth = depth
-        self.found = [NOTHING for _ in self._own]
-        for start in range(0, len(vectors), _AT_ONCE):
-            numbers = np.arange(start, min(start + _AT_ONCE, len(vectors)))
-            self.compare(numbers, vectors[numbers])
-
-    def compare(self, numbers: Numbers, vectors: Vectors) -> None:
-        """Compare further candidates, given as unit vectors (n, dim)."""
+    They are the positives, and those whose places and vectors (n, dim) are in `more`, counted after these.
+    """
+    rows = {text: row for row, text in enumerate(positives)}
+    own = [np.array([rows[one] for one in some]) for some in positives_of.values()]
+    anchors = normalised(for_role(encoder, "query").encode(list(positives_of)))
+    vectors = normalised(for_role(encoder, "document").encode(positives))
+    cosines = [(vectors[some] @ anchor).min() for some, anchor in zip(own, anchors, strict=True)]
+    most = np.array([least - abs(least) * margin for least in cosines], dtype=np.float32)
+    blocks = (
+        np.arange(start, min(start + _AT_ONCE, len(vectors))) for start in range(0, len(vectors), _AT_ONCE)
+    )
+    pieces = ((len(vectors) + places, normalised(some)) for places, some in more)
+    found = [NOTHING for _ in own]
+    for numbers, some in chain(((block, vectors[block]) for block in blocks), pieces):
         size = rows_of_block(len(numbers))
-        for start in range(0, len(self._own), size):
-            scores = self._anchors[start : start + size] @ vectors.T  # (anchors, n)
-            scores[scores > self._most[start : start + size, None]] = -np.inf
+        for start in range(0, len(own), size):
+            scores = anchors[start : start + size] @ some.T  # (anchors, n)
+            scores[scores > most[start : start + size, None]] = -np.inf
             for anchor, row in enumerate(scores, start):
-                own = self._own[anchor]
-                if numbers[0] <= own.max() and own.min() <= numbers[-1]:
-                    row[np.isin(numbers, own)] = -np.inf
-                self.found[anchor] = merged(self.found[anchor], numbers, row, None, self._depth)
+                if numbers[0] <= own[anchor].max() and own[anchor].min() <= numbers[-1]:
+                    row[np.isin(numbers, own[anchor])] = -np.inf
+                found[anchor] = merged(found[anchor], numbers, row, None, depth)
+    return found
 
 
 def pool_at(path: str | Path) -> Stored | None:
@@ -230,6 +228,24 @@ def _texts(corpus: Sequence[str] | Stored) -> Iterator[str]:
     return iter(corpus)
 
 
+def _new_vectors(
+    corpus: Sequence[str] | Stored, texts: Sequence[str], encoder: TextEncoder, is_new: NDArray[np.bool_]
+) -> Iterator[tuple[Numbers, Vectors]]:
+    """Yield the places of the new texts and their vectors, some at a time; stored ones are not encoded."""
+    if not isinstance(corpus, Stored):
+        places = np.flatnonzero(is_new)
+        for start in range(0, len(places), _AT_ONCE):
+            some = places[start : start + _AT_ONCE]
+            yield some, for_role(encoder, "document").encode([texts[place] for place in some.tolist()])
+        return
+    start = 0
+    for vectors in _stored_vectors(corpus, encoder):
+        rows = np.flatnonzero(is_new[start : start + len(vectors)])
+        if len(rows):
+            yield start + rows, vectors[rows]
+        start += len(vectors)
+
+
 def _stored_vectors(corpus: Stored, encoder: TextEncoder) -> Iterator[Vectors]:
     """Yield the vectors of a corpus, some at a time, if an encoder makes the same."""
     if isinstance(corpus, ShardFolder):
@@ -239,25 +255,7 @@ def _stored_vectors(corpus: Stored, encoder: TextEncoder) -> Iterator[Vectors]:
     with corpus.snapshot() as snapshot:
         corpus.encoder = lambda: snapshot.manifest.encoder.load(encoder, corpus.folder)
         corpus.encoder()
-        yield from (vectors for _, vectors in snapshot.batches())
-
-
-def _new_vectors(
-    corpus: Sequence[str] | Stored, texts: Sequence[str], encoder: TextEncoder, is_new: NDArray[np.bool_]
-) -> Iterator[tuple[Numbers, Vectors]]:
-    """Yield the places of the new texts and their vectors, some at a time."""
-    if isinstance(corpus, Stored):
-        start = 0
-        for vectors in _stored_vectors(corpus, encoder):
-            rows = np.flatnonzero(is_new[start : start + len(vectors)])
-            if len(rows):
-                yield start + rows, vectors[rows]
-            start += len(vectors)
-        return
-    places = np.flatnonzero(is_new)
-    for start in range(0, len(places), _AT_ONCE):
-        some = places[start : start + _AT_ONCE]
-        yield some, for_role(encoder, "document").encode([texts[place] for place in some.tolist()])
+        yield from (vectors for _, vectors in batches(snapshot))
 
 
 def _components(pairs: list[tuple[str, str]]) -> tuple[dict[str, int], int]:

@@ -1,27 +1,31 @@
-"""One search: by vectors, by keywords or by both, in one state of the documents."""
+"""One search: by vectors, by keywords or by both, in one state; and how much hybrid search trusts each."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
-from sentemb._fusion import EVEN, FUSED, Ranking, fuse
-from sentemb.encoding.encoder import Vectors
+from sentemb._fusion import EVEN, FUSED, Judged, Ranking, fit_weight, fuse, lean
+from sentemb.data.generated_queries import FEWEST, MOST_DOCUMENTS, QUERIES, cut_queries, rank_both
+from sentemb.encoding.encoder import TextEncoder, Vectors, for_role
 from sentemb.errors import InputError
-from sentemb.search.documents import check_letters, normalize_for
+from sentemb.search.documents import check_id, check_letters, encode_checked, normalize_for
 from sentemb.search.keywords import Snippet, query_terms, snippets_of
-from sentemb.search.manifest import Manifest, lowest_score
+from sentemb.search.manifest import HybridWeight, Manifest, lowest_score
 from sentemb.search.passages import Span
-from sentemb.search.store import Fetched, Ranked, Snapshot
+from sentemb.search.store import Fetched, Ranked, Snapshot, Store
 from sentemb.search.where import Where
 
 logger = logging.getLogger(__name__)
 
 Mode = Literal["dense", "keyword", "hybrid"]
+Grades = Mapping[str | int, float]
+# Each generated query takes two texts to encode, which shall be few compared with those of the index.
+_TEXTS_FOR_A_QUERY = 10
 
 
 @dataclass(slots=True)  # Python 3.11 takes ten times as long to make a frozen one
@@ -123,13 +127,18 @@ def find(
         total = snapshot.count(where)
         dense, keyword = rank_dense(snapshot, encoded, longer), rank_keyword(snapshot, queries, longer)
         ranked = [_fuse(*pair, total, weight, options.k, least) for pair in zip(dense, keyword, strict=True)]
-    if where is not None and (reason := snapshot.explain_no_match(where)):
+    if where is not None and (reason := explain_no_match(snapshot, where)):
         logger.warning("the conditions cannot match any document: %s", reason)
     found = snapshot.fetch(ranked)
     return [
         _hits(query, row, found, snapshot.manifest, is_dense=options.mode == "dense")
         for query, row in zip(queries, ranked, strict=True)
     ]
+
+
+def explain_no_match(snapshot: Snapshot, where: Where) -> str | None:
+    """Explain why no document can meet conditions; return None if one can."""
+    return None if snapshot.count(where) else where.explain_no_match(snapshot.types_of)
 
 
 def rank_dense(snapshot: Snapshot, encoded: Vectors, options: SearchOptions) -> list[list[Ranked]]:
@@ -179,3 +188,83 @@ def _hits(query: str, row: list[Ranked], found: Fetched, facts: Manifest, *, is_
         Hit(key, one.score, text, metadata, percentile, snippet, span)
         for one, (key, text, metadata), percentile, snippet, span in parts
     ]
+
+
+def weight_by_qrels(
+    store: Store,
+    encoder: TextEncoder,
+    queries: Sequence[str],
+    relevant: Sequence[Iterable[str | int] | Grades],
+) -> HybridWeight:
+    """Return the weight by queries whose relevant documents are known."""
+    texts, grades = check_queries(queries, allow_blank=False), [_grades(one) for one in relevant]
+    if len(texts) != len(grades):
+        raise InputError(
+            f"there are {len(texts)} queries, but relevant documents for {len(grades)}",
+            "pass the relevant documents of each query",
+        )
+    texts = [text for text, own in zip(texts, grades, strict=True) if own]
+    grades = [own for own in grades if own]
+    if not texts:
+        raise InputError(
+            "none of the queries has a relevant document", "add relevant documents, or fit without queries"
+        )
+    options = SearchOptions(FUSED, "hybrid", None, None)
+    encoded = for_role(encoder, "query").encode(texts)
+    ids = [key for own in grades for key in own]
+    with store.snapshot() as snapshot:
+        dense, keyword = rank_dense(snapshot, encoded, options), rank_keyword(snapshot, texts, options)
+        numbers = snapshot.numbers_of(set(ids))
+        total = snapshot.manifest.documents
+    absent = sum(key not in numbers for key in ids)
+    if absent == len(ids):
+        raise InputError(
+            f"the index does not contain any of the relevant documents, such as {ids[0]!r}",
+            "check their ids; 1 and '1' are different",
+        )
+    if absent:
+        logger.warning(
+            "%d of %d relevant documents are not in the index and count as not retrieved", absent, len(ids)
+        )
+    fit = fit_weight(
+        Judged(
+            ranking(own),
+            ranking(other),
+            total,
+            # What is not there is under a number that no document has.
+            {numbers.get(key, -place): grade for place, (key, grade) in enumerate(judged.items(), 1)},
+        )
+        for own, other, judged in zip(dense, keyword, grades, strict=True)
+    )
+    return HybridWeight(**asdict(fit), judged=True)
+
+
+def _grades(relevant: Iterable[str | int] | Grades) -> dict[str | int, float]:
+    if isinstance(relevant, (str, bytes, int)):
+        raise InputError(
+            f"the relevant documents of a query must be a list of ids or a dict of grades, not {relevant!r}",
+            "pass one for each query",
+        )
+    grades = dict(relevant) if isinstance(relevant, Mapping) else dict.fromkeys(relevant, 1.0)
+    for key, grade in grades.items():
+        check_id(key, "relevant documents")
+        if not isinstance(grade, (int, float)) or not np.isfinite(grade):
+            raise InputError(f"the grade of document {key!r} is {grade!r}", "use a number of 0 or more")
+    return {key: float(grade) for key, grade in grades.items() if grade > 0}
+
+
+def weight_by_generating(store: Store, encoder: TextEncoder) -> HybridWeight | None:
+    """Return the weight by queries that are generated from the documents; None where there are too few."""
+    with store.snapshot() as snapshot:
+        facts, chunks = snapshot.manifest, snapshot.chunks()
+        chosen = np.sort(np.random.default_rng(0).permutation(chunks)[:MOST_DOCUMENTS])
+        texts, vectors = snapshot.texts(chosen), snapshot.vectors(chosen)
+    generated = cut_queries(texts, count=min(QUERIES, facts.vectors // _TEXTS_FOR_A_QUERY))
+    count = len(generated.queries)
+    if count < FEWEST:
+        return None
+    queries = normalize_for(facts.metric, for_role(encoder, "query").encode(generated.queries))
+    changed = encode_checked(for_role(encoder, "document"), generated.documents[:count])
+    documents = np.concatenate([normalize_for(facts.metric, changed), vectors[generated.rows[count:]]])
+    fit = lean(rank_both(generated, queries, documents, facts.language))
+    return HybridWeight(**asdict(fit), judged=False)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
-from sentemb.data.documents import IDS_HINT
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.documents import Batches, ChunkedDocument, Document, Numbers, Progress
@@ -21,6 +21,8 @@ from sentemb.search.where import Field, Where
 
 Prepare = Callable[[Iterator[Document]], Batches]
 """Chunks documents and encodes them."""
+BATCH = 1_024
+"""Documents that are read at a time."""
 
 
 class Changed(NamedTuple):
@@ -71,8 +73,8 @@ class Snapshot(Protocol):
     def count(self, where: Where | None) -> int:
         """Return how many documents meet conditions."""
 
-    def explain_no_match(self, where: Where) -> str | None:
-        """Explain why no document can meet conditions; return None if one can."""
+    def types_of(self, field: str) -> set[type | None]:
+        """Return the types of a field's values; see `Where.explain_no_match`."""
 
     def candidates(
         self, queries: Vectors, k: int, min_score: float | None, where: Where | None
@@ -101,9 +103,6 @@ class Snapshot(Protocol):
 
     def rows(self, where: Where | None = None) -> Iterator[ChunkedDocument]:
         """Yield all documents, or those that meet conditions, in their order."""
-
-    def batches(self) -> Batches:
-        """Yield all documents in their order with their vectors."""
 
     def fields(self) -> tuple[Field, ...]:
         """Return the fields of the metadata."""
@@ -135,9 +134,13 @@ class Store(Protocol):
         """Return what is known of the store itself, as JSON."""
 
 
-def repeated_id(document: Document, before: str) -> InputError:
-    """Return the error of an id that two documents have."""
-    return InputError(f"the id {document.id!r} occurs twice: in {before} and {document.location}", IDS_HINT)
+def batches(snapshot: Snapshot) -> Batches:
+    """Yield all documents in their order with their vectors, as they are compared."""
+    rows, chunks = snapshot.rows(), snapshot.chunks()
+    while documents := list(islice(rows, BATCH)):
+        count = sum(len(one.texts) for one in documents)
+        yield documents, snapshot.vectors(chunks[:count])
+        chunks = chunks[count:]
 
 
 def known_id(document: Document) -> InputError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -49,7 +49,7 @@ _TRAINING_POINTS, _FEWEST_TRAINING_POINTS = 64, 20_000
 # dimensions on one core, comparing with 18,000 took 7 ms; a graph took 12 to find .6 among 6,000.
 _EXACT = 8_000_000  # vectors times dimensions
 _SPARE = 8  # further vectors that a search looks at, to see whether equal scores follow the last
-_EQUAL, _MOST_EQUAL = 2e-6, 4_096  # how equal, and how many an approximate search looks for
+_EQUAL, MOST_EQUAL = 2e-6, 4_096  # how equal, and how many an approximate search looks for
 _GATHERED = 2_048  # vectors that are copied to compare with them; among more, the others are skipped
 _HINT = "run `sentemb index compact`"
 
@@ -237,26 +237,17 @@ class VectorIndex:
         return parameters
 
 
-class ExactNeighbours:
-    """The exact k nearest of some queries among vectors that come in pieces."""
-
-    def __init__(self, queries: Vectors, k: int = K) -> None:
-        self._queries = queries
-        self._k = k
-        self._heap = faiss.ResultHeap(len(queries), k, keep_max=True)
-
-    def add(self, vectors: Vectors, numbers: Numbers) -> None:
-        """Compare the queries with more vectors (n, dim) under their numbers (n,)."""
+def exact_neighbors(queries: Vectors, k: int, pieces: Iterable[tuple[Vectors, Numbers]]) -> Numbers:
+    """Return the numbers of the nearest of some vectors, which come in pieces, as (q, k), best first."""
+    heap = faiss.ResultHeap(len(queries), k, keep_max=True)
+    for vectors, numbers in pieces:
         if len(vectors):
-            k = min(self._k, len(vectors))
-            scores, rows = faiss.knn(self._queries, vectors, k, metric=faiss.METRIC_INNER_PRODUCT)
-            self._heap.add_result(scores, numbers[rows])
-
-    def numbers(self) -> Numbers:
-        """Return the neighbours' numbers, (q, k), best first; call once, at the end."""
-        self._heap.finalize()
-        found: Numbers = self._heap.I
-        return found
+            size = min(k, len(vectors))
+            scores, places = faiss.knn(queries, vectors, size, metric=faiss.METRIC_INNER_PRODUCT)
+            heap.add_result(scores, numbers[places])
+    heap.finalize()
+    found: Numbers = heap.I
+    return found
 
 
 def build_vectors(
@@ -273,22 +264,25 @@ def build_vectors(
     if size := index.training_size(len(others)):
         progress("train", 0, 1)
         index.train(rows(np.sort(np.random.default_rng(1).choice(others, size, replace=False))))
-    queries = rows(held)
-    exact = ExactNeighbours(queries)
     progress("index", 0, count)
-    for start in range(0, len(others), BLOCK):
-        places = others[start : start + BLOCK]
-        vectors = rows(places)
-        exact.add(vectors, start + np.arange(len(places)))
-        index.add(vectors, chunks[places])
-        progress("index", int(places[-1]) + 1, count)
+
+    def added() -> Iterator[tuple[Vectors, Numbers]]:
+        for start in range(0, len(others), BLOCK):
+            places = others[start : start + BLOCK]
+            vectors = rows(places)
+            index.add(vectors, chunks[places])
+            progress("index", int(places[-1]) + 1, count)
+            yield vectors, start + np.arange(len(places))
+
+    queries = rows(held)
+    exact = exact_neighbors(queries, K, added())
     if plan.factory == "Flat":
         return index, Recall(1.0, 0, 0, None), 0
     recall, rescored = Recall(None, 0, 0, None), 0 if index.keeps_vectors else STEPS[1]
     index.effort = index.efforts()[-1]
     if len(held):
         progress("tune", 0, 1)
-        recall, rescored = tune(index, queries, exact.numbers(), lambda places: rows(others[places]))
+        recall, rescored = tune(index, queries, exact, lambda places: rows(others[places]))
         index.add(queries, chunks[held])
     return index, recall, rescored
 
@@ -411,35 +405,55 @@ def nearest(
 
     They are among those of the index that are alive, and recent ones. Of equal ones the first comes first.
     """
+    found = []
     living = 0 if index is None else len(index) if alive is None else len(alive.places)
-    total = living + len(recent)
-    size = min(total, count + _SPARE)
-    has_codes = index is not None and not index.keeps_vectors
-    most = _MOST_EQUAL + count if index is not None and index.kind != "flat" else total
-    while True:
-        found = []
-        if index is not None and living:
-            some = candidates_for(rescored, size) if has_codes else size
-            places = index.search(queries, min(some, living), alive)
-            numbers = index.numbers[places]
-            if has_codes:
-                numbers[places < 0] = -1
-                found.append((score_unique(queries, numbers, rows), numbers))
-            else:
-                found.append((score(queries, places, index.vectors), numbers))
-        if len(recent):
-            exact = ExactNeighbours(queries, min(size, len(recent)))
-            for start in range(0, len(recent), BLOCK):
-                chunks = recent[start : start + BLOCK]
-                exact.add(rows(chunks), chunks)
-            numbers = exact.numbers()
+    if index is not None and living:
+        size = count if index.keeps_vectors else candidates_for(rescored, count)
+        places = index.search(queries, min(size, living), alive)
+        numbers = index.numbers[places]
+        if index.keeps_vectors:
+            found.append((score(queries, places, index.vectors), numbers))
+        else:
+            numbers[places < 0] = -1
             found.append((score_unique(queries, numbers, rows), numbers))
-        scores, numbers = found[0] if len(found) == 1 else map(np.hstack, zip(*found, strict=True))
-        scores, numbers = rank(scores, numbers, size)
-        is_last = has_codes or size == total or size >= most
-        if is_last or (scores[:, count - 1] - scores[:, -1] > _EQUAL).all():
-            return scores[:, :count], numbers[:, :count]
+    if len(recent):
+        blocks = (recent[start : start + BLOCK] for start in range(0, len(recent), BLOCK))
+        pieces = ((rows(chunks), chunks) for chunks in blocks)
+        numbers = exact_neighbors(queries, min(count, len(recent)), pieces)
+        found.append((score_unique(queries, numbers, rows), numbers))
+    scores, numbers = found[0] if len(found) == 1 else map(np.hstack, zip(*found, strict=True))
+    return rank(scores, numbers, count)
+
+
+def nearest_documents(
+    queries: Vectors,
+    k: int,
+    min_score: float | None,
+    expected: int,  # number of chunks that probably hold k documents
+    total: int,  # number of all chunks
+    patience: int,  # number of chunks from which on it does not matter whether equal scores follow the last
+    find: Callable[[Vectors, int], tuple[Vectors, Numbers]],
+) -> list[list[Ranked]]:
+    """Return the k best documents of each query, by the best of their chunks.
+
+    `find` returns the scores and numbers (q, n) of the n chunks nearest to some queries, best first.
+    """
+    ranked: list[list[Ranked]] = [[] for _ in queries]
+    left = list(range(len(queries) if k else 0))
+    size = min(total, expected + _SPARE)
+    while left:
+        scores, chunks = find(queries if len(left) == len(queries) else queries[left], size)
+        uncertain = []
+        for row, query in enumerate(left):
+            ranked[query] = found = best_documents(scores[row], chunks[row], k, min_score)
+            last = float(scores[row, -1])
+            is_below = min_score is not None and last < min_score
+            is_clear = len(found) == k and (size >= patience or found[-1].score - last > _EQUAL)
+            if not (is_below or is_clear):
+                uncertain.append(query)
+        left = uncertain if size < total else []
         size = min(total, 4 * size)
+    return ranked
 
 
 def best_documents(scores: Vectors, chunks: Numbers, k: int, min_score: float | None) -> list[Ranked]:

@@ -58,8 +58,9 @@ class RunFolder:
         to_toml(config.values())  # refuses what it could not write later
         if not self.config.exists():
             # A run that died before it wrote its configuration leaves a lock and half a file at most.
-            files = {file for file in self.path.rglob("*") if file.is_file()}
-            if self.path.is_file() or files - {self.run / "lock", *self.run.glob("*.partial")}:
+            left = {self.run / "lock", *self.run.glob("*.partial")}
+            others = (file for file in self.path.rglob("*") if file.is_file() and file not in left)
+            if self.path.is_file() or any(others):
                 raise InputError(
                     f"{self.path} already exists and does not contain a run", "choose another --output"
                 )

@@ -22,17 +22,16 @@ from sentemb._compat import Pooling, Router, Transformer
 from sentemb.adaptation import Adapted, adapt
 from sentemb.adaptation.config import RAW, SHARES, STATIC, AdaptConfig
 from sentemb.adaptation.held_out import ForgettingCheck
-from sentemb.adaptation.run import AdaptSession, MinutesCallback, configured, train_last_layers
+from sentemb.adaptation.run import AdaptSession, MinutesCallback, train_last_layers
 from sentemb.compression import write_static
 from sentemb.compression.config import Storage
 from sentemb.data.bundled_text import bundled_sentences
 from sentemb.data.documents import Document
 from sentemb.errors import InputError
 from sentemb.modules import load
-from sentemb.training import session
 from sentemb.training.outcome import Interrupted
-from sentemb.training.progress import InterruptCallback
 from tests.conftest import build_tiny_bert
+from tests.training.training_helpers import stop_at
 
 SHORT: dict[str, Any] = {
     "max_steps": 60,
@@ -56,6 +55,14 @@ def adapted(documents_file: Path, calm_bert: Path, tmp_path_factory: pytest.Temp
     return adapt(documents_file, str(calm_bert), tmp_path_factory.mktemp("adapted") / "mine", **SHORT)
 
 
+def record_of(found: Adapted) -> dict[str, Any]:
+    return json.loads((found.output / "run" / "record.json").read_text(encoding="utf-8"))
+
+
+def config_of(found: Adapted) -> dict[str, Any]:
+    return tomllib.loads((found.output / "run" / "config.toml").read_text(encoding="utf-8"))
+
+
 def test_a_pretrained_base_gets_better_and_the_folder_says_so(adapted: Adapted) -> None:
     assert adapted.helped and adapted.gain is not None
     low, high = adapted.gain.ndcg.interval()
@@ -69,19 +76,11 @@ def test_a_pretrained_base_gets_better_and_the_folder_says_so(adapted: Adapted) 
     assert adapted.verdict() in card
     assert "docs.jsonl: 400, " in card
     assert str(adapted.output.parent) not in card
-    record = json.loads((adapted.output / "run" / "record.json").read_text(encoding="utf-8"))
+    record = record_of(adapted)
     assert record["status"] == "finished"
     assert record["adaptation"]["verdict"] == adapted.verdict()
     generated = {one["kind"]: one["ndcg@10"] for one in record["adaptation"]["generated"]}
     assert generated == {kind.name: [*kind.ndcg] for kind in adapted.kinds}
-
-
-class _Interrupted(InterruptCallback):
-    """Notes a Ctrl-C in a step; that the signal itself is noted is shown where training is."""
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self.interrupted |= state.global_step == 25
-        super().on_step_end(args, state, control, **kwargs)
 
 
 def test_a_base_that_is_not_helped_is_returned_as_it_was(
@@ -100,22 +99,18 @@ def test_a_base_that_is_not_helped_is_returned_as_it_was(
 
 
 def test_the_returned_weights_are_a_mean_of_the_base_and_the_trained_ones(
-    documents: list[Document], adapted: Adapted, calm_bert: Path, tmp_path: Path
+    adapted: Adapted, calm_bert: Path
 ) -> None:
-    folder = tmp_path / "out"
-    config, kind = configured(documents, str(calm_bert), folder, SHORT)
-    run = AdaptSession(config, documents, kind=kind, progress=None)
-    run.run(resume=False)
-    assert run.outcome is not None and run.outcome.helped
-    assert [one.share for one in run.candidates] == [*SHARES[RAW]]
+    assert adapted.share in SHARES[RAW]
     base = load(calm_bert, pooling="mean").state_dict()
-    (checkpoint,) = folder.glob("run/checkpoints/checkpoint-60/model.safetensors")
+    (checkpoint,) = adapted.output.glob("run/checkpoints/checkpoint-60/model.safetensors")
     trained = load_tensors(checkpoint)
     name = "embeddings.word_embeddings.weight"
-    mixed = load_tensors(folder / "model.safetensors")[name]
-    before = next(own for key, own in base.items() if key.endswith(name))
-    after = next(own for key, own in trained.items() if key.endswith(name))
-    torch.testing.assert_close(mixed, torch.lerp(before, after, run.outcome.share))
+    mixed = load_tensors(adapted.output / "model.safetensors")[name]
+    before, after = (
+        next(own for key, own in weights.items() if key.endswith(name)) for weights in (base, trained)
+    )
+    torch.testing.assert_close(mixed, torch.lerp(before, after, adapted.share))
 
 
 @pytest.mark.parametrize("storage", ["float32", "int8"])
@@ -133,7 +128,8 @@ def test_a_static_model_is_adapted_too_and_keeps_its_numbers(
     model = SentenceTransformer(str(found.output))
     assert [type(module) for module in model] == [StaticEmbedding, Normalize]
     assert str(load_file(found.output / "model.safetensors")["embeddings"].dtype) == storage
-    again = adapt(documents, str(found.output), tmp_path / "again", **steps, learning_rate=0.0)
+    steps |= {"max_steps": 2, "save_steps": 2, "learning_rate": 0.0}
+    again = adapt(documents, str(found.output), tmp_path / "again", **steps)
     assert not again.helped
     for file in ("model.safetensors", "config.json", "tokenizer.json"):
         assert (again.output / file).read_bytes() == (found.output / file).read_bytes()
@@ -150,7 +146,7 @@ def test_an_interrupted_run_is_resumed(
 ) -> None:
     settings: dict[str, Any] = SHORT | ({"teacher": str(adapted.output)} if taught else {})
     with monkeypatch.context() as patch:
-        patch.setattr(session, "InterruptCallback", _Interrupted)
+        stop_at(patch, 25)
         with pytest.raises(Interrupted, match="stopped at step 25"):
             adapt(documents_file, str(calm_bert), tmp_path / "again", **settings)
     assert not (tmp_path / "again" / "modules.json").exists()
@@ -172,8 +168,7 @@ def test_a_raw_base_has_the_bundled_encoder_as_teacher_of_english(
     english = [Document(text, str(number)) for number, text in enumerate(texts)]
     settings = SHORT | {"teacher": asked, "max_steps": 2, "save_steps": 2, "batch_size": 8}
     found = adapt(english, str(tiny_bert), tmp_path / "mine", **settings)
-    config = tomllib.loads((found.output / "run" / "config.toml").read_text(encoding="utf-8"))
-    assert config["teacher"] == (teacher or "none")
+    assert config_of(found)["teacher"] == (teacher or "none")
 
 
 def test_last_layers_alone_are_trained(calm_bert: Path) -> None:
@@ -221,8 +216,7 @@ def test_what_forgets_too_much_is_not_returned(
 
 
 def test_no_task_may_lose_more_than_the_limit(tmp_path: Path) -> None:
-    check = ForgettingCheck(1.0, str(tmp_path))
-    before = {"general pairs": 50.0, "questions on Python": 50.0}
+    check, before = ForgettingCheck(1.0, str(tmp_path)), {"general pairs": 50.0, "questions on Python": 50.0}
     for after, kept in (((60.0, 49.1), True), ((60.0, 48.9), False), ((48.0, 70.0), False)):
         assert check.passes(dict(zip(before, after, strict=True)), before) is kept
 
@@ -233,10 +227,8 @@ def test_short_documents_that_allow_no_pair_do_not_fill_a_batch(
     some = [*documents[:105], *(Document(f"short {number}", f"s{number}") for number in range(25))]
     settings = {name: value for name, value in SHORT.items() if name != "batch_size"} | {"max_steps": 1}
     found = adapt(some, str(tiny_bert), tmp_path / "mine", **settings)
-    record = json.loads((found.output / "run" / "record.json").read_text(encoding="utf-8"))
-    assert record["data"]["trained_on"] == 100
-    config = tomllib.loads((found.output / "run" / "config.toml").read_text(encoding="utf-8"))
-    assert config["batch_size"] >= 45
+    assert record_of(found)["data"]["trained_on"] == 100
+    assert config_of(found)["batch_size"] >= 45
 
 
 def test_an_end_by_the_clock_keeps_what_was_learned_so_far(
@@ -245,8 +237,7 @@ def test_an_end_by_the_clock_keeps_what_was_learned_so_far(
     with caplog.at_level(logging.INFO):
         found = adapt(documents, str(tiny_bert), tmp_path / "brief", minutes=1e-6, **SHORT)
     assert "training was stopped by the time limit" in caplog.text
-    record = json.loads((found.output / "run" / "record.json").read_text(encoding="utf-8"))
-    assert record["steps"] == 1
+    assert record_of(found)["steps"] == 1
 
 
 def test_an_end_with_the_last_step_is_none_by_the_clock() -> None:

@@ -1,4 +1,4 @@
-"""A small BERT, and one classifier of each kind of input, trained once."""
+"""One classifier of each kind of input, trained once."""
 
 from __future__ import annotations
 
@@ -8,13 +8,6 @@ import pytest
 
 from sentemb.classification import ClassifierRun, fit_classifier
 from tests.classification.toy import toy_config, toy_set
-from tests.conftest import build_tiny_bert
-
-
-@pytest.fixture(scope="session")
-def small_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of a raw one-layer BERT."""
-    return build_tiny_bert(tmp_path_factory.mktemp("small-bert"), layers=1)
 
 
 @pytest.fixture(scope="session")

@@ -29,33 +29,6 @@ def texts(write_file: WriteFile) -> Path:
     return write_file("texts.txt", "".join(f"{line} {row}\n" for row, line in enumerate(lines)))
 
 
-def test_table_record_and_folder(
-    model: Path, texts: Path, write_file: WriteFile, tmp_path: Path, sentemb: Command
-) -> None:
-    rows = [f"the cat sat\ta {word} ran\t{number % 6}\n" for number, word in enumerate(WORDS[:20])]
-    scored = write_file("scored.tsv", "sentence1\tsentence2\tscore\n" + "".join(rows))
-    output, record = tmp_path / "small", tmp_path / "prices.json"
-    code, out, err = sentemb(
-        *("compress", model, "--texts", texts, "--sets", scored, "--only", "float16"),
-        *("--write", "float16", "-o", output, "--record", record),
-    )
-    assert code == 0, err
-    assert "| float16 |" in out and "ΔNDCG@10" in out and "crop" in out
-    assert f"next: sentemb eval sts {output}" in err
-    values = json.loads(record.read_text())
-    assert [one["name"] for one in values["variants"]] == ["model", "float16"]
-    whole, half = values["variants"]
-    assert half["bytes"] < whole["bytes"] and half["sts"]["items"] == 20
-    assert (output / "model.safetensors").is_file()
-
-
-def test_the_next_command_finds_the_student_again(model: Path, texts: Path, sentemb: Command) -> None:
-    arguments = ["compress", model, "--texts", texts, "--only", "student", "--tolerance", 100]
-    code, _, err = sentemb(*arguments, "--student", "static-mini")
-    assert code == 0, err
-    assert "--student static-mini --only student --write student -o FOLDER" in err
-
-
 @pytest.mark.parametrize(("speed", "taken"), [(200.0, "quick"), (90.0, "small")])
 def test_nothing_slower_than_the_model_is_called_fastest(
     speed: float, taken: str, capsys: pytest.CaptureFixture[str]
@@ -87,27 +60,3 @@ def test_what_loses_too_much_leaves_table_and_record(
     assert code == 2 and "binary-vectors loses more than 0 points" in err
     assert "| binary-vectors |" in out and json.loads(record.read_text())["variants"]
     assert not output.exists()
-
-
-def test_overwrite_replaces_what_the_command_wrote_and_nothing_else(
-    model: Path, texts: Path, tmp_path: Path, sentemb: Command
-) -> None:
-    output, given = tmp_path / "small", ("--tolerance", 100, "--overwrite")
-    for name in ("int8-vectors", "float16"):
-        wanted = ("--only", name, "--write", name, "-o", output)
-        code, _, err = sentemb("compress", model, "--texts", texts, *wanted, *given)
-        assert code == 0, err
-    assert json.loads((output / "compression.json").read_text())["name"] == "float16"
-    assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".small")] == []
-    (output / "compression.json").unlink()
-    code, _, err = sentemb("compress", model, "--texts", texts, *wanted, *given)
-    assert code == 2 and f"{output} already exists" in " ".join(err.split())
-
-
-@pytest.mark.parametrize(("variant", "said"), [("layers-1", True), ("float16", False)])
-def test_a_note_says_where_documents_are_too_few_to_keep_apart(
-    model: Path, texts: Path, sentemb: Command, variant: str, said: bool
-) -> None:
-    code, out, err = sentemb("compress", model, "--texts", texts, "--only", variant)
-    assert code == 0, err
-    assert ("30 of the documents that calibrated int8 and layers" in " ".join(out.split())) == said

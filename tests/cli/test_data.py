@@ -48,22 +48,6 @@ def test_list_shows_every_set_and_where_it_is(shared_data: Path, sentemb: Comman
     assert "senteval/downstream" in line
 
 
-def test_info_tells_where_to_look_and_whom_to_cite(sentemb: Command) -> None:
-    code, out, _ = sentemb("data", "info", "sts15")
-    assert code == 0
-    assert "mteb/sts15-sts at ae752c7c21bf194d8b67fd573edf7ae58183cbe3" in out
-    assert "answers-forums 375" in out
-    assert "senteval/downstream/STS/STS15-en-test" in out
-    assert "@inproceedings{agirre-etal-2015-semeval," in out
-
-
-def test_info_on_a_set_of_a_family(sentemb: Command) -> None:
-    _, out, _ = sentemb("data", "info", "sts22-de-en")
-    assert "hub subset:     de-en" in out and "family:         sts22" in out and "hub files" not in out
-    code, _, err = sentemb("data", "info", "sts22")
-    assert code == 2 and "sts22 is a family of data sets; name one of sts22-ar, " in err
-
-
 def test_verify_counts_real_data(shared_data: Path, sentemb: Command) -> None:
     code, out, _ = sentemb(
         "data", "verify", "sts16", "sickr", "stsb-sentences", "--data-dir", str(shared_data)

@@ -20,24 +20,6 @@ def documents(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_corpus_becomes_vectors_and_an_index(documents: Path, tmp_path: Path, sentemb: Command) -> None:
-    output, index = tmp_path / "vectors", tmp_path / "index"
-    columns = ["--text-column", "text", "--id-column", "name"]
-    code, out, err = sentemb(
-        "encode", documents, "-o", output, *columns, "--dtype", "float16", "--shard-size", 8
-    )
-    assert code == 0
-    assert "30 vectors of 256 dimensions (float16)" in out
-    assert "1 skipped (see set-aside.jsonl)" in out
-    assert f"next: sentemb index build {output} --output index" in err
-    assert len(ShardFolder(output).files) == 4
-    assert str(tmp_path) not in (output / "shards.json").read_text()
-    assert sentemb("index", "build", output, "-o", index)[0] == 0
-    assert '"n7"' in sentemb("index", "search", index, "words of 7", "-k", 1, "--json")[1]
-    code, _, err = sentemb("index", "build", output, "-o", tmp_path / "out", "--text-column", "text")
-    assert (code, "--text-column" in err) == (2, True)
-
-
 @pytest.mark.parametrize(
     "arguments", [["encode", "documents.csv", "-o", "out", "--text-column", "text"], ["serve", "static-mini"]]
 )
@@ -74,3 +56,15 @@ def test_a_corpus_that_a_uri_names(tmp_path: Path, sentemb: Command) -> None:
     assert "2 of 256 dimensions" in out
     code, _, err = sentemb("encode", uri, "-o", tmp_path / "more")
     assert (code, err.splitlines()[-1]) == (2, "sentemb: error: no such file: memory://corpus/docs.jsonl")
+
+
+def test_both_sides_of_an_overlap_may_be_elsewhere(tmp_path: Path, sentemb: Command) -> None:
+    memory, output = fsspec.filesystem("memory"), tmp_path / "overlap.json"
+    names = [f"memory://me:secret@{name}.txt?token=secret" for name in ("train", "test")]
+    for name in names:  # all of it is the name to this file system
+        memory.pipe(name, b"A man sat down\n")
+    code, out, _ = sentemb("data", "overlap", names[0], "--sets", names[1], "--output", output)
+    memory.store.clear()
+    assert code == 0
+    assert "memory://test.txt, exact, memory://train.txt:1: A man sat down" in out
+    assert "secret" not in out + output.read_text()

@@ -53,47 +53,6 @@ def test_table_record_and_export(sts: Command, tiny_bert: Path, tmp_path: Path) 
     assert f"next: sentemb report {tmp_path}" in err
 
 
-def test_several_models_progress_and_one_protocol(sts: Command, tiny_bert: Path, tmp_path: Path) -> None:
-    vectors = tmp_path / "words.txt"
-    generator = np.random.default_rng(0)
-    vectors.write_text("".join(f"{word} {' '.join(map(str, generator.normal(size=5)))}\n" for word in NOUNS))
-    from sentemb.encoding import load_encoder
-
-    saved = tmp_path / "saved"
-    load_encoder(tiny_bert, pooling="cls").model.save(str(saved))
-    code, out, err = sts(saved, vectors, "--sets", "sts12,stsb", "--protocol", "wmean", "--seed", 4,
-        "--output", tmp_path / "out",
-    )  # fmt: skip
-    assert code == 0, err
-    assert "[1/2]" in err
-    assert "[2/2]" in err
-    assert out.startswith("**STS, Spearman x 100 of cosine similarity, protocol wmean")
-    assert "| words.txt | 4 |" in out
-    names = sorted(path.name for path in (tmp_path / "out").glob("*.json"))
-    assert names == ["saved.sts.all.seed-4.json", "words.txt.sts.all.seed-4.json"]
-
-
-def test_a_later_model_is_refused_before_the_first_is_evaluated(
-    sts: Command, tiny_bert: Path, tmp_path: Path
-) -> None:
-    broken = tmp_path / "broken"
-    shutil.copytree(tiny_bert, broken)
-    (broken / "model.safetensors").write_bytes(b"cut off")
-    code, out, err = sts(tiny_bert, broken, "--pooling", "cls", "--sets", "stsb")
-    assert (code, out) == (2, "")
-    assert "broken" in err.splitlines()[-1]
-
-
-def test_models_of_one_name_are_refused(sts: Command, tiny_bert: Path, tmp_path: Path) -> None:
-    other = tmp_path / tiny_bert.name
-    shutil.copytree(tiny_bert, other)
-    for second in (other, tiny_bert):
-        code, out, err = sts(tiny_bert, second, "--pooling", "cls", "--sets", "stsb")
-        assert (code, out) == (2, "")
-        assert f"are both called {tiny_bert.name}" in err.splitlines()[-1]
-        assert str(second) in err.splitlines()[-1]
-
-
 def test_what_was_measured_before_an_error_is_shown(sts: Command, tiny_bert: Path, tmp_path: Path) -> None:
     second = tmp_path / "second"
     shutil.copytree(tiny_bert, second)
@@ -104,30 +63,6 @@ def test_what_was_measured_before_an_error_is_shown(sts: Command, tiny_bert: Pat
     assert code == 2
     assert "STS-B" in out
     assert record.name in err.splitlines()[-1]
-
-
-def test_an_unwritable_output_and_a_taken_one_fail_before_encoding(
-    sts: Command, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    arguments = (tiny_bert, "--pooling", "cls", "--sets", "stsb", "--output", tmp_path)
-    assert sts(*arguments)[0] == 0
-    before = {path.name: path.read_bytes() for path in tmp_path.glob("*.json")}
-
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("encoded in vain")
-
-    monkeypatch.setattr("sentemb.evaluation.sts.encode_sets", refuse)
-    code, _, err = sts(*arguments)
-    assert code == 2
-    assert "already exists; add --overwrite" in err
-    code, _, err = sts(*arguments[:-1], "/proc/nowhere")
-    assert code == 2
-    assert "/proc/nowhere" in err
-    monkeypatch.undo()
-    assert sts(*arguments, "--overwrite")[0] == 0
-    assert {path.name for path in tmp_path.glob("*.json")} == {
-        name for name in before if name.endswith(".json")
-    }
 
 
 def test_other_languages_show_pearson_first(

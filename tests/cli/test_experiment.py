@@ -11,15 +11,9 @@ import pytest
 from sentemb.cli.main import run
 from sentemb.evaluation.record import load_predictions, load_records
 from sentemb.experiments import load_experiment
-from tests.conftest import build_tiny_bert
 
 SUBJECTS = {"animal": "cat dog birds", "human": "man woman children"}
 FEW = ("--set", "epochs=8", "--set", "batch_size=8", "--set", "max_length=16", "--set", "learning_rate=0.01")
-
-
-@pytest.fixture(scope="module")
-def small_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_tiny_bert(tmp_path_factory.mktemp("bert"), layers=1)
 
 
 @pytest.fixture

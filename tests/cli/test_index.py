@@ -4,7 +4,6 @@ import io
 import json
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -39,34 +38,6 @@ def index(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Path:
     return folder / "index"
 
 
-Make = Callable[..., str]
-
-
-@pytest.fixture
-def make(sentemb: Command, tiny_bert: Path, tmp_path: Path) -> Make:
-    """Build `index` of a file with this content, and return what the command prints."""
-
-    def build_of(content: str, *options: object, name: str = "c.txt") -> str:
-        (tmp_path / name).write_text(content)
-        code, out, err = sentemb(*build(tmp_path / name, tiny_bert), *options)
-        assert code == 0, err
-        return out
-
-    return build_of
-
-
-def test_search_finds_each_sentence_first(sentemb: Command, index: Path, tmp_path: Path) -> None:
-    (tmp_path / "queries.txt").write_text("\n".join(SENTENCES))
-    code, out, _ = sentemb("index", "search", index, "--queries", tmp_path / "queries.txt", "-k", 2, "--json")
-    found = [json.loads(line) for line in out.splitlines()]
-    assert code == 0
-    assert [row["query"] for row in found] == SENTENCES
-    assert [row["hits"][0]["id"] for row in found] == [0, 1, 2, 3, 4]
-    assert all(
-        len(row["hits"]) == 2 and row["hits"][0]["score"] == pytest.approx(1, abs=1e-5) for row in found
-    )
-
-
 def test_queries_come_from_standard_input(
     sentemb: Command, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,15 +46,6 @@ def test_queries_come_from_standard_input(
     code, out, _ = sentemb("index", "search", index, "-k", 1, "--json")
     assert code == 0
     assert [json.loads(line)["hits"][0]["id"] for line in out.splitlines()] == [2, 3]
-
-
-def test_table_shows_scores_and_texts_without_markup(sentemb: Command, make: Make, tmp_path: Path) -> None:
-    rows = "key,text\nk1,a cat [red]sat[/red]\nk2,two birds\n"
-    out = make(rows, "--id-column", "key", name="c.csv")
-    assert "recall@10" in out and "bytes per vector" in out and "flat because" in out
-    code, out, _ = sentemb("index", "search", tmp_path / "index", "a cat [red]sat[/red]", "-k", 1)
-    assert code == 0 and "| 1.0000 | k1 |" in out and "k2" not in out
-    assert out.count("[red]sat[/red]") == 2  # the query and the hit
 
 
 def test_keywords_are_searched_without_the_model(
@@ -96,48 +58,6 @@ def test_keywords_are_searched_without_the_model(
     code, out, _ = sentemb("index", "search", index, "?!", "--mode", "keyword", "--json")
     assert code == 0 and json.loads(out)["hits"] == []
     assert "words, with" in sentemb("index", "info", index)[1]
-
-
-def test_overwrite_replaces(sentemb: Command, make: Make, tmp_path: Path) -> None:
-    for texts in ("a cat\n", "a dog\ntwo birds\n"):
-        make(texts, "--overwrite")
-    assert json.loads(sentemb("index", "info", tmp_path / "index", "--json")[1])["documents"] == 2
-
-
-def test_documents_are_added_updated_deleted_and_compacted(
-    sentemb: Command, make: Make, tmp_path: Path
-) -> None:
-    (tmp_path / "more.csv").write_text("key,text\nk3,red apple\nk4, \n")
-    (tmp_path / "new.csv").write_text("key,text\nk1,a woman is sleeping\nk5,a man\n")
-    (tmp_path / "ids.txt").write_text("k3\n\nk9\n")
-    folder, ids = tmp_path / "index", ("--id-column", "key", "--text-column", "text")
-
-    def said(*arguments: object) -> str:
-        code, out, err = sentemb("index", *arguments)
-        assert code == 0, err
-        return out
-
-    make("key,text\nk1,a cat sat\nk2,two birds\n7,the dog ran\n", *ids, name="c.csv")
-    assert (
-        said("add", folder, tmp_path / "more.csv", *ids) == "added 1, skipped 1 blank; 4 documents in total\n"
-    )
-    assert said("update", folder, tmp_path / "new.csv", *ids) == "added 1, replaced 1; 5 documents in total\n"
-    assert "| 1.0000 | k1 |" in said("search", folder, "a woman is sleeping", "-k", 1)
-    assert said("delete", folder, "--ids", tmp_path / "ids.txt") == (
-        "deleted 1, 1 not in the index; 4 documents remain\n"
-    )
-    assert said("delete", folder, "7", "7", "07", "x") == (
-        "deleted 1, 2 not in the index; 3 documents remain\n"
-    )
-    assert "since then 2 vectors were added and 2 deleted" in said("info", folder)
-    facts = json.loads(said("info", folder, "--json"))
-    assert (facts["documents"], facts["written"], facts["deleted"]) == (3, 2, 2)
-    assert facts["compaction_pays"]  # two of three have died
-    assert f"next: sentemb index compact {folder}" in sentemb("index", "info", folder)[2]
-    assert "flat because exact search is fast" in said("compact", folder)
-    assert json.loads(said("info", folder, "--json"))["documents"] == 3
-    assert "next:" not in sentemb("index", "info", folder)[2]
-    assert len([path for path in folder.iterdir() if not path.name.endswith(("-wal", "-shm"))]) == 3
 
 
 def test_a_file_size_limit_is_one_line(sentemb: Command, tiny_bert: Path, tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sentemb.cli.main import run
 from sentemb.errors import InputError
 from sentemb.evaluation.measures import measure
 from sentemb.evaluation.record import write_record
@@ -185,67 +184,6 @@ def test_bases_are_compared_among_themselves(folder: Path, tmp_path: Path) -> No
         path.unlink()
     with pytest.raises(InputError, match="no other system to compare with raw, tuned"):
         build_report([tmp_path], baselines=["raw", "tuned"])
-
-
-def test_the_ending_of_the_output_chooses_the_format(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name, beginning in {"a.md": "# Mine", "a.tex": "% \\usepackage{booktabs}"}.items():
-        run_command("report", folder, "--output", tmp_path / name, "--title", "Mine")
-        text = (tmp_path / name).read_text()
-        assert text.startswith(beginning)
-        assert ("odd\\_\\&\\%" in text) == name.endswith("tex")
-    assert "Semantic textual similarity" in capsys.readouterr().err
-    assert "\\multicolumn" in text
-
-
-def test_a_document_is_kept_up_to_date(folder: Path, tmp_path: Path) -> None:
-    document = tmp_path / "mine.md"
-    document.write_text("before\n<!-- report:transfer -->\n<!-- /report:transfer -->\nafter\n")
-    run_command("report", folder, "--into", document)
-    text = document.read_text()
-    assert text.startswith("before\n") and text.endswith("after\n")
-    assert "**Transfer tasks, accuracy x 100, preset simcse**" in text
-
-
-def run_command(*arguments: object) -> None:
-    with pytest.raises(SystemExit) as caught:
-        run([str(argument) for argument in arguments])
-    assert caught.value.code == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (("{folder}/none",), "no such folder"),
-        (("{folder}/my-run",), "no record found"),
-        (("{folder}", "{folder}"), "2 records of"),
-        (("{folder}", "--baseline", "rwa"), "no record of rwa found; choose among"),
-        (("{folder}", "--into", "{folder}/labels.toml"), "does not contain a mark for a table"),
-        (("{folder}", "-o", "{folder}/../report.html", "--run", "{folder}"), "does not contain a run"),
-    ],
-)
-def test_user_errors_are_one_line(
-    arguments: tuple[str, ...], problem: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as caught:
-        run(["report", *(one.format(folder=folder) for one in arguments)])
-    assert caught.value.code == 2
-    error = capsys.readouterr().err
-    assert problem in error and error.count("\n") == 1
-
-
-def test_a_bad_place_is_refused_before_anything_is_compared(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(SystemExit) as caught:
-        run(["report", str(folder), "--into", str(tmp_path / "x.md"), "--cache-dir", str(tmp_path / "cache")])
-    assert caught.value.code == 2 and not any(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("output", ["kept", "."])
-def test_a_report_does_not_replace_its_cache(folder: Path, tmp_path: Path, output: str) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        run(["report", str(folder), "--cache-dir", str(tmp_path / "kept"), "-o", str(tmp_path / output)])
-    assert not list(tmp_path.iterdir())
 
 
 def test_the_readme_is_current(tmp_path: Path) -> None:

@@ -31,35 +31,6 @@ def train(
     return succeed
 
 
-def test_training_shows_components_scores_and_negatives(train: Callable[..., tuple[str, str]]) -> None:
-    out, err = train("sg-opt", *NARROW, "--seeds", "1,2", max_length=6)
-    assert "8 of 8 training texts are longer than 4 tokens (--max-length 6)" in err
-    assert "negatives per anchor: 12" in err
-    assert all(len(line) <= 80 for line in err.splitlines() if line.startswith("step "))
-    assert "contrast" in err and "drift" in err and "dev_spearman " in err and "sentences/s" in err
-    assert "next: sentemb eval sts " in err and "(base) -> " in out
-    assert "dev Spearman over 2 seeds: " in out and "±" in out and "(range " in out
-
-
-def test_a_file_of_settings_and_flags_over_it(
-    train: Callable[..., tuple[str, str]], write_file: Callable[[str, str], Path], tmp_path: Path
-) -> None:
-    lines = "batch_size = 2\nmax_steps = 1\neval_steps = 7\n[loss_options]\ntemperature = 0.2\n"
-    train("simcse", "--config", write_file("t.toml", lines), "--temperature", "0.3")
-    settings = (tmp_path / "output" / "run" / "config.toml").read_text()
-    for line in ("batch_size = 4", "max_steps = 1", "eval_steps = 7", "temperature = 0.3"):
-        assert line in settings.splitlines()
-
-
-def test_every_default_is_explained_with_its_source(sentemb: Command) -> None:
-    _, out, _ = sentemb("train", "sg-opt", "--explain")
-    assert "learning_rate" in out and "table 8" in out
-    assert "last weights" in sentemb("train", "sg-opt", "--explain", "--preset", "released")[1]
-    told = " ".join(sentemb("train", "sg-opt", "--help")[1].split())
-    assert "Rows per optimizer step, divided among the processes. [16: Kim et al., ACL 2021, table 8]" in told
-    assert "--drift-weight" in told and "--mini-batch-size" in told and "FILE.py:CLASS" in told
-
-
 def test_own_sentences_without_sts_b_are_trained_with_the_bundled_pairs(
     train: Callable[..., tuple[str, str]], sentemb: Command, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -13,9 +13,9 @@ pytestmark = pytest.mark.skipif(find_spec("onnx") is None, reason="needs the ext
 
 
 def best_product(inputs: Floats, weights: list[Floats]) -> Product:
-    from sentemb.compression import onnx_graphs as quantization
+    from sentemb.compression import onnx_graphs
 
-    return quantization.best_product(inputs, weights)
+    return onnx_graphs.best_product(inputs, weights)
 
 
 def rounded(inputs: Floats, product: Product, weights: Floats) -> Floats:

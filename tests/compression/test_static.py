@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers import Tokenizer
 
 import sentemb
 from sentemb.compression.static_learning import (
@@ -28,7 +28,7 @@ from sentemb.compression.static_learning import (
 from sentemb.compression.static_model import to_storage, tokenize_bags, write_static
 from sentemb.encoding import load_encoder
 from sentemb.encoding.encoder import normalised
-from tests.compression.conftest import TEXTS
+from tests.compression.conftest import TEXTS, make_tokenizer
 
 
 def tokens(tokenizer: Tokenizer, text: str) -> list[str]:
@@ -54,7 +54,7 @@ def test_refinement_finds_vectors_that_make_the_teachers() -> None:
     generator = np.random.default_rng(0)
     words = [f"w{number}" for number in range(60)]
     texts = [" ".join(generator.choice(words, 6)) for _ in range(600)]
-    tokenizer = make_base_tokenizer(_wordlevel(words), texts, size=400)
+    tokenizer = make_base_tokenizer(make_tokenizer(["[UNK]", *words]), texts, size=400)
     bags = tokenize_bags(tokenizer, texts)
     size = tokenizer.get_vocab_size()
     targets = normalised(bags.sums(generator.normal(size=(size, 16)).astype(np.float32)))
@@ -98,7 +98,7 @@ def test_the_pair_that_is_not_the_sum_of_its_words_grows_first() -> None:
     words = [f"w{number}" for number in range(30)]
     texts = [" ".join(generator.choice(words, 5)) for _ in range(400)]
     texts = [f"{text} hot dog" if number % 4 == 0 else text for number, text in enumerate(texts)]
-    tokenizer = make_base_tokenizer(_wordlevel([*words, "hot", "dog"]), texts, size=400)
+    tokenizer = make_base_tokenizer(make_tokenizer(["[UNK]", *words, "hot", "dog"]), texts, size=400)
     table = generator.normal(size=(tokenizer.get_vocab_size(), 16)).astype(np.float32)
     meaning = 3 * generator.normal(size=16).astype(np.float32)
     sums = tokenize_bags(tokenizer, texts).sums(table)
@@ -144,14 +144,6 @@ def test_the_first_directions_hold_most() -> None:
     vectors = np.random.default_rng(0).normal(size=(500, 6)).astype(np.float32) * [1, 9, 1, 1, 5, 1]
     turned = vectors @ principal_directions(vectors, 2)
     assert turned[:, 0].var() > turned[:, 1].var() > 20
-
-
-def _wordlevel(words: list[str]) -> Tokenizer:
-    tokenizer = Tokenizer(
-        models.WordPiece({word: number for number, word in enumerate(["[UNK]", *words])}, unk_token="[UNK]")
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return tokenizer
 
 
 @pytest.mark.parametrize(("storage", "error"), [("float32", 0), ("float16", 2e-3), ("int8", 2e-2)])

@@ -8,9 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
-from tokenizers import Tokenizer
-from tokenizers.models import WordPiece
-from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from sentemb._files import read_json
 from sentemb.compression import compress
@@ -25,6 +22,7 @@ from sentemb.errors import InputError
 from sentemb.evaluation import evaluate_pairs
 from sentemb.modules import load
 from sentemb.modules.cards import bundled_folder
+from tests.compression.conftest import make_tokenizer
 from tests.conftest import WORDS
 
 pytestmark = pytest.mark.skipif(
@@ -68,20 +66,10 @@ def nearness(first: Vectors, second: Vectors) -> float:
 
 
 def test_every_variant_is_made(folders: dict[str, Path]) -> None:
-    assert [*folders] == [
-        "model",
-        "float16",
-        "bf16",
-        "onnx",
-        "int8-onnx",
-        "openvino",
-        "int8-openvino",
-        "layers-2",
-        "layers-1",
-        "dimensions-8",
-        "int8-vectors",
-        "binary-vectors",
-    ]
+    assert " ".join(folders) == (
+        "model float16 bf16 onnx int8-onnx openvino int8-openvino layers-2 layers-1 dimensions-8 "
+        "int8-vectors binary-vectors"
+    )
 
 
 @pytest.mark.parametrize(
@@ -190,10 +178,7 @@ def gold_of(folder: Path, pairs: ScoredPairs) -> ScoredPairs:
 def write_words(folder: Path, storage: Storage) -> Path:
     """A static model of random word vectors."""
     words = [word for word in WORDS if not word.startswith("#")]
-    tokenizer = Tokenizer(
-        WordPiece({word: row for row, word in enumerate(["[UNK]", *words])}, unk_token="[UNK]")
-    )
-    tokenizer.pre_tokenizer = BertPreTokenizer()
+    tokenizer = make_tokenizer(["[UNK]", *words])
     table = np.random.default_rng(0).normal(size=(tokenizer.get_vocab_size(), 32)).astype(np.float32)
     folder.mkdir(exist_ok=True)
     write_static(folder, tokenizer, table, storage=storage)
@@ -226,18 +211,6 @@ def test_a_static_model_keeps_its_prompts_and_its_numbers(pairs: ScoredPairs, tm
     assert reports.find("int8").quality_drop < 1
 
 
-def test_checkpoints_beside_a_model_are_not_the_model(
-    folders: dict[str, Path], pairs: ScoredPairs, tmp_path: Path
-) -> None:
-    model = tmp_path / "trained"
-    shutil.copytree(folders["model"], model)
-    (model / "checkpoint-10").mkdir()
-    for name in ("checkpoint-10/model.safetensors", "optimizer.bin"):
-        (model / name).write_bytes(b"x" * 10_000)
-    row = compress(model, drawn(60, 0), pairs=[pairs], only=["float16"]).find("model")
-    assert row.bytes == (model / "model.safetensors").stat().st_size
-
-
 def test_a_student_is_priced_and_written_as_its_folder_is(
     folders: dict[str, Path], pairs: ScoredPairs, tmp_path: Path
 ) -> None:
@@ -255,17 +228,20 @@ def test_a_student_is_priced_and_written_as_its_folder_is(
     assert not (output / "run").exists()
 
 
-@pytest.mark.parametrize("raw", [False, True])
-def test_a_student_may_be_a_bundled_model_or_a_pretrained_base(
-    folders: dict[str, Path], pairs: ScoredPairs, tiny_bert: Path, raw: bool
+def test_a_student_may_be_a_bundled_model_and_checkpoints_of_the_model_do_not_count(
+    folders: dict[str, Path], pairs: ScoredPairs, tmp_path: Path
 ) -> None:
-    student = tiny_bert if raw else Path("static-mini")
-    found = compress(folders["model"], drawn(60, 0), pairs=[pairs], student=student, only=["float16"])
-    row = found.find("student")
-    assert row.sts is not None
-    bundled = bundled_folder("static-mini")
-    assert bundled is not None
-    assert raw or row.bytes == (bundled / "model.safetensors").stat().st_size
+    model = Path(shutil.copytree(folders["model"], tmp_path / "trained"))
+    (model / "checkpoint-10").mkdir()
+    for name in ("checkpoint-10/model.safetensors", "optimizer.bin"):
+        (model / name).write_bytes(b"x" * 10_000)
+    found = compress(model, drawn(60, 0), pairs=[pairs], student=Path("static-mini"), only=["float16"])
+    student = bundled_folder("static-mini")
+    assert student is not None
+    for name, folder in (("model", model), ("student", student)):
+        row = found.find(name)
+        assert row.sts is not None or name == "model"
+        assert row.bytes == (folder / "model.safetensors").stat().st_size
 
 
 def test_an_unknown_variant_is_one_line(folders: dict[str, Path], pairs: ScoredPairs) -> None:

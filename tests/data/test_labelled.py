@@ -104,9 +104,7 @@ def test_counts_that_differ_are_errors_unless_allowed(tmp_path: Path, shared_dat
     assert (counted.split, counted.rows) == ("dev", 274) and "274 rows instead of 277" in str(counted.problem)
 
 
-def test_other_layouts_of_published_sets(
-    tmp_path: Path, write_file: Write, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_other_layouts_of_published_sets(tmp_path: Path, write_file: Write) -> None:
     def load(name: str, file: str, content: str, split: str = "dev") -> LabelledTexts:
         write_file(file, content)
         return load_labelled(name, split=split, data_dir=tmp_path, check_rows=False)

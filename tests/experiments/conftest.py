@@ -1,4 +1,4 @@
-"""A raw one-layer BERT, and the sentences of a toy training text."""
+"""The sentences of a toy training text."""
 
 from __future__ import annotations
 
@@ -7,14 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import build_tiny_bert
 from tests.training.training_helpers import make_sentences
-
-
-@pytest.fixture(scope="session")
-def small_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of a raw one-layer BERT."""
-    return build_tiny_bert(tmp_path_factory.mktemp("bert"), layers=1)
 
 
 @pytest.fixture

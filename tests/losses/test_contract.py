@@ -29,7 +29,7 @@ from tests.losses.training import TRAINERS, train_steps
 
 @dataclass(frozen=True)
 class Contract:
-    """What a loss shows and refuses.
+    """Hold what a loss shows and refuses.
 
     Attributes:
         case: Its name in `CASES`, which has what the loss reads.

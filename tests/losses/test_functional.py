@@ -1,4 +1,4 @@
-"""What holds for all objectives alike; the tests of their losses compare them with loops."""
+"""Check what holds for all objectives alike; the tests of their losses compare them with loops."""
 
 from __future__ import annotations
 

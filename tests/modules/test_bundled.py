@@ -25,13 +25,6 @@ def test_a_model_is_small_and_complete(name: str) -> None:
     assert (folder / "README.md").is_file()
 
 
-def test_it_loads_by_name_and_computes_in_float32() -> None:
-    model = load("bert-mini", pooling="cls", device="cpu")
-    assert model.dtype == torch.float32
-    assert model.max_seq_length == 96
-    assert model.tokenizer.tokenize("How do I sort a dictionary?")[:4] == ["how", "do", "i", "sort"]
-
-
 def test_a_folder_of_the_same_name_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bert-mini").mkdir()
     monkeypatch.chdir(tmp_path)

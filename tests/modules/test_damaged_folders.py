@@ -120,171 +120,140 @@ LENGTHS = "sentence_bert_config.json"
 OPTIONS = "config_sentence_transformers.json"
 NORMALIZE = {"name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}
 
-REFUSED: dict[str, tuple[str, Damage, str]] = {
-    # tokenizer
-    "no tokenizer": (
-        "pooled",
-        remove("tokenizer.json", "tokenizer_config.json"),
-        "does not contain a tokenizer",
-    ),
-    "no vocabulary": ("pooled", remove("tokenizer.json"), "cannot load .*bad"),
-    "cut tokenizer": ("plain", cut("tokenizer.json"), "tokenizer.json is not valid JSON"),
-    "tokenizer a list": ("plain", write("tokenizer.json", "[]"), "tokenizer.json is not a JSON object"),
-    "settings of another tokenizer": (
-        "plain",
-        edit("tokenizer_config.json", tokenizer_class="RobertaTokenizer"),
-        "tokenizer.json is a WordPiece vocabulary, but tokenizer_config.json specifies BPE",
-    ),
-    "no padding": ("plain", edit("tokenizer_config.json", pad_token=None), "padding token"),
-    "padding beyond the table": (
-        "plain",
-        edit("tokenizer_config.json", pad_token="[]"),
-        r"tokenizer_config.json of .*bad: pad_token '\[\]' is outside the model's 34 embeddings",
-    ),
-    "small vocabulary": (
-        "pooled",
-        vocabulary(lambda words: {word: number for word, number in words.items() if number < 5}),
-        "tokenizer of .*bad does not match the model: its 5 tokens",
-    ),
-    "numbers beyond the table": (
-        "plain",
-        vocabulary(lambda words: {word: number + 100 * (number > 4) for word, number in words.items()}),
-        "tokenizer of .*bad does not match the model: .* up to 133, but the model has 34",
-    ),
-    "all tokens unknown": (
-        "plain",
-        vocabulary(lambda words: {f"{word}!" * (n > 4) or word: n for word, n in words.items()}),
-        "maps different texts to the same tokens",
-    ),
-    # modules
-    "no modules.json": ("pooled", remove("modules.json"), "its modules.json is missing"),
-    "cut modules.json": ("pooled", cut("modules.json"), "modules.json is not valid JSON"),
-    "modules.json an object": (
-        "pooled",
-        write("modules.json", "{}"),
-        "modules.json does not list any modules",
-    ),
-    "modules.json of words": ("pooled", write("modules.json", '["a"]'), "modules.json: the name"),
-    "deep modules.json": ("pooled", write("modules.json", DEEP), "modules.json is not valid JSON"),
-    "reversed": ("pooled", modules(lambda listed: listed[::-1]), "starts with Pooling"),
-    "one name twice": ("pooled", second(name="0"), "two modules have the same name"),
-    "type a number": ("pooled", second(type=3), "modules.json: the type of a module"),
-    "foreign type": ("pooled", second(type="os.system"), "os.system"),
-    "path out of the folder": ("pooled", second(path="../1_Pooling"), "points outside the folder"),
-    "path nowhere": ("pooled", second(path="nowhere"), "nowhere is missing"),
-    "transformer only": ("pooled", modules(lambda listed: listed[:1]), "a pooling is missing"),
-    "normalize only": ("pooled", modules(lambda listed: [NORMALIZE]), "starts with Normalize"),
-    "no folder of the pooling": ("pooled", remove("1_Pooling"), "1_Pooling is missing"),
-    "no file of the pooling": ("pooled", remove(POOLING), "no such file: .*1_Pooling.config.json; save"),
-    "empty pooling": ("pooled", write(POOLING, "{}"), "does not specify a pooling_mode"),
-    "unknown pooling": (
-        "pooled",
-        edit(POOLING, pooling_mode="median"),
-        "cannot load .*Invalid pooling mode: 'median'",
-    ),
-    "pooling of another width": (
-        "pooled",
-        edit(POOLING, embedding_dimension=99),
-        "of 99 dimensions, but they have 16",
-    ),
-    "another kind of model": ("pooled", edit(OPTIONS, model_type="SparseEncoder"), "is a sparse encoder"),
-    "prompt a number": ("pooled", edit(OPTIONS, prompts={"query": 3}), f"{OPTIONS}: prompts is"),
-    "Dense of another width": (
-        "dense",
-        then(
-            edit("2_Dense/config.json", in_features=8),
+REFUSED: dict[str, dict[str, tuple[Damage, str]]] = {
+    "pooled": {
+        "no tokenizer": (remove("tokenizer.json", "tokenizer_config.json"), "does not contain a tokenizer"),
+        "no vocabulary": (remove("tokenizer.json"), "cannot load .*bad"),
+        "small vocabulary": (
+            vocabulary(lambda words: {word: number for word, number in words.items() if number < 5}),
+            "tokenizer of .*bad does not match the model: its 5 tokens",
+        ),
+        "no modules.json": (remove("modules.json"), "its modules.json is missing"),
+        "cut modules.json": (cut("modules.json"), "modules.json is not valid JSON"),
+        "modules.json an object": (write("modules.json", "{}"), "modules.json does not list any modules"),
+        "modules.json of words": (write("modules.json", '["a"]'), "modules.json: the name"),
+        "deep modules.json": (write("modules.json", DEEP), "modules.json is not valid JSON"),
+        "reversed": (modules(lambda listed: listed[::-1]), "starts with Pooling"),
+        "one name twice": (second(name="0"), "two modules have the same name"),
+        "type a number": (second(type=3), "modules.json: the type of a module"),
+        "foreign type": (second(type="os.system"), "os.system"),
+        "path out of the folder": (second(path="../1_Pooling"), "points outside the folder"),
+        "path nowhere": (second(path="nowhere"), "nowhere is missing"),
+        "transformer only": (modules(lambda listed: listed[:1]), "a pooling is missing"),
+        "normalize only": (modules(lambda listed: [NORMALIZE]), "starts with Normalize"),
+        "no folder of the pooling": (remove("1_Pooling"), "1_Pooling is missing"),
+        "no file of the pooling": (remove(POOLING), "no such file: .*1_Pooling.config.json; save"),
+        "empty pooling": (write(POOLING, "{}"), "does not specify a pooling_mode"),
+        "unknown pooling": (
+            edit(POOLING, pooling_mode="median"),
+            "cannot load .*Invalid pooling mode: 'median'",
+        ),
+        "pooling of another width": (
+            edit(POOLING, embedding_dimension=99),
+            "of 99 dimensions, but they have 16",
+        ),
+        "another kind of model": (edit(OPTIONS, model_type="SparseEncoder"), "is a sparse encoder"),
+        "prompt a number": (edit(OPTIONS, prompts={"query": 3}), f"{OPTIONS}: prompts is"),
+        "cut weights": (cut("model.safetensors", 0.99), "model.safetensors cannot be read"),
+        "width 0": (edit("config.json", hidden_size=0), "config.json: hidden_size is 0"),
+        "length 0": (edit(LENGTHS, max_seq_length=0), f"{LENGTHS}: max_seq_length is 0"),
+        "length without room": (edit(LENGTHS, max_seq_length=2), "is 2 tokens"),
+    },
+    "plain": {
+        "cut tokenizer": (cut("tokenizer.json"), "tokenizer.json is not valid JSON"),
+        "tokenizer a list": (write("tokenizer.json", "[]"), "tokenizer.json is not a JSON object"),
+        "settings of another tokenizer": (
+            edit("tokenizer_config.json", tokenizer_class="RobertaTokenizer"),
+            "tokenizer.json is a WordPiece vocabulary, but tokenizer_config.json specifies BPE",
+        ),
+        "no padding": (edit("tokenizer_config.json", pad_token=None), "padding token"),
+        "padding beyond the table": (
+            edit("tokenizer_config.json", pad_token="[]"),
+            r"tokenizer_config.json of .*bad: pad_token '\[\]' is outside the model's 34 embeddings",
+        ),
+        "numbers beyond the table": (
+            vocabulary(lambda words: {word: number + 100 * (number > 4) for word, number in words.items()}),
+            "tokenizer of .*bad does not match the model: .* up to 133, but the model has 34",
+        ),
+        "all tokens unknown": (
+            vocabulary(lambda words: {f"{word}!" * (n > 4) or word: n for word, n in words.items()}),
+            "maps different texts to the same tokens",
+        ),
+        "no weights": (remove("model.safetensors"), "no file named model.safetensors"),
+        "pointer instead of weights": (
+            write("model.safetensors", "version 1\n" * 20),
+            "model.safetensors cannot",
+        ),
+        "another shape": (
+            weights(lambda all: all | {LAYER: all[LAYER][1:].clone()}),
+            rf"{LAYER} of .* has the shape \(15, 32\)",
+        ),
+        "not a number": (
+            weights(lambda all: all | {TABLE: all[TABLE].index_fill(0, torch.tensor(3), float("nan"))}),
+            f"{TABLE} of .* NaN or infinity",
+        ),
+        "a matrix of zeros": (
+            weights(lambda all: all | {LAYER: torch.zeros_like(all[LAYER])}),
+            f"{LAYER} of .* contains only zeros",
+        ),
+        "pickle": (pickled, r"pickled weights \(pytorch_model.bin\).*convert it"),
+        "missing shard": (then(sharded, remove("model-2-of-2.safetensors")), "2-of-2.* is missing"),
+        "cut index": (then(sharded, cut("model.safetensors.index.json")), "index.json is not valid JSON"),
+        "width a word": (edit("config.json", hidden_size="big"), "config.json: hidden_size is 'big'"),
+        "heads that do not divide": (edit("config.json", num_attention_heads=3), "multiple of .* heads .3."),
+        "layers without end": (
+            edit("config.json", num_hidden_layers=10_000_000),
+            "num_hidden_layers is 10,000,000",
+        ),
+        "no layers": (edit("config.json", num_hidden_layers=-1), "num_hidden_layers is -1"),
+        "fewer layers": (
+            edit("config.json", num_hidden_layers=2),
+            "layers that are not in its configuration",
+        ),
+        "unknown type of model": (edit("config.json", model_type="nosuch"), "model type `nosuch`"),
+        "unknown activation": (
+            edit("config.json", hidden_act="nosuch"),
+            "config.json: hidden_act is 'nosuch'",
+        ),
+        "type of model a list": (edit("config.json", model_type=["bert"]), "cannot load .*bad"),
+        "field a word": (edit("config.json", layer_norm_eps="x"), "'layer_norm_eps'"),
+        "no configuration": (remove("config.json"), "neither config.json nor modules.json"),
+        "tokenizer's length 0": (edit("tokenizer_config.json", model_max_length=0), "is 0 tokens"),
+    },
+    "dense": {
+        "Dense of another width": (
+            then(
+                edit("2_Dense/config.json", in_features=8),
+                weights(
+                    lambda all: {name: w[..., :8].clone() if w.ndim == 2 else w for name, w in all.items()},
+                    "2_Dense/model.safetensors",
+                ),
+            ),
+            "cannot load .*shapes cannot be multiplied",
+        ),
+        "Dense without weights": (remove("2_Dense/model.safetensors"), "cannot load .*bad"),
+        "Dense of an unknown activation": (
+            edit("2_Dense/config.json", activation_function="os.system"),
+            "2_Dense.config.json: activation_function is 'os.system'",
+        ),
+        "infinite": (
+            weights(lambda all: {name: w / 0 for name, w in all.items()}, "2_Dense/model.safetensors"),
+            "2.linear.* NaN or infinity",
+        ),
+        "the same vector for all": (
             weights(
-                lambda all: {name: w[..., :8].clone() if w.ndim == 2 else w for name, w in all.items()},
+                lambda all: {name: torch.zeros_like(w) for name, w in all.items()},
                 "2_Dense/model.safetensors",
             ),
+            "the same vector for different texts",
         ),
-        "cannot load .*shapes cannot be multiplied",
-    ),
-    "Dense without weights": ("dense", remove("2_Dense/model.safetensors"), "cannot load .*bad"),
-    "Dense of an unknown activation": (
-        "dense",
-        edit("2_Dense/config.json", activation_function="os.system"),
-        "2_Dense.config.json: activation_function is 'os.system'",
-    ),
-    "layers not given": ("layers", edit("config.json", output_hidden_states=False), "pools several layers"),
-    "WK without a configuration": ("wk", remove("1_WKPooling/config.json"), "cannot load .*bad"),
-    # weights
-    "no weights": ("plain", remove("model.safetensors"), "no file named model.safetensors"),
-    "cut weights": ("pooled", cut("model.safetensors", 0.99), "model.safetensors cannot be read"),
-    "pointer instead of weights": (
-        "plain",
-        write("model.safetensors", "version 1\n" * 20),
-        "model.safetensors cannot",
-    ),
-    "another shape": (
-        "plain",
-        weights(lambda all: all | {LAYER: all[LAYER][1:].clone()}),
-        rf"{LAYER} of .* has the shape \(15, 32\)",
-    ),
-    "not a number": (
-        "plain",
-        weights(lambda all: all | {TABLE: all[TABLE].index_fill(0, torch.tensor(3), float("nan"))}),
-        f"{TABLE} of .* NaN or infinity",
-    ),
-    "infinite": (
-        "dense",
-        weights(
-            lambda all: {name: w / 0 for name, w in all.items()},
-            "2_Dense/model.safetensors",
-        ),
-        "2.linear.* NaN or infinity",
-    ),
-    "a matrix of zeros": (
-        "plain",
-        weights(lambda all: all | {LAYER: torch.zeros_like(all[LAYER])}),
-        f"{LAYER} of .* contains only zeros",
-    ),
-    "the same vector for all": (
-        "dense",
-        weights(
-            lambda all: {name: torch.zeros_like(w) for name, w in all.items()}, "2_Dense/model.safetensors"
-        ),
-        "the same vector for different texts",
-    ),
-    "pickle": ("plain", pickled, r"pickled weights \(pytorch_model.bin\).*convert it"),
-    "missing shard": ("plain", then(sharded, remove("model-2-of-2.safetensors")), "2-of-2.* is missing"),
-    "cut index": (
-        "plain",
-        then(sharded, cut("model.safetensors.index.json")),
-        "index.json is not valid JSON",
-    ),
-    # configuration
-    "width a word": ("plain", edit("config.json", hidden_size="big"), "config.json: hidden_size is 'big'"),
-    "width 0": ("pooled", edit("config.json", hidden_size=0), "config.json: hidden_size is 0"),
-    "heads that do not divide": (
-        "plain",
-        edit("config.json", num_attention_heads=3),
-        "multiple of .* heads .3.",
-    ),
-    "layers without end": (
-        "plain",
-        edit("config.json", num_hidden_layers=10_000_000),
-        "num_hidden_layers is 10,000,000",
-    ),
-    "no layers": ("plain", edit("config.json", num_hidden_layers=-1), "num_hidden_layers is -1"),
-    "fewer layers": (
-        "plain",
-        edit("config.json", num_hidden_layers=2),
-        "layers that are not in its configuration",
-    ),
-    "unknown type of model": ("plain", edit("config.json", model_type="nosuch"), "model type `nosuch`"),
-    "unknown activation": (
-        "plain",
-        edit("config.json", hidden_act="nosuch"),
-        "config.json: hidden_act is 'nosuch'",
-    ),
-    "type of model a list": ("plain", edit("config.json", model_type=["bert"]), "cannot load .*bad"),
-    "field a word": ("plain", edit("config.json", layer_norm_eps="x"), "'layer_norm_eps'"),
-    "no configuration": ("plain", remove("config.json"), "neither config.json nor modules.json"),
-    # lengths
-    "length 0": ("pooled", edit(LENGTHS, max_seq_length=0), f"{LENGTHS}: max_seq_length is 0"),
-    "length without room": ("pooled", edit(LENGTHS, max_seq_length=2), "is 2 tokens"),
-    "tokenizer's length 0": ("plain", edit("tokenizer_config.json", model_max_length=0), "is 0 tokens"),
+    },
+    "layers": {
+        "layers not given": (edit("config.json", output_hidden_states=False), "pools several layers"),
+    },
+    "wk": {
+        "WK without a configuration": (remove("1_WKPooling/config.json"), "cannot load .*bad"),
+    },
 }
 
 HARMLESS: dict[str, tuple[str, Damage]] = {
@@ -297,9 +266,11 @@ HARMLESS: dict[str, tuple[str, Damage]] = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_damage_is_named_in_one_line(saved: dict[str, Path], tmp_path: Path, case: str) -> None:
-    layout, damage, message = REFUSED[case]
+@pytest.mark.parametrize(
+    ("layout", "case"), [(layout, case) for layout in REFUSED for case in REFUSED[layout]]
+)
+def test_damage_is_named_in_one_line(saved: dict[str, Path], tmp_path: Path, layout: str, case: str) -> None:
+    damage, message = REFUSED[layout][case]
     folder = shutil.copytree(saved[layout], tmp_path / "bad")
     damage(folder)
     with pytest.raises(InputError, match=message) as caught:

@@ -126,13 +126,6 @@ def test_padding_on_either_side_changes_nothing_whatever_it_holds(make) -> None:
 
 
 @pytest.mark.parametrize("make", HEADS.values(), ids=HEADS)
-def test_order_of_the_batch_is_kept(make) -> None:
-    head, features, order = widened(make(3)), label_loops.make_features(WIDTH), [2, 0, 1]
-    shuffled = {name: value[order] for name, value in features.items()}
-    torch.testing.assert_close(head(shuffled), head(features)[order], atol=1e-12, rtol=0)
-
-
-@pytest.mark.parametrize("make", HEADS.values(), ids=HEADS)
 def test_half_precision_stays_finite_and_near(make) -> None:
     head = make(3).eval()
     features = label_loops.make_features(WIDTH)

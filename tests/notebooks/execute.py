@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import nbformat
-from jupyter_client import KernelManager
-from nbclient import NotebookClient
+if TYPE_CHECKING:
+    import nbformat
+    from jupyter_client import KernelManager
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -39,6 +40,9 @@ def execute(
     Returns:
         The notebook with its outputs, without the cell of `then`.
     """
+    import nbformat  # takes four seconds, as does the next one
+    from nbclient import NotebookClient
+
     notebook = nbformat.read(path, as_version=4)
     if then:
         notebook.cells.append(nbformat.v4.new_code_cell(then))
@@ -67,6 +71,8 @@ def execute(
 
 def main() -> None:
     """Run every notebook and keep its outputs."""
+    import nbformat
+
     for path in NOTEBOOKS:
         with tempfile.TemporaryDirectory() as folder:
             notebook = execute(path, Path(folder))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-pytest.importorskip("nbclient", reason="the notebooks need pip install 'sentemb[notebooks]'")
-import nbformat
-from jupyter_client import KernelManager
+if TYPE_CHECKING:
+    from jupyter_client import KernelManager
+    from nbformat import NotebookNode
 
 from tests.notebooks.execute import METADATA, NOTEBOOKS, execute
 
@@ -90,8 +91,16 @@ def test_every_notebook_has_a_check() -> None:
 
 
 @pytest.fixture(scope="module")
-def kernel() -> Iterator[KernelManager]:
+def nbformat() -> Any:
+    """The package, which takes four seconds to import."""
+    return pytest.importorskip("nbformat", reason="the notebooks need pip install 'sentemb[notebooks]'")
+
+
+@pytest.fixture(scope="module")
+def kernel(nbformat: Any) -> Iterator[KernelManager]:
     """One kernel for all notebooks: importing takes longer than most of their cells."""
+    from jupyter_client import KernelManager
+
     manager = KernelManager(kernel_name="python3")
     yield manager
     if manager.has_kernel:
@@ -99,7 +108,9 @@ def kernel() -> Iterator[KernelManager]:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_it_runs_and_shows_what_it_says(path: Path, tmp_path: Path, kernel: KernelManager) -> None:
+def test_it_runs_and_shows_what_it_says(
+    path: Path, tmp_path: Path, kernel: KernelManager, nbformat: Any
+) -> None:
     notebook = execute(path, tmp_path, then=CHECKS[path.stem], kernel=kernel)
     streams = [output for output in outputs(notebook) if output["output_type"] == "stream"]
     assert [output["text"] for output in streams if output["name"] == "stderr"] == []
@@ -108,7 +119,7 @@ def test_it_runs_and_shows_what_it_says(path: Path, tmp_path: Path, kernel: Kern
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_it_is_committed_as_it_ran(path: Path) -> None:
+def test_it_is_committed_as_it_ran(path: Path, nbformat: Any) -> None:
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     assert path.stat().st_size < 300_000
@@ -133,11 +144,11 @@ def test_it_names_no_place_of_the_machine_that_made_it(path: Path) -> None:
     assert not re.search(r"site-packages|[A-Z]:\\\\|ipykernel_\d", text)
 
 
-def outputs(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
+def outputs(notebook: NotebookNode) -> list[NotebookNode]:
     return [output for cell in notebook.cells for output in cell.get("outputs", [])]
 
 
-def kinds(notebook: nbformat.NotebookNode) -> list[list[str]]:
+def kinds(notebook: NotebookNode) -> list[list[str]]:
     """For each cell the types of what it shows."""
     return [
         [",".join(sorted(output.get("data", {"stream": None}))) for output in cell.get("outputs", [])]

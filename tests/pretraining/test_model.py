@@ -102,11 +102,6 @@ def test_positions_are_counted_as_each_architecture_does(
     assert (first_position(roberta), longest_input(roberta)) == (2, 68)
 
 
-def test_models_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="contains neither config"):
-        load_base(tmp_path)
-
-
 def test_a_new_model_follows_its_seed(tiny_tokenizer: PreTrainedTokenizerFast) -> None:
     sizes = {"layers": 1, "width": 8, "heads": 2, "inner_width": 8, "corpus": ["a.txt"], "output": "o"}
     first, again, other = (

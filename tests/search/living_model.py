@@ -11,7 +11,7 @@ import numpy as np
 from sentemb._fusion import FUSED
 from sentemb.search import Hit, SearchIndex
 from tests.search.bag_of_words import FewWords
-from tests.search.readers import Reader
+from tests.search.others import Reader
 from tests.search.reference import agree, bm25, fused, words_of
 
 Id = str | int

@@ -7,10 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
-from sentemb.data.retrieval import load_retrieval
-from sentemb.encoding import load_encoder
 from sentemb.encoding.encoder import normalised
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
@@ -68,12 +65,7 @@ def test_few_texts_know_coarse_percentiles_and_fewer_none(words: BagOfWords) -> 
         index.search("w1", min_score="99%")
 
 
-def test_any_number_of_threads_gives_the_same_bytes_and_large_products_are_as_exact() -> None:
-    seen = set()
-    for threads in (1, 2, 7):
-        with threadpool_limits(threads, user_api="blas"):
-            seen.add(of(VECTORS))
-    assert len(seen) == 1
+def test_large_products_are_as_exact() -> None:
     small, large = of(VECTORS[:99]), of(VECTORS[:99] * np.float32(2**30))
     assert large.scores == pytest.approx([score * 2**60 for score in small.scores], rel=1e-5)
 
@@ -131,16 +123,3 @@ def test_compaction_calibrates_what_has_changed(tmp_path: Path, words: BagOfWord
     index.compact()
     assert index.manifest.calibration == SearchIndex.build(texts, words).manifest.calibration
     assert index.search("w1", 1)[0].percentile is not None
-
-
-def test_right_answers_are_nearer_than_chance_on_real_texts(shared_data: Path, minilm: Path) -> None:
-    data = load_retrieval("qnli-dev", data_dir=shared_data)
-    pairs = data.judged[:150]
-    encoder = load_encoder(str(minilm))
-    queries = normalised(encoder.encode([data.queries[query] for query, _, _ in pairs]))
-    documents = normalised(encoder.encode([data.documents[document] for _, document, _ in pairs]))
-    calibration, scores = of(documents), queries @ documents.T
-    right = calibration.percentiles(np.diag(scores).tolist())
-    chance = calibration.percentiles(scores[pairs[:, :1] != pairs[:, 0]].tolist())
-    assert np.percentile(right, 20) > 98
-    assert 30 < np.median(chance) < 70 and np.mean(np.array(chance) < 99) > 0.97

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from sentemb.data.documents import read_unique_documents
 from sentemb.errors import InputError
 from sentemb.search.documents import Document, as_documents, read_documents
 
@@ -57,21 +56,6 @@ def test_columns_become_text_id_and_metadata(write_file: Write) -> None:
     assert str(path) in found[0].location
     path = write_file("q.jsonl", '{"question": "why?"}\n{"question": "how?"}\n')
     assert [document.text for document in read_documents(path)] == ["why?", "how?"]
-
-
-def test_a_title_stands_before_the_text_as_adapt_reads_it(write_file: Write) -> None:
-    rows = '{"title": "Cats", "head": "Pets", "text": "They sleep."}', '{"text": "Dogs."}'
-    path = write_file("c.jsonl", "\n".join(rows))
-    for named, text in ((None, "Cats They sleep."), ("none", "They sleep.")):
-        found = list(read_documents(path, title_column=named))
-        assert [document.text for document in found] == [text, "Dogs."]
-        assert [one.whole for one in read_unique_documents(path, title_column=named)] == [text, "Dogs."]
-        assert found[0].metadata == {"title": "Cats", "head": "Pets"}
-    found = []
-    with pytest.raises(InputError, match=r"c\.jsonl:2 does not have a column 'head'"):
-        found.extend(read_documents(path, title_column="head"))
-    assert [document.text for document in found] == ["Pets They sleep."]
-    assert [one.text for one in read_documents(write_file("t.csv", "title\nCats\n"))] == ["Cats"]
 
 
 @pytest.mark.parametrize(("name", "suffix"), [("id", ".csv"), ("_id", ".jsonl"), ("docno", ".csv")])

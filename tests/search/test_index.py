@@ -1,41 +1,22 @@
 from __future__ import annotations
 
-import shutil
 import threading
 from collections import Counter
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from filelock import FileLock
 
+from sentemb.encoding.encoder import normalised
 from sentemb.errors import InputError
 from sentemb.search import Document, SearchIndex
+from sentemb.search.building import encode_to_shards
+from sentemb.search.documents import encode_unique
 from sentemb.search.folder import work_folder
+from sentemb.search.vectors import Rows
 from tests.search.bag_of_words import BagOfWords, Table, clustered
 
-
-def exact_ids(corpus: list[str], query: str, k: int) -> list[int]:
-    vectors = BagOfWords().encode([*corpus, query]).astype(np.float64)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.argsort(-(vectors[:-1] @ vectors[-1]), kind="stable")[:k].tolist()
-
-
-def test_flat_is_exact(corpus: list[str], words: BagOfWords) -> None:
-    for encoder in (words, words.encode):
-        index = SearchIndex.build(corpus, encoder)
-        assert index.manifest.kind == "flat" and index.manifest.recall.at_10 == 1.0
-        queries = ["w1 w2", "w17", corpus[5]]
-        found = index.search(queries, 7)
-        for query, hits in zip(queries, found, strict=True):
-            assert [hit.id for hit in hits] == exact_ids(corpus, query, 7)
-            assert [hit.text for hit in hits] == [corpus[hit.id] for hit in hits]
-        assert found[2][0].score == pytest.approx(1.0, abs=1e-6)
-    everything = index.search("w1", 500)
-    some = index.search("w1", 500, min_score=0.3)
-    assert len(everything) == 500 and some == [hit for hit in everything if hit.score >= 0.3] != everything
+TEXTS = [f"w{number}" for number in range(45)]
 
 
 def test_dot_ranks_by_inner_product_and_zero_vectors_score_zero(words: BagOfWords) -> None:
@@ -99,14 +80,8 @@ def test_few_documents(tmp_path: Path, words: BagOfWords, kind: str) -> None:
     assert [hit.id for hit in index.search("w1", 1)] == [0]
     assert index.search(["w2", "w1"], 1) == [index.search("w2", 1), index.search("w1", 1)]
     assert index.search([]) == []
-    index = SearchIndex.build((Document(f"w{n}", id=n * 10) for n in range(5)), words)
+    index = SearchIndex.build((Document(f"w{n}", id=n * 10) for n in range(5)), words.encode)
     assert index.search("w3", 1)[0].id == 30
-
-
-@pytest.mark.parametrize("documents", [[], ["", "  "]])
-def test_nothing_to_index_is_refused(words: BagOfWords, documents: list[str]) -> None:
-    with pytest.raises(InputError, match="no documents to index"):
-        SearchIndex.build(documents, words)
 
 
 def test_bad_queries_and_numbers_of_hits_are_named(words: BagOfWords) -> None:
@@ -114,8 +89,8 @@ def test_bad_queries_and_numbers_of_hits_are_named(words: BagOfWords) -> None:
     for k in (0, -1, True, 2.0, "3"):
         with pytest.raises(InputError, match="k must be a positive integer"):
             index.search("w1", k)  # type: ignore[call-overload]
-    for queries in ("", "  ", ["w1", ""], ["w1", None]):
-        with pytest.raises(InputError, match=r"query \d is (blank|not a string)"):
+    for queries in ("", "  ", ["w1", ""], ["w1", None], {"a": 1}, {"a"}, b"a", 5, None):
+        with pytest.raises(InputError, match=r"query \d is (blank|not a string)|queries must be a string"):
             index.search(queries)  # type: ignore[call-overload]
 
 
@@ -144,19 +119,6 @@ def test_a_model_folder_is_found_again(tmp_path: Path, tiny_encoder: object) -> 
         unknown.search("birds")
     assert unknown.search("birds", mode="keyword")  # needs no model
     assert SearchIndex.load(tmp_path / "index", moved).search("birds")[0] == first[0]
-
-
-def test_a_build_continues_in_its_work_folder(tmp_path: Path, corpus: list[str], words: BagOfWords) -> None:
-    SearchIndex.build(corpus, words, work_dir=tmp_path / "work")
-    words.encoded.clear()
-    index = SearchIndex.build(corpus, words, work_dir=tmp_path / "work")
-    assert words.encoded == []
-    assert [hit.id for hit in index.search("w1 w2", 5)] == exact_ids(corpus, "w1 w2", 5)
-    shutil.rmtree(tmp_path / "work")
-    index.save(tmp_path / "index")
-    assert SearchIndex.load(tmp_path / "index", words).search("w1") == index.search("w1")
-    with FileLock(tmp_path / "lock"), pytest.raises(InputError, match="another process is building"):
-        SearchIndex.build(["w1"], words, work_dir=tmp_path)
 
 
 def test_threads_search_while_the_index_is_replaced(
@@ -201,45 +163,10 @@ def test_temporary_files_go_with_the_index(
     assert not list(folder.glob("shard-*"))
     del index
     assert not folder.exists()
-    with pytest.raises(InputError):
-        SearchIndex.build([], words)
+    for documents in ([], ["", "  "]):
+        with pytest.raises(InputError, match="no documents to index"):
+            SearchIndex.build(documents, words)
     assert not list(tmp_path.iterdir())
-
-
-def test_savers_and_readers_of_one_folder_do_not_disturb_each_other(
-    tmp_path: Path, words: BagOfWords
-) -> None:
-    folder = tmp_path / "index"
-    indexes = [SearchIndex.build([f"w{n}" for n in range(size)], words) for size in (2, 3, 4)]
-    indexes[0].save(folder)
-    failures: list[Exception] = []
-    stop = threading.Event()
-
-    def guarded(work: Callable[[], object]) -> None:
-        try:
-            work()
-        except Exception as error:
-            failures.append(error)
-
-    def save(index: SearchIndex) -> None:
-        for _ in range(15):
-            index.save(folder, overwrite=True)
-
-    def read() -> None:
-        while not stop.is_set():
-            assert len(SearchIndex.load(folder, words)) in (2, 3, 4)
-
-    savers = [threading.Thread(target=guarded, args=(partial(save, index),)) for index in indexes]
-    readers = [threading.Thread(target=guarded, args=(read,)) for _ in range(2)]
-    for thread in (*savers, *readers):
-        thread.start()
-    for thread in savers:
-        thread.join()
-    stop.set()
-    for thread in readers:
-        thread.join()
-    assert not failures
-    assert len([path for path in folder.iterdir() if not path.name.endswith(("-wal", "-shm"))]) == 3
 
 
 def test_a_work_folder_is_locked_and_goes_with_a_success(tmp_path: Path, words: BagOfWords) -> None:
@@ -279,3 +206,44 @@ def test_an_interruption_after_the_index_was_written_leaves_no_work_folder(
         raise KeyboardInterrupt
     assert work.exists() is not is_written
     assert [str(work) in message for message in messages] == ([] if is_written else [True])
+
+
+def encode(folder: Path, texts: list[str], encoder: BagOfWords) -> Rows:
+    parts = (texts[start : start + 10] for start in range(0, len(texts), 10))
+    return encode_to_shards(parts, len(texts), encoder, "cosine", folder, lambda *_: None)
+
+
+def test_vectors_are_the_encoder_s_in_any_order_and_equal_texts_are_encoded_once(
+    tmp_path: Path, words: BagOfWords
+) -> None:
+    rows = encode(tmp_path, TEXTS, words)
+    assert np.array_equal(rows(np.arange(45)), normalised(words.encode(TEXTS)))
+    assert np.array_equal(rows(np.array([44, 3, 17, 3])), rows(np.arange(45))[[44, 3, 17, 3]])
+    words.encoded.clear()
+    index = SearchIndex.build(["a", "b"] * 30, words)
+    assert words.encoded == ["a", "b"] and index.manifest.vectors == 60
+    assert np.array_equal(encode_unique(words, ["b", "a", "b"]), words.encode(["b", "a", "b"]))
+
+
+def test_shards_of_another_encoder_or_text_are_not_used(tmp_path: Path, words: BagOfWords) -> None:
+    encode(tmp_path, TEXTS[:10], BagOfWords(fingerprint="another"))
+    encode(tmp_path, [*TEXTS[:9], "w99"], BagOfWords())
+    encode(tmp_path, TEXTS[:10], words)
+    assert words.encoded == TEXTS[:10]
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (np.zeros((2, 5)), r"shape \(2, 5\) for 2 texts"),
+        (np.zeros((1, 32)), r"shape \(1, 32\)"),
+        (np.full((2, 32), np.nan), "NaN or infinity"),
+    ],
+)
+def test_an_encoder_that_breaks_its_promise_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: BagOfWords, result: np.ndarray, message: str
+) -> None:
+    monkeypatch.setattr(words, "encode", lambda texts: result)
+    with pytest.raises(InputError, match=message):
+        encode(tmp_path, ["a", "b"], words)
+    assert not list(tmp_path.glob("shard-*"))

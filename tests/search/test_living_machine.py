@@ -23,9 +23,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from sentemb.errors import InputError
 from sentemb.search import Hit, SearchIndex
 from tests.search.bag_of_words import FewWords
-from tests.search.forks import Forks
 from tests.search.living_model import Model
-from tests.search.readers import Reader
+from tests.search.others import Forks, Reader
 
 SEQUENCES = int(os.environ.get("SENTEMB_SEQUENCES", "20"))
 # Every change waits for the disk, which is not what is tested.

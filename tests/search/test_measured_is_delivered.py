@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
-from sentemb._compat import Normalize, Pooling, Router, StaticEmbedding, Transformer
+from sentemb._compat import Pooling, Router, StaticEmbedding, Transformer
 from sentemb.data.retrieval import RetrievalSet, retrieval_set
 from sentemb.encoding import load_encoder
 from sentemb.encoding.shards import Row, ShardFolder, encode_shards
@@ -33,24 +33,18 @@ _ROUTED = {"query": "the dog ", "document": "a mat in "}
 KINDS: dict[str, dict[str, Any]] = {
     "plain": {},
     "prompts": {"prompts": _ROUTED},
-    "passage": {"prompts": {"query": "the dog ", "passage": "a mat in "}},
-    "query prompt": {"prompts": {"query": "the dog "}},
     "default prompt": {"prompts": {"task": "the dog "}, "default_prompt_name": "task"},
     "dot": {"prompts": _ROUTED, "similarity_fn_name": "dot"},
-    "router": {"prompts": _ROUTED},
     "static router": {"similarity_fn_name": "dot"},
 }
-# Kinds whose document vectors depend on the role.
-WITH_ROLES = [kind for kind in KINDS if kind not in ("plain", "query prompt")]
+# Kinds in which everything depends on the role: prompts with the inner product, and modules of its own.
+WITH_ROLES = ["dot", "static router"]
 Ranking = list[tuple[str, float]]
 Ask = Callable[[str], Ranking]
 
 
 def modules_of(kind: str, bert: Path) -> list[Any]:
     transformer = Transformer(str(bert))
-    if kind == "router":
-        document = [transformer, Pooling(16, "cls")]
-        return [Router.for_query_document([transformer, Pooling(16, "mean")], document), Normalize()]
     if kind == "static router":
         static = StaticEmbedding(transformer.tokenizer.backend_tokenizer, embedding_dim=16)
         return [Router.for_query_document([static], [transformer, Pooling(16, "mean")])]
@@ -112,13 +106,23 @@ def encoded(model: Path, data: RetrievalSet, folder: Path, **options: Any) -> Sh
     return encode_shards(rows, folder, {"model": str(model)}, source="words", **options).folder
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=WITH_ROLES)
 def model(request: pytest.FixtureRequest, models: dict[str, Path]) -> Path:
     return models[request.param]
 
 
-def test_an_index_in_memory_on_disk_and_changed(model: Path, data: RetrievalSet, tmp_path: Path) -> None:
-    rows = rows_of(data)
+def written(data: RetrievalSet, folder: Path) -> Path:
+    """Write the documents to a file."""
+    path = folder / "documents.jsonl"
+    path.write_text("\n".join(json.dumps({"id": name, "text": text}) for name, text in rows_of(data)))
+    return path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_index_in_memory_on_disk_and_changed(
+    kind: str, models: dict[str, Path], data: RetrievalSet, tmp_path: Path
+) -> None:
+    rows, model = rows_of(data), models[kind]
     built = SearchIndex.build(rows, model)
     assert_delivers(asking(built), model, data)
     built.save(tmp_path / "index")
@@ -153,9 +157,7 @@ def test_from_what_encode_wrote_in_a_folder_and_in_lancedb(
 
 
 def test_on_the_command_line(model: Path, data: RetrievalSet, tmp_path: Path, sentemb: Command) -> None:
-    documents = tmp_path / "documents.jsonl"
-    lines = [json.dumps({"id": name, "text": text}) for name, text in rows_of(data)]
-    documents.write_text("\n".join(lines))
+    documents = written(data, tmp_path)
     code, _, err = sentemb(
         "index", "build", documents, "-o", tmp_path / "index", "-m", model, "--id-column", "id"
     )
@@ -197,15 +199,14 @@ def test_in_langchain(model: Path, data: RetrievalSet, tmp_path: Path) -> None:
     pytest.importorskip("langchain_core", reason="needs the extra langchain")
     from sentemb.integrations.langchain import SentembEmbeddings, SentembVectorStore
 
-    for embedding in (SentembEmbeddings(str(model)), SentembEmbeddings(load_encoder(model))):
-        store = SentembVectorStore(embedding, tmp_path / "store")
-        store.add_texts(data.documents, ids=data.document_ids)
+    store = SentembVectorStore(SentembEmbeddings(str(model)), tmp_path / "store")
+    store.add_texts(data.documents, ids=data.document_ids)
 
-        def ask(query: str, store: SentembVectorStore = store) -> Ranking:
-            scored = store.similarity_search_with_score(query, K)
-            return [(str(document.id), score) for document, score in scored]
+    def ask(query: str) -> Ranking:
+        scored = store.similarity_search_with_score(query, K)
+        return [(str(document.id), score) for document, score in scored]
 
-        assert_delivers(ask, model, data)
+    assert_delivers(ask, model, data)
     assert_delivers(asking(SearchIndex.load(tmp_path / "store")), model, data)
 
 
@@ -227,19 +228,18 @@ def test_in_haystack(model: Path, data: RetrievalSet, tmp_path: Path) -> None:
     assert_delivers(ask, model, data)
 
 
-@pytest.mark.parametrize("kind", WITH_ROLES)
 def test_the_manifest_and_info_name_the_prompts(
-    kind: str, models: dict[str, Path], data: RetrievalSet, tmp_path: Path, sentemb: Command
+    model: Path, data: RetrievalSet, tmp_path: Path, sentemb: Command
 ) -> None:
-    SearchIndex.build(rows_of(data), models[kind]).save(tmp_path / "index")
+    SearchIndex.build(rows_of(data), model).save(tmp_path / "index")
     facts = read_manifest(tmp_path / "index").encoder
-    encoder = load_encoder(models[kind])
+    encoder = load_encoder(model)
     assert (facts.role, facts.fingerprint) == ("document", f"{encoder.fingerprint}-document")
     printed = sentemb("index", "info", tmp_path / "index")[1]
     for role in ("query", "document"):
         prompt = facts.details["prompts"][role]
         assert not prompt or f"{role} {prompt!r}" in printed
-    assert ("routes of the model" in printed) == ("router" in kind)
+    assert ("routes of the model" in printed) == ("router" in model.name)
     assert "build it again" not in printed
 
 
@@ -268,7 +268,7 @@ def test_shards_of_another_role_are_refused(
 def test_a_run_of_encode_resumes_with_its_role_alone(
     models: dict[str, Path], data: RetrievalSet, tmp_path: Path, sentemb: Command
 ) -> None:
-    model = models["passage"]
+    model = models["prompts"]
     folder = tmp_path / "vectors"
 
     def interrupt(done: int) -> None:
@@ -276,9 +276,18 @@ def test_a_run_of_encode_resumes_with_its_role_alone(
 
     with pytest.raises(KeyboardInterrupt):
         encoded(model, data, folder, shard_size=10, progress=interrupt)
-    documents = tmp_path / "documents.jsonl"
-    documents.write_text("\n".join(json.dumps({"id": name, "text": text}) for name, text in rows_of(data)))
-    command = ["encode", documents, "-o", folder, "-m", model, "--id-column", "id", "--shard-size", 10]
+    command = [
+        "encode",
+        written(data, tmp_path),
+        "-o",
+        folder,
+        "-m",
+        model,
+        "--id-column",
+        "id",
+        "--shard-size",
+        10,
+    ]
     code, _, err = sentemb(*command, "--role", "query")
     assert (code, "with a different fingerprint, role" in err) == (2, True)
     assert sentemb(*command)[0] == 0
@@ -288,35 +297,28 @@ def test_a_run_of_encode_resumes_with_its_role_alone(
 def test_workers_use_the_role(models: dict[str, Path], data: RetrievalSet, tmp_path: Path) -> None:
     from sentemb.encoding.workers import local_pool
 
-    alone = encoded(models["passage"], data, tmp_path / "alone", shard_size=20)
-    shared = encoded(models["passage"], data, tmp_path / "shared", shard_size=20, pool=local_pool(2))
+    alone = encoded(models["prompts"], data, tmp_path / "alone", shard_size=20)
+    shared = encoded(models["prompts"], data, tmp_path / "shared", shard_size=20, pool=local_pool(2))
     assert [path.read_bytes() for path in alone.files] == [path.read_bytes() for path in shared.files]
 
 
-@pytest.mark.parametrize("similarity", ["euclidean", "manhattan"])
 def test_distances_are_never_taken_for_cosines_in_silence(
-    similarity: str,
-    tiny_bert: Path,
-    data: RetrievalSet,
-    tmp_path: Path,
-    sentemb: Command,
-    caplog: pytest.LogCaptureFixture,
+    tiny_bert: Path, data: RetrievalSet, tmp_path: Path, sentemb: Command, caplog: pytest.LogCaptureFixture
 ) -> None:
-    model = tmp_path / f"model-{similarity}"
-    SentenceTransformer(
-        modules=modules_of("plain", tiny_bert), device="cpu", similarity_fn_name=similarity
-    ).save_pretrained(str(model))
-    documents = tmp_path / "documents.jsonl"
-    documents.write_text("\n".join(json.dumps({"id": name, "text": text}) for name, text in rows_of(data)))
+    model = tmp_path / "model"
+    plain = modules_of("plain", tiny_bert)
+    SentenceTransformer(modules=plain, device="cpu", similarity_fn_name="euclidean").save_pretrained(
+        str(model)
+    )
+    documents = written(data, tmp_path)
     command = ["index", "build", documents, "-o", tmp_path / "index", "-m", model, "--id-column", "id"]
     code, _, err = sentemb(*command)
     assert code == 2
-    assert f"was trained for the {similarity} distance" in err
+    assert "was trained for the euclidean distance" in err
     assert "--metric cosine" in err
     assert sentemb(*command, "--metric", "cosine")[0] == 0
     assert_delivers(asking(SearchIndex.load(tmp_path / "index")), model, data)
-    said = [record.message for record in caplog.records if "compared by" in record.message]
-    assert len(said) == 1
+    assert sum("compared by" in record.message for record in caplog.records) == 1
 
 
 def test_a_chosen_metric_wins_and_an_upgrade_follows_the_model(

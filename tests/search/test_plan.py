@@ -1,3 +1,5 @@
+"""Which index fits, and the least effort and the fewest candidates that reach its recall."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -5,10 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sentemb.encoding.encoder import normalised
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
+from sentemb.search.documents import Numbers
 from sentemb.search.plan import estimate_bytes, format_bytes, kind_of, parse_bytes, plan_index
-from sentemb.search.vectors import VectorIndex
+from sentemb.search.vectors import (
+    STEPS,
+    TARGET,
+    VectorIndex,
+    candidates_for,
+    exact_neighbors,
+    recall_at_k,
+    tune,
+)
 from tests.search.bag_of_words import BagOfWords, clustered
 
 
@@ -119,3 +131,33 @@ def test_an_expert_may_pass_a_factory() -> None:
     with pytest.raises(InputError, match="faiss cannot make the factory Nonsense7 for 32 dimensions"):
         SearchIndex.build(["w1"], words := BagOfWords(), factory="Nonsense7")
     assert not words.encoded
+
+
+def made(factory: str, kind: str, **options: int) -> tuple[VectorIndex, np.ndarray, np.ndarray, Numbers]:
+    """An index of vectors, these, others as queries, and the places of their exact neighbors."""
+    vectors = normalised(clustered(4000, 32, **options))
+    held, rest = vectors[:200], vectors[200:]
+    index = VectorIndex.empty(factory, kind, 32)  # type: ignore[arg-type]
+    if size := index.training_size(len(rest)):
+        index.train(rest[:size])
+    index.add(rest, np.arange(len(rest)))
+    return index, rest, held, exact_neighbors(held, 10, [(rest, np.arange(len(rest)))])
+
+
+def test_effort_is_the_least_that_reaches_the_target() -> None:
+    index, rest, held, truth = made("HNSW8", "hnsw", clusters=20)
+    recall, rescored = tune(index, held, truth, lambda places: rest[places])
+    assert rescored == 0
+    assert recall.queries == recall.tuning_queries == 100
+    assert recall.at_10 == recall_at_k(index.search(held[1::2], 10), truth[1::2])
+    place = index.efforts().index(index.effort)
+    if place:
+        index.effort = index.efforts()[place - 1]
+        assert recall_at_k(index.search(held[::2], 10), truth[::2]) < TARGET
+
+
+def test_the_fewest_candidates_of_codes_are_ranked_by_exact_vectors() -> None:
+    index, rest, held, truth = made("IVF64,PQ16x4fs", "ivfpq")
+    recall, rescored = tune(index, held, truth, lambda places: rest[places])
+    assert recall.at_10 is not None and recall.at_10 >= 0.95 and rescored in STEPS
+    assert [candidates_for(50, k) for k in (1, 10, 100, 1_000, 5_000)] == [50, 50, 500, 1_000, 5_000]

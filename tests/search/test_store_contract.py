@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sentemb.encoding.encoder import normalised
 from sentemb.errors import InputError
 from sentemb.search import Document, SearchIndex
 from sentemb.search.where import Where
@@ -22,7 +23,7 @@ from tests.waiting import stay, wait_for
 
 pytest.importorskip("lancedb", reason="lancedb is not installed")
 
-from sentemb.search import lancedb, local
+from sentemb.search import lancedb, store
 from sentemb.search import move as lance_move
 from sentemb.search.lancedb import LanceStore
 from sentemb.search.move import move
@@ -70,10 +71,8 @@ def found(index: SearchIndex, query: str, **options: Any) -> list[str | int]:
 def test_dense_hits_are_those_of_every_vector(open_index: Open) -> None:
     given, encoder = documents(), BagOfWords()
     index = open_index(given, encoder)
-    vectors = encoder.encode([one.text for one in given])
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    query = encoder.encode(["cat river stone"])[0]
-    scores = vectors @ query / np.linalg.norm(query)
+    vectors = normalised(encoder.encode([one.text for one in given]))
+    scores = vectors @ normalised(encoder.encode(["cat river stone"]))[0]
     hits = index.search("cat river stone", k=40)
     assert [hit.score for hit in hits] == pytest.approx(sorted(scores.tolist(), reverse=True), abs=1e-5)
     by_id = {one.id: one for one in given}
@@ -122,13 +121,11 @@ def test_changes_are_seen_at_once(open_index: Open) -> None:
     assert index.delete(["z", "1", 3, "nothing"]) == 2
     assert set(found(other, "yak", mode="keyword")) == {"y"} == set(found(other, "yak", k=1))
     assert [one.id for one in other.documents()][-1] == "y"
-    assert np.allclose(other.vectors(["y"])[0], normal(BagOfWords().encode(["yak yak"])[0]))
+    texts = [str(one and one.text) for one in other.get(["y", 9, "y"])]
+    expected = normalised(BagOfWords().encode(texts))
+    assert np.allclose(other.vectors(["y", 9, "y"]), expected) and other.vectors([]).shape == (0, 32)
     index.compact()
     assert found(other, "yak", k=1) == ["y"] and len(other) == 39
-
-
-def normal(vector: np.ndarray) -> np.ndarray:
-    return vector / np.linalg.norm(vector)
 
 
 def test_nothing_of_a_call_that_fails_is_kept(open_index: Open) -> None:
@@ -144,26 +141,11 @@ def test_nothing_of_a_call_that_fails_is_kept(open_index: Open) -> None:
         assert index.get(["new"]) == [None] and len(index) == 40
     with pytest.raises(InputError, match="vectors"):
         index.add([("new", "text")], np.zeros((2, 32)))
+    with pytest.raises(InputError, match="document 0 does not have an id, which an update"):
+        index.update(["text"])
     with pytest.raises(InputError, match="does not contain a document with the id 'nothing'"):
         index.vectors(["nothing"])
     assert len(index) == 40
-
-
-def test_metadata_become_values_of_json(open_index: Open) -> None:
-    index = open_index(documents())
-    index.add([("new", "text", {"score": float("nan"), "year": np.int64(1999), "flag": np.bool_(True)})])
-    assert index.get(["new"])[0].metadata == {"score": None, "year": 1999, "flag": True}
-    index.update([("new", "text", {"score": np.float32("inf"), "list": np.array([2.0])})])
-    assert index.get(["new"])[0].metadata == {"score": None, "list": [2.0]}
-    with pytest.raises(InputError, match="document 0 does not have an id, which an update"):
-        index.update(["text"])
-
-
-def test_what_is_no_text_is_not_searched(open_index: Open) -> None:
-    index = open_index(documents(3))
-    for queries in ({"a": 1}, {"a"}, b"a", 5, None):
-        with pytest.raises(InputError, match=r"queries must be a string or a list of strings, not a .*"):
-            index.search(queries)  # type: ignore[call-overload]
 
 
 def test_damaged_metadata_in_a_table_are_one_line(tmp_path: Path) -> None:
@@ -246,7 +228,7 @@ def test_a_move_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
 
 def fill(source: str, address: str, committed: int, stop: int, written: Any) -> None:
     """Move an index and stop for good once so many documents are committed."""
-    lance_move._COMMITTED = local._BATCH = committed
+    lance_move._COMMITTED = store.BATCH = committed
 
     def note(stage: str, done: int, total: int) -> None:
         written.value += stage == "index"
@@ -287,7 +269,7 @@ def test_what_another_source_has_left_is_not_kept(tmp_path: Path, monkeypatch: p
     for name, given in (("first", documents()), ("second", documents(30))):
         SearchIndex.build(given, BagOfWords()).save(tmp_path / name)
     monkeypatch.setattr(lance_move, "_COMMITTED", 10)
-    monkeypatch.setattr("sentemb.search.local._BATCH", 10)
+    monkeypatch.setattr(store, "BATCH", 10)
 
     def interrupt(stage: str, done: int, total: int) -> None:
         raise KeyboardInterrupt
@@ -363,13 +345,14 @@ def test_filters_compare_values_of_one_type(open_index: Open) -> None:
     given = test_where.DOCUMENT
     index = open_index([("a", "cat", given), ("b", "dog"), ("c", "bird", {"year": "1999", "other": [1]})])
     (marks,) = test_where.test_conditions_compare_values_of_one_type.pytestmark
-    for conditions, met in marks.args[1]:
+    for place, (conditions, met) in enumerate(marks.args[1]):
         for where, expected in ((conditions, met), ({"$not": conditions}, not met)):
             own = Where(where)
             rest = sum(own.matches(one) for one in (None, '{"year": "1999", "other": [1]}'))
             assert index.count(where) == expected + rest, where
-            found = {hit.id for hit in index.search("cat", 3, where=where)}
-            assert ("a" in found) is expected and len(found) == expected + rest, where
+            if place % 5 == 0:  # a search compares in the same way
+                found = {hit.id for hit in index.search("cat", 3, where=where)}
+                assert ("a" in found) is expected and len(found) == expected + rest, where
     assert index.explain_no_match({"year": {">": 3000}}) is None
     assert index.explain_no_match({"lang": 5}) == (
         "lang is a string in every document, but the condition needs a number"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sentemb.errors import InputError
-from sentemb.search import Document, SearchIndex
+from sentemb.search import SearchIndex
 from tests.search.bag_of_words import BagOfWords, FewWords
 
 LONG = "w1 w2 w3. w4 w5 w6. w7 w8 w9. w10 w11 w12."
@@ -28,19 +28,6 @@ def found(index: SearchIndex, query: str, k: int = 10, **options: object) -> lis
     return [(hit.id, None if hit.passage is None else hit.text[slice(*hit.passage)]) for hit in hits]
 
 
-def test_a_document_is_found_by_its_best_passage_and_shown_whole(index: SearchIndex) -> None:
-    assert (index.manifest.chunked, index.manifest.truncated, index.manifest.documents) == (2, 0, 4)
-    assert index.manifest.vectors == 4 + 2 + 1 + 1
-    assert found(index, "w7 w8 w9.", 2) == [("long", "w7 w8 w9."), ("short", None)]
-    assert found(index, "w22 w23.", 1) == [("other", "w22 w23.")]
-    hit = index.search("w10 w11 w12.", 1)[0]
-    assert (hit.text, hit.metadata, hit.score) == (LONG, {"year": 1999}, pytest.approx(1, abs=1e-6))
-    assert index.get(["long"]) == [Document(LONG, "long", {"year": 1999})]
-    assert next(iter(index.documents())).text == LONG
-    assert found(index, "w1", where={"year": 1999}) == [("long", "w1 w2 w3.")]
-    assert index.search("w12", 1, mode="keyword")[0].text == LONG
-
-
 def test_there_are_k_documents_where_k_exist() -> None:
     many = " ".join(f"w1 x{number} y{number}." for number in range(200))
     others = [f"v{number} v v" for number in range(30)]
@@ -51,25 +38,6 @@ def test_there_are_k_documents_where_k_exist() -> None:
         assert len({hit.id for hit in hits}) == len(hits) == min(k, 31) and hits[0].id == 0
         scores = [hit.score for hit in hits]
         assert scores == sorted(scores, reverse=True)
-
-
-def test_changing_and_compacting(index: SearchIndex, tmp_path: Path) -> None:
-    reader = SearchIndex.load(tmp_path / "index", FewWords(3))
-    done = index.update([("long", "w40 w41 w42. w7 w8 w9."), ("new", "w43 w44 w45. w40 w41 w42.")])
-    assert done == (1, 1, 0, 2, 0)
-    assert found(reader, "w40 w41 w42.", 2) == [("long", "w40 w41 w42."), ("new", "w40 w41 w42.")]
-    assert found(reader, "w10 w11 w12.", 1) != [("long", "w10 w11 w12.")]
-    assert index.delete(["short"]) == 1
-    assert found(reader, "w7 w8 w9.", 1) == [("long", "w7 w8 w9.")]
-    assert index.delete(["new"]) == 1
-    before = found(index, "w40 w41 w42.")
-    assert index.manifest.chunked == 2 and index.manifest.vectors == 2 + 2 + 1
-    SearchIndex.load(tmp_path / "index", FewWords(3), verify=True)
-    index.compact()
-    assert found(reader, "w40 w41 w42.") == before
-    assert (index.manifest.chunked, index.manifest.truncate, index.manifest.overlap) == (2, "split", 0)
-    index.delete(["long", "other"])
-    assert index.manifest.chunked == 0 and len(index.search("w30")) == 1
 
 
 def test_passages_overlap_by_the_share_of_the_build(tmp_path: Path) -> None:

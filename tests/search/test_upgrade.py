@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import shutil
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,11 +11,8 @@ import pytest
 
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
-from sentemb.search import documents as sizes
 from sentemb.search.folder import read_manifest
-from tests import processes
 from tests.search.bag_of_words import BagOfWords
-from tests.waiting import stay, wait_for
 
 
 class Turned(BagOfWords):
@@ -81,64 +75,3 @@ def test_the_same_encoder_changes_nothing(folder: Path) -> None:
     words = BagOfWords()
     index = SearchIndex.upgrade(folder, words)
     assert read_manifest(folder) == before and not words.encoded and len(index) == 1_500
-
-
-class Slow(Turned):
-    """Takes its time, so that there is something to kill, and stops once so many texts are encoded."""
-
-    def __init__(self, stop: int) -> None:
-        super().__init__()
-        self.stop = stop
-
-    def encode(self, texts: Sequence[str], *, progress: bool = False) -> np.ndarray:
-        if len(self.encoded) == self.stop:
-            stay()
-        time.sleep(0.01)
-        return super().encode(texts)
-
-
-def begin(folder: Path, encoded: Any, stop: int = -1) -> None:
-    sizes.SHARD_TEXTS = 50
-    encoder = Slow(stop)
-    SearchIndex.upgrade(folder, encoder, work_dir=folder.with_suffix(".work"))
-    encoded.value = len(encoder.encoded)
-
-
-def test_killed_at_random_moments_the_index_is_the_old_or_the_new(folder: Path) -> None:
-    rng = random.Random(6)
-    log = folder.with_suffix(".log")
-    processes.warm_up(log)
-    expected = names(SearchIndex.load(folder, BagOfWords()), "w1 w2", 1_500)
-    shutil.copytree(folder, folder.parent / "timing")
-    started, encoded = time.perf_counter(), processes.number()
-    processes.start(begin, folder.parent / "timing", encoded, log=log).join()
-    seconds = time.perf_counter() - started
-    for _ in range(6):
-        process = processes.start(begin, folder, encoded, log=log)
-        process.join(rng.uniform(0, seconds))
-        process.kill()
-        process.join()
-        new = read_manifest(folder).encoder.fingerprint == "turned"
-        index = SearchIndex.load(folder, Turned() if new else BagOfWords())
-        assert new or names(index, "w1 w2", 1_500) == expected
-        assert {*names(index, "w1 w2", 1_500)} == {*expected}
-        if new:
-            break
-    process = processes.start(begin, folder, encoded, log=log)
-    process.join()
-    assert process.exitcode == 0
-    index = SearchIndex.load(folder, Turned())
-    assert len(index) == 1_500
-    left = [path.name for path in folder.iterdir() if not path.name.endswith(("-wal", "-shm", ".lock"))]
-    assert len(left) == 3
-
-
-def test_an_upgrade_resumes(folder: Path) -> None:
-    work = folder.with_suffix(".work")
-    encoded = processes.number()
-    process = processes.start(begin, folder, encoded, 250, log=folder.with_suffix(".log"))
-    wait_for(lambda: len(list(work.glob("shard-*.arrow"))) == 5, alive=process.is_alive)
-    process.kill()
-    process.join()
-    processes.start(begin, folder, encoded, log=folder.with_suffix(".log")).join()
-    assert encoded.value == 1_500 - 250

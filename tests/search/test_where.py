@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -175,20 +174,23 @@ def test_what_cannot_be_read_is_named(given: list[str]) -> None:
 
 @pytest.mark.parametrize("kind", ["flat", "hnsw", "ivfpq"])
 def test_filters_find_k_at_every_selectivity(kind: str) -> None:
-    """Before a change, after, and with three tenths deleted."""
+    """Before a change, after, with three tenths deleted, and compacted."""
     vectors = clustered(6550, 32)
     unit = normalised(vectors)
     documents = [(number, str(number), {"n": number}) for number in range(6500)]
     index = SearchIndex.build(documents, Table(vectors), kind=kind, memory_budget=10**7)  # type: ignore[arg-type]
     queries = [str(number) for number in range(6500, 6550)]
     alive = np.arange(6500)
-    for change in ("none", "add", "delete"):
+    for change in ("none", "add", "delete", "compact"):
         if change == "add":
             index.update([(number, str(number), {"n": number}) for number in range(0, 6500, 9)])
         elif change == "delete":
             dead = np.random.default_rng(0).choice(6500, 1950, replace=False)
             index.delete(dead.tolist())
             alive = np.setdiff1d(alive, dead)
+        elif change == "compact":
+            index.compact()
+            assert index.manifest.kind == kind and index.info()["deleted"] == 0
         for most in (6500, 650, 65, 7):
             matching = alive[alive < most]
             found = index.search(queries, 10, where={"n": {"<": most}})
@@ -205,32 +207,6 @@ def test_documents_with_one_text_are_told_apart() -> None:
     assert [hit.id for hit in index.search("w1", 3, where={"even": False})] == [1, 3, 5]
     assert len(index.search("w1", 99, where={"even": False})) == 5
     assert index.search(["w1", "w2"], where={"even": "no"}) == [[], []]
-
-
-def test_a_filter_sees_every_change(tmp_path: Path) -> None:
-    SearchIndex.build([("a", "w1", {"n": 1}), ("b", "w2")], BagOfWords()).save(tmp_path / "index")
-    index, reader = (SearchIndex.load(tmp_path / "index", BagOfWords()) for _ in range(2))
-
-    def found() -> list[object]:
-        assert index.search("w1", where={"n": 1}) == reader.search("w1", where={"n": 1})
-        return [hit.id for hit in reader.search("w1", where={"n": 1})]
-
-    assert found() == ["a"]
-    index.update([("a", "w1", {"n": 2}), ("b", "w2", {"n": 1})])
-    assert found() == ["b"]
-    index.delete(["b"])
-    assert found() == []
-    index.compact()
-    index.add([("c", "w1", {"n": 1})])
-    assert found() == ["c"]
-
-
-def test_many_filters_are_forgotten() -> None:
-    index = SearchIndex.build([(n, f"w{n}", {"n": n}) for n in range(40)], BagOfWords())
-    for n in range(40):
-        assert [hit.id for hit in index.search("w1", where={"n": n})] == [n]
-    with index.store.snapshot() as snapshot:
-        assert len(snapshot.state.parts) <= 16  # type: ignore[attr-defined]
 
 
 def nested(depth: int, join: str) -> dict[str, Any]:

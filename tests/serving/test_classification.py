@@ -9,10 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("fastapi", reason="needs the extra serve")
-pytest.importorskip("httpx", reason="needs httpx, which the test extra brings")
-
 from fastapi.testclient import TestClient
 
 import sentemb

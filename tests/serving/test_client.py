@@ -1,8 +1,10 @@
-"""Clients of a server in a separate process return the results of the library."""
+"""Clients of a server in a separate process, also those of frameworks, return the results of the library."""
 
 from __future__ import annotations
 
 import asyncio
+import shutil
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,28 +14,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("fastapi", reason="needs the extra serve")
+from langchain_tests.integration_tests import EmbeddingsIntegrationTests
 
 import sentemb
 from sentemb import AsyncClient, Client
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.search import Document, SearchIndex
+from tests.serving.conftest import TEXTS
 from tests.serving.live import live
 from tests.serving.models import cross_encoder
-from tests.training.training_helpers import make_sentences
 
 KEY = "0123456789abcdef"
-TEXTS = make_sentences(30, seed=3)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    documents = [(place, text, {"year": 2000 + place}) for place, text in enumerate(TEXTS)]
-    path = tmp_path_factory.mktemp("indexes") / "odd name"
-    SearchIndex.build(documents, "static-mini").save(path)
-    return path
+def folder(tmp_path_factory: pytest.TempPathFactory, animals: Path) -> Path:
+    return Path(shutil.copytree(animals, tmp_path_factory.mktemp("indexes") / "odd name"))
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +40,7 @@ def address(folder: Path, tiny_bert: Path) -> Iterator[str]:
     arguments = ["static-mini", "--index", folder, "--reranker", reranker]
     with live(log, *arguments, SENTEMB_API_KEYS=KEY) as server:
         yield server.address
+        assert server.stop() in (0, -signal.SIGTERM, 143)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +50,7 @@ def client(address: str) -> Iterator[Client]:
 
 
 def test_vectors_are_the_librarys_in_any_number(client: Client) -> None:
-    texts = [f"{place} {TEXTS[place % 30]}" for place in range(2500)]
+    texts = [f"{place} {TEXTS[place % len(TEXTS)]}" for place in range(2500)]
     expected = load_encoder("static-mini").encode(texts)
     np.testing.assert_array_equal(client.encode(texts), expected)
     assert client.encode([]).shape == (0, expected.shape[1])
@@ -77,10 +75,10 @@ def test_an_index_is_searched_and_changed(client: Client, folder: Path) -> None:
         Document(TEXTS[7], 7, {"year": 2007}),
         None,
     ]
-    assert client.stats(index)["documents"] == 33
+    assert client.stats(index)["documents"] == len(TEXTS) + 3
     (own,) = client.search(index, "a text that gets its own id", 1)
     assert client.delete(index, ["new", "7", "none", own.id]) == 3
-    assert len(SearchIndex.load(folder)) == 30
+    assert len(SearchIndex.load(folder)) == len(TEXTS)
 
 
 def test_a_filter_that_cannot_match_is_logged(
@@ -225,3 +223,59 @@ def test_a_busy_server_is_asked_again_and_given_up_in_the_end() -> None:
 def test_the_clients_have_the_same_methods() -> None:
     methods = [{name for name in dir(kind) if not name.startswith("_")} for kind in (Client, AsyncClient)]
     assert methods[0] == methods[1] and sentemb.Client is Client
+
+
+FEW = ["a cat sat", "birds fly", "a cat sat"]
+
+
+@pytest.fixture(scope="module")
+def expected() -> np.ndarray:
+    return load_encoder("static-mini").encode(FEW)
+
+
+def test_haystack(address: str, expected: np.ndarray) -> None:
+    embedders = pytest.importorskip("haystack.components.embedders", reason="needs haystack-ai")
+    from haystack import Document as HaystackDocument
+    from haystack.utils import Secret
+
+    key = Secret.from_token(KEY)
+    options = {"model": "static-mini", "api_base_url": f"{address}/v1", "api_key": key}
+    one = embedders.OpenAITextEmbedder(**options).run(FEW[0])
+    np.testing.assert_array_equal(np.array(one["embedding"], np.float32), expected[0])
+    documents = [HaystackDocument(id=str(place), content=text) for place, text in enumerate(FEW)]
+    found = embedders.OpenAIDocumentEmbedder(progress_bar=False, **options).run(documents)["documents"]
+    np.testing.assert_array_equal(np.array([one.embedding for one in found], np.float32), expected)
+
+
+def test_llama_index(address: str, expected: np.ndarray) -> None:
+    openai_like = pytest.importorskip(
+        "llama_index.embeddings.openai_like", reason="needs llama-index-embeddings-openai-like"
+    )
+    options = {"model_name": "static-mini", "api_base": f"{address}/v1", "api_key": KEY}
+    embedding = openai_like.OpenAILikeEmbedding(**options)
+    np.testing.assert_array_equal(np.array(embedding.get_text_embedding_batch(FEW), np.float32), expected)
+    np.testing.assert_array_equal(np.array(embedding.get_query_embedding(FEW[0]), np.float32), expected[0])
+
+
+class TestLangChain(EmbeddingsIntegrationTests):
+    """LangChain's own tests of embeddings, and the vectors."""
+
+    address: str
+
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def _served(cls, address: str) -> None:
+        cls.address = address
+
+    @property
+    def embeddings_class(self) -> Any:
+        return pytest.importorskip("langchain_openai", reason="needs langchain-openai").OpenAIEmbeddings
+
+    @property
+    def embedding_model_params(self) -> dict[str, Any]:
+        options = {"base_url": f"{self.address}/v1", "api_key": KEY, "check_embedding_ctx_length": False}
+        return {"model": "static-mini", **options}
+
+    def test_vectors_are_the_librarys(self, model: Any, expected: np.ndarray) -> None:
+        np.testing.assert_array_equal(np.array(model.embed_documents(FEW), np.float32), expected)
+        np.testing.assert_array_equal(np.array(model.embed_query(FEW[0]), np.float32), expected[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -14,14 +15,9 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-
-pytest.importorskip("fastapi", reason="needs the extra serve")
-
 from fastapi.testclient import TestClient
 
-import sentemb
 from sentemb.encoding import load_encoder
-from sentemb.search import SearchIndex
 from tests.serving.live import Live, metric, running, serve_with
 from tests.serving.models import client_of
 from tests.training.training_helpers import make_sentences
@@ -55,9 +51,9 @@ def serve_tiny(folder: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Path:
     folder = tmp_path_factory.mktemp("guarded")
-    sentemb.load(tiny_bert, pooling="mean", device="cpu").save(str(folder / "tiny"))
+    (folder / "tiny").symlink_to(tiny)
     return folder
 
 
@@ -149,10 +145,9 @@ def test_what_nobody_waits_for_any_more_is_not_computed(server: Live, folder: Pa
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    folder = tmp_path_factory.mktemp("indexes") / "animals"
-    SearchIndex.build(make_sentences(30, seed=3), "static-mini").save(folder)
-    with client_of(models=("static-mini",), indexes=(folder,)) as found:
+def client(tmp_path_factory: pytest.TempPathFactory, animals: Path) -> Iterator[TestClient]:
+    folder = shutil.copytree(animals, tmp_path_factory.mktemp("indexes") / "animals")
+    with client_of(models=("static-mini",), indexes=(Path(folder),)) as found:
         yield found
 
 
@@ -166,6 +161,7 @@ FAR = b'{"documents": [{"text": "a", "metadata": {"a": ' + b"[" * 500 + b"]" * 5
     [
         ("v1/embeddings", DEEP, {}, 400),
         ("v1/indexes/animals/documents", FAR, {}, 422),
+        ("v1/embeddings", WIDE % b"8", {"Content-Type": "text/plain"}, 415),
         ("v1/embeddings", gzip.compress(b'{"model": "static-mini"}'), {"Content-Encoding": "gzip"}, 415),
         ("v1/embeddings", b'{"model": "static-mini", "input": "\\udc00"}', {}, 400),
         ("v1/embeddings", WIDE % b"NaN", {}, 400),
@@ -177,7 +173,7 @@ FAR = b'{"documents": [{"text": "a", "metadata": {"a": ' + b"[" * 500 + b"]" * 5
         ("v1/indexes/%00/search", b'{"query": "a"}', {}, 404),
         ("v1/indexes/animals/search", b'{"query": "%s"}' % (b"a" * 40_000), {}, 422),
     ],
-    ids=range(12),
+    ids=range(13),
 )
 def test_odd_bodies_are_problems(
     path: str, content: bytes, headers: dict[str, str], status: int, client: TestClient

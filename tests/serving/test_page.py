@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-pytest.importorskip("fastapi", reason="needs the extra serve")
-
 from sentemb import Client
 from sentemb.search import SearchIndex
 from tests.browsers import chromium, open_page

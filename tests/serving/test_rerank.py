@@ -5,10 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("fastapi", reason="needs the extra serve")
-pytest.importorskip("httpx", reason="needs httpx, which the test extra brings")
-
 from sentence_transformers import CrossEncoder
 
 from sentemb.encoding import load_encoder

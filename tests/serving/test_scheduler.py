@@ -7,9 +7,6 @@ import threading
 from collections.abc import Sequence
 
 import numpy as np
-import pytest
-
-pytest.importorskip("fastapi", reason="needs the extra serve")
 
 from sentemb.encoding.encoder import Vectors
 from sentemb.encoding.rows import ReadyTexts, Rows

@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import random
+import shutil
 import signal
 import threading
 import time
@@ -22,9 +23,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("fastapi", reason="needs the extra serve")
-
-import sentemb
 from sentemb import Client
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
@@ -37,9 +35,8 @@ KILLS = int(os.environ.get("SENTEMB_KILLS", "1"))
 WRITERS, TOGETHER = 4, 3
 
 
-def test_an_answered_change_is_there_after_kills(tmp_path: Path) -> None:
-    folder = tmp_path / "animals"
-    SearchIndex.build(make_sentences(30, seed=3), "static-mini").save(folder)
+def test_an_answered_change_is_there_after_kills(tmp_path: Path, animals: Path) -> None:
+    folder = shutil.copytree(animals, tmp_path / "animals")
     numbers = itertools.count()
     answered: dict[str, str] = {}
     for kill in range(KILLS):
@@ -86,13 +83,11 @@ def write(
             answered.update(documents)
 
 
-def test_a_signal_lets_accepted_requests_finish(tmp_path: Path, tiny_bert: Path) -> None:
-    folder = tmp_path / "tiny"
-    sentemb.load(tiny_bert, pooling="mean", device="cpu").save(str(folder))
-    texts = [" ".join(make_sentences(3, seed=seed)) for seed in range(2000)]
-    expected = load_encoder(folder).encode(texts)
+def test_a_signal_lets_accepted_requests_finish(tmp_path: Path, tiny: Path) -> None:
+    texts = [" ".join(make_sentences(3, seed=seed)) for seed in range(300)]
+    expected = load_encoder(tiny).encode(texts)
     body = json.dumps({"model": "tiny", "input": texts, "encoding_format": "base64"}).encode()
-    settings = {"models": (str(folder),), "truncate": "truncate", "stop_seconds": 3600}
+    settings = {"models": (str(tiny),), "truncate": "truncate", "stop_seconds": 3600}
     with running(tmp_path / "log", serve_with, settings) as server, ExitStack() as connections:
         sent = [connections.enter_context(begin_request(server, body[:-1], len(body))) for _ in range(6)]
         # They cannot end before the last byte; the one that asks is the seventh.
@@ -109,11 +104,6 @@ def test_a_signal_lets_accepted_requests_finish(tmp_path: Path, tiny_bert: Path)
         assert server.stop() in (0, -signal.SIGTERM, 143)
         with pytest.raises(InputError, match="cannot reach"), Client(server.address, retries=0) as client:
             client.encode(["late"])
-
-
-def test_a_signal_ends_the_command(tmp_path: Path) -> None:
-    with live(tmp_path / "log", "static-mini") as server:
-        assert server.stop() in (0, -signal.SIGTERM, 143)
 
 
 @contextmanager

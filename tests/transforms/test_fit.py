@@ -257,20 +257,6 @@ def test_the_same_seed_gives_the_same_flow_and_leaves_random_numbers_alone() -> 
     assert not torch.allclose(same, other)
 
 
-@pytest.mark.parametrize(
-    ("count", "second", "steps"), [(70, True, 2), (70, False, 1), (20, True, 1), (4, False, 1)]
-)
-def test_steps_of_an_epoch(count: int, second: bool, steps: int) -> None:
-    seen: list[int] = []
-    fit_flow(
-        skewed(count),
-        skewed(count) if second else None,
-        config=FlowConfig(epochs=2),
-        on_step=lambda step, of, bits: seen.append(of),
-    )
-    assert seen == [2 * steps] * (2 * steps)
-
-
 def test_berts_adam_by_hand() -> None:
     weight = torch.tensor([1.0, -2.0], requires_grad=True)
     optimizer = BertAdam([weight], lr=0.1, weight_decay=0.01, betas=(0.9, 0.999), eps=1e-6)

@@ -31,7 +31,6 @@ from sentemb.evaluation.transfer.tasks import (
     Parts,
     Preset,
     Rows,
-    TransferTask,
     check_folds,
     check_tasks,
     get_preset,
@@ -83,7 +82,14 @@ def _evaluate_task(encoder: TextEncoder, name: str, parts: Parts, preset: str, s
     texts = list(dict.fromkeys(texts_of(parts)))
     vectors, rows = encoder.encode(texts), {text: row for row, text in enumerate(texts)}
     examples = [examples_of(parts[split], vectors, rows) for split in task.splits]
-    outcome = train_task(task, examples, chosen, seed)
+    if task.linear and isinstance(chosen, NeuralPreset):
+        chosen = replace(chosen, hidden=0)
+    if task.validation == "regression":
+        outcome = regression(*examples, seed=seed)
+    else:
+        ways: Mapping[str, Callable[..., Outcome]]
+        ways = {"nested": nested_folds, "folds": folds_then_test, "split": splits}
+        outcome = ways[task.validation](*examples, preset=chosen, seed=seed)
     scores = task_scores(task, data.labels, outcome.predictions, folds=chosen.folds)
     items = DataSet(
         name=name,
@@ -190,17 +196,6 @@ class Outcome(NamedTuple):
     predictions: npt.NDArray[Any]
     dev_score: float  # of the chosen penalty in validation: accuracy x 100, of a regression Pearson x 100
     penalties: tuple[float, ...] = ()  # the chosen penalty of each final classifier; a regression has none
-
-
-def train_task(task: TransferTask, examples: Sequence[Examples], preset: Preset, seed: int) -> Outcome:
-    """Train and validate a task's classifiers on its splits."""
-    if task.validation == "regression":
-        return regression(*examples, seed=seed)
-    if task.linear and isinstance(preset, NeuralPreset):
-        preset = replace(preset, hidden=0)
-    if task.validation == "nested":
-        return nested_folds(*examples, preset=preset, seed=seed)
-    return (folds_then_test if task.validation == "folds" else splits)(*examples, preset=preset, seed=seed)
 
 
 def nested_folds(data: Examples, *, preset: Preset, seed: int) -> Outcome:
