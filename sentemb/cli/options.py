@@ -119,7 +119,7 @@ def grouped(verb: Callable[[Any], None]) -> Callable[..., None]:
 
     @functools.wraps(verb)
     def run(**arguments: Any) -> None:
-        taken = {
+        taken: dict[str, Any] = {
             name: configs[name].take(arguments) if name in configs else arguments.pop(name) for name in fields
         }
         # The values are checked already. Checked again, a file name that is not UTF-8 would be refused.

@@ -143,7 +143,8 @@ def for_role(encoder: TextEncoder, role: Role) -> TextEncoder:
         (1, 256)
     """
     own = getattr(encoder, "for_role", None)
-    return encoder if own is None else own(role)  # type: ignore[no-any-return]
+    chosen: TextEncoder = encoder if own is None else own(role)
+    return chosen
 
 
 def select_prompt(prompts: Mapping[str, str | None], default: str | None, role: Role | None) -> str:

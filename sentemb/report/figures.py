@@ -192,7 +192,7 @@ def forest_figure(
         axes.plot([low, high], [row, row], color=color, linewidth=1.5)
         axes.plot(value, row, marker="o", markersize=5, color=color)
         text, weight = f"{value:+.2f} ({low:+.2f} to {high:+.2f})", "bold" if is_significant else "normal"
-        place = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": "small"}
+        place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": "small"}
         axes.annotate(text, (1.02, row), fontweight=weight, **place)
     return _name_rows(figure, axes, [*estimates], x_label)
 

@@ -24,8 +24,9 @@ from sentemb import __version__
 from sentemb._files import settle, sha256_of
 from sentemb.data.words import UNKNOWN
 from sentemb.encoding.encoder import EncoderSpec, TextEncoder, Vectors, for_role
-from sentemb.encoding.shards import Row, Settings, ShardFolder, finished, write_shard
-from sentemb.errors import InputError
+from sentemb.encoding.shards import MANIFEST, Row, Settings, ShardFolder, finished, write_shard
+from sentemb.errors import InputError, naming
+from sentemb.modules.loading import check_options
 from sentemb.search import documents as sizes
 from sentemb.search.documents import (
     OVERLAP,
@@ -178,6 +179,8 @@ def checked_source(shards: ShardFolder, encoder: Any = None) -> tuple[EncoderSpe
     """Compare a folder of vectors with its checksums; return where its encoder is, maybe moved, and that."""
     shards.verify()
     source = EncoderSpec.of(shards.settings.model)
+    with naming(shards.path / MANIFEST):
+        check_options(source.pooling, None)
     source = source.located(shards.path) if encoder is None else replace(source, model=str(encoder))
     loaded = source.load()
     shards.check_encoder(loaded)

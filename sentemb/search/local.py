@@ -274,6 +274,7 @@ class LocalStore:
             self._idle: list[sqlite3.Connection] = []
             self._state: State | None = None
             self._facts: tuple[str, Manifest] | None = None
+            self._unusable = ""  # name of a vector index that was found to be damaged
             try:
                 with self.snapshot() as snapshot:
                     if verify:
@@ -373,7 +374,8 @@ class LocalStore:
     ) -> State:
         names = ("documents", "vectors", "chunked", "truncated", "skipped")
         facts = replace(self.read_facts(connection), **dict(zip(names, counts, strict=True)))  # type: ignore[arg-type]
-        if before is None or facts.cache != before.manifest.cache or (facts.cache and before.cache is None):
+        unread = before is None or (before.cache is None and facts.cache not in ("", self._unusable))
+        if before is None or unread or facts.cache != before.manifest.cache:
             cache = self._read_cache(facts, is_patient=is_patient)
             place, last, alive = 0, -1 if cache is None else cache.last, None
             recent, held = np.empty(0, dtype=np.int64), None
@@ -410,7 +412,7 @@ class LocalStore:
 
     def _read_cache(self, facts: Manifest, *, is_patient: bool) -> VectorIndex | None:
         """Map the vector index into memory; None where it has to be done without."""
-        if not facts.cache:
+        if not facts.cache or facts.cache == self._unusable:
             return None
         path = self.folder / facts.cache
         try:
@@ -430,6 +432,7 @@ class LocalStore:
                 raise _OutdatedError from None
             if not facts.keeps_vectors:
                 raise
+            self._unusable = facts.cache  # a later, unverified look at it would find it usable
             logger.warning(
                 "%s, so every vector is compared; build it with `sentemb index compact %s`",
                 error.message,

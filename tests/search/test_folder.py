@@ -71,6 +71,15 @@ def test_a_damaged_vector_index_is_named_and_not_needed(
         restore()
 
 
+def test_a_damaged_vector_index_stays_unused_after_a_change(saved: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(saved, tmp_path / "index")
+    damage(files(folder)[2], lambda content: content[:-9] + bytes([content[-9] ^ 255]) + content[-8:])
+    index = SearchIndex.load(folder, BagOfWords())
+    index.add([("new", "w7 w7 w7 w8")])
+    index.delete(["new"])
+    assert index.search("w7", 50) == SearchIndex.load(saved, BagOfWords()).search("w7", 50)
+
+
 def test_a_vector_index_that_is_gone_is_built_again(saved: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(saved, tmp_path / "index")
     expected = SearchIndex.load(folder, BagOfWords()).search("w7", 50)
