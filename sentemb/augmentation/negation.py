@@ -36,12 +36,7 @@ _OBJECTS = _DETERMINERS - _set("'s which what") | _set(
 _PREPOSITIONS = _set(_LISTS["prepositions"])
 _LOOSE = _set("after before since until as like than")  # a clause may follow, or only a noun
 _QUESTION_WORDS = _set("what who whom whose which where when why how")
-_SUBORDINATORS = (
-    _LOOSE
-    | _QUESTION_WORDS
-    | _set("""if while although though because unless whereas once whether that
-    whenever wherever whoever whatever""")
-)
+_SUBORDINATORS = _LOOSE | _QUESTION_WORDS | _set(_LISTS["subordinators"])
 _BARRIERS = _SUBORDINATORS | _set(', ; : ( ) " “ ” - – — ... and or but i he she it we they')
 _FUNCTION_WORDS = _DETERMINERS | _PREPOSITIONS | _SUBORDINATORS | _SUBJECTS | _set("and or but to")
 _ADVERBS = _set(_LISTS["adverbs"])
@@ -555,8 +550,8 @@ def negate(sentence: str) -> str:
         The negation. It differs from the sentence if that has a letter; other text is returned unchanged.
 
     Example:
-        >>> negate("The man who lives here plays chess.")
-        'The man who lives here does not play chess.'
+        >>> negate("She sang in the choir.")
+        'She did not sing in the choir.'
 
     Reference:
         Wang et al.: SNCSE: Contrastive Learning for Unsupervised Sentence Embedding with Soft Negative

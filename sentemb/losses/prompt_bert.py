@@ -12,7 +12,6 @@ from sentemb.errors import InputError
 from sentemb.losses.base import check_choice
 from sentemb.losses.simcse import Head, SimCSELoss
 from sentemb.losses.views import View, transformer_module, unwrap
-from sentemb.modules.prompting import MaskPooling, template_tokens
 
 SECOND_TEMPLATE = 'This sentence : "{text}" means {mask}.'
 
@@ -75,8 +74,8 @@ class PromptBERTLoss(SimCSELoss):
         self.second_template = second_template
         name = type(self).__name__
         transformer = transformer_module(model, loss=name)
-        reader = next((one for one in unwrap(model).children() if isinstance(one, MaskPooling)), None)
-        if reader is None:
+        readers: list[Any] = [one for one in unwrap(model).children() if hasattr(one, "template")]
+        if not readers:
             raise InputError(f"{name} needs an encoder with prompt pooling", "load it with pooling='prompt'")
         if "position_ids" not in transformer._declared_forward_params:
             raise InputError(
@@ -84,8 +83,8 @@ class PromptBERTLoss(SimCSELoss):
                 "take position ids",
                 "use an encoder such as BERT or RoBERTa",
             )
-        self._templates = [
-            template_tokens(transformer.tokenizer, one) for one in (reader.template, second_template)
+        self._templates: list[tuple[list[int], list[int]]] = [
+            readers[0].tokens_of(transformer.tokenizer, one) for one in (readers[0].template, second_template)
         ]
         table = getattr(getattr(transformer.model, "embeddings", None), "position_embeddings", None)
         padding = None if table is None else table.padding_idx

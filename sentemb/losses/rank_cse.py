@@ -57,8 +57,8 @@ class RankCSELoss(SimCSELoss):
         InputError: An option is out of range; labels are missing or do not match.
 
     Example:
-        >>> labels = teacher_vectors([teacher], sentences).tolist()
-        >>> rows = Dataset.from_dict({"sentence": sentences, "label": labels})
+        >>> labels = teacher_vectors([teacher], texts).tolist()
+        >>> rows = Dataset.from_dict({"sentence": texts, "label": labels})
         >>> trainer = SentembTrainer(model=encoder, train_dataset=rows, loss=RankCSELoss(encoder))
 
     Reference:

@@ -7,13 +7,12 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from sentemb._vectors import cosine_similarity, unit_vectors
+from sentemb._vectors import centered_ranks, cosine_similarity, unit_vectors
 from sentemb.errors import InputError
 from sentemb.losses.base import check_choice, check_number
 from sentemb.losses.distillation import teacher_labels
 from sentemb.losses.functional import info_nce
 from sentemb.losses.simcse import Head, SimCSELoss
-from sentemb.modules.rank_vectors import centered_ranks
 
 
 class RankEncoderLoss(SimCSELoss):
@@ -52,9 +51,9 @@ class RankEncoderLoss(SimCSELoss):
 
     Example:
         >>> base = load("bert-mini")
-        >>> loss = RankEncoderLoss(encoder, corpus=teacher_vectors([base], corpus))
-        >>> labels = teacher_vectors([base], sentences).tolist()
-        >>> rows = Dataset.from_dict({"sentence": sentences, "label": labels})
+        >>> loss = RankEncoderLoss(encoder, corpus=teacher_vectors([base], texts))
+        >>> labels = teacher_vectors([base], texts).tolist()
+        >>> rows = Dataset.from_dict({"sentence": texts, "label": labels})
         >>> trainer = SentembTrainer(model=encoder, train_dataset=rows, loss=loss)
 
     Reference:

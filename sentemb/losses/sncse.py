@@ -47,7 +47,7 @@ class SNCSELoss(SimCSELoss):
         InputError: An option is out of range, or the batch does not have two text columns.
 
     Example:
-        >>> rows = Dataset.from_dict({"sentence": sentences, "negation": [negate(one) for one in sentences]})
+        >>> rows = Dataset.from_dict({"sentence": texts, "negation": [negate(text) for text in texts]})
         >>> trainer = SentembTrainer(model=encoder, train_dataset=rows, loss=SNCSELoss(encoder))
 
     Reference:

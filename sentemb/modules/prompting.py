@@ -45,13 +45,37 @@ class MaskPooling(Module):
     def attach(self, transformer: Transformer) -> None:
         """Let a transformer's tokenizer put the template around every text."""
         tokenizer: Any = transformer.tokenizer
-        prefix, suffix = template_tokens(tokenizer, self.template)
+        prefix, suffix = self.tokens_of(tokenizer, self.template)
         self.mask_token_id = tokenizer.mask_token_id
         names = {number: f"token {number}" for number in (*prefix, *suffix)}
         tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
             single=[*(names[number] for number in prefix), "$A", *(names[number] for number in suffix)],
             special_tokens=[(name, number) for number, name in names.items()],
         )
+
+    @staticmethod
+    def tokens_of(tokenizer: Any, template: str) -> tuple[list[int], list[int]]:
+        """Return the tokens before and after the text, special tokens included.
+
+        Raises:
+            InputError: The tokenizer has no [MASK] or cannot add a template, or the template has no gap.
+        """
+        mask = getattr(tokenizer, "mask_token", None)
+        if mask is None or not hasattr(tokenizer, "backend_tokenizer"):
+            raise InputError(
+                "prompt pooling reads the vector of [MASK], which the tokenizer of this model does not have",
+                "use a model that was pretrained on masked tokens, or another pooling",
+            )
+        before, gap, after = template.partition("{text}")
+        if not gap or "{mask}" not in after:
+            raise InputError(f"the template is {template!r}", "write {text} and, after it, {mask}")
+        first, last = (
+            tokenizer(part.strip().replace("{mask}", mask), add_special_tokens=False)["input_ids"]
+            for part in (before, after)
+        )
+        start = tokenizer.cls_token_id if tokenizer.cls_token_id is not None else tokenizer.bos_token_id
+        end = tokenizer.sep_token_id if tokenizer.sep_token_id is not None else tokenizer.eos_token_id
+        return [start, *first], [*last, end]
 
     def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         """Pool `token_embeddings`, `(b, t, d)`, to `sentence_embedding`, `(b, d)`."""
@@ -75,27 +99,3 @@ class MaskPooling(Module):
     def __repr__(self) -> str:
         # The model card shows this, and a reader of the card has to know.
         return f"{super().__repr__()}, a module of sentemb: load this model with sentemb.load"
-
-
-def template_tokens(tokenizer: Any, template: str) -> tuple[list[int], list[int]]:
-    """Return the tokens before and after the text, special tokens included.
-
-    Raises:
-        InputError: The tokenizer has no [MASK] token or cannot add a template, or the template has no gap.
-    """
-    mask = getattr(tokenizer, "mask_token", None)
-    if mask is None or not hasattr(tokenizer, "backend_tokenizer"):
-        raise InputError(
-            "prompt pooling reads the vector of [MASK], which the tokenizer of this model does not have",
-            "use a model that was pretrained on masked tokens, or another pooling",
-        )
-    before, gap, after = template.partition("{text}")
-    if not gap or "{mask}" not in after:
-        raise InputError(f"the template is {template!r}", "write {text} and, after it, {mask}")
-    first, last = (
-        tokenizer(part.strip().replace("{mask}", mask), add_special_tokens=False)["input_ids"]
-        for part in (before, after)
-    )
-    start = tokenizer.cls_token_id if tokenizer.cls_token_id is not None else tokenizer.bos_token_id
-    end = tokenizer.sep_token_id if tokenizer.sep_token_id is not None else tokenizer.eos_token_id
-    return [start, *first], [*last, end]

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from sentemb._vectors import full_precision, unit_vectors
+from sentemb._vectors import centered_ranks, full_precision, unit_vectors
 from sentemb.errors import InputError
 from sentemb.modules.files import SentembModule
 
@@ -26,6 +26,11 @@ class RankVectors(SentembModule):
         weight: Share of the encoder's own cosine; 0.9 in the paper.
         preset: `released` follows the authors' code: it ranks inner products with corpus vectors of any
             length, and breaks ties by their order instead of averaging their ranks.
+
+    Example:
+        >>> module = RankVectors(256, 3).fit(torch.randn(3, 256))
+        >>> module.get_embedding_dimension()
+        259
 
     Reference:
         Seonwoo et al.: Ranking-Enhanced Unsupervised Sentence Representation Learning. ACL 2023.
@@ -63,33 +68,3 @@ class RankVectors(SentembModule):
     def get_embedding_dimension(self) -> int:
         """Return d + n."""
         return self.dimension + self.size
-
-
-def centered_ranks(values: Tensor, *, ordinal: bool = False) -> Tensor:
-    """Return the centered ranks of every row, scaled to length 1, so that inner products are Spearman's.
-
-    Equal values share the mean of their ranks, or with `ordinal` have ranks in the order of the columns.
-    """
-    ranks = _ordinal_ranks(values) if ordinal else average_ranks(values)
-    return unit_vectors(ranks - ranks.mean(1, keepdim=True))
-
-
-def average_ranks(values: Tensor) -> Tensor:
-    """Return the rank of every value in its row, `(n, m)`; equal values share the mean of their ranks."""
-    ordered, order = full_precision(values).sort(dim=1)
-    place = torch.arange(values.shape[1], device=values.device, dtype=ordered.dtype).expand_as(ordered)
-    starts = torch.ones_like(ordered, dtype=torch.bool)
-    starts[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    if not bool(starts.all()):
-        ends = torch.ones_like(starts)
-        ends[:, :-1] = starts[:, 1:]
-        first = place.masked_fill(~starts, 0).cummax(1).values
-        last = place.masked_fill(~ends, values.shape[1]).flip(1).cummin(1).values.flip(1)
-        place = (first + last) / 2
-    return torch.empty_like(ordered).scatter_(1, order, place)
-
-
-def _ordinal_ranks(values: Tensor) -> Tensor:
-    order = full_precision(values).argsort(dim=1, stable=True)
-    place = torch.arange(values.shape[1], device=values.device, dtype=full_precision(values).dtype)
-    return torch.empty_like(full_precision(values)).scatter_(1, order, place.expand_as(order))

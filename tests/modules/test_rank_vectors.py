@@ -5,9 +5,9 @@ import pytest
 import torch
 from scipy import stats
 
+from sentemb._vectors import average_ranks
 from sentemb.errors import InputError
 from sentemb.modules import RankVectors, load
-from sentemb.modules.rank_vectors import average_ranks
 
 
 @pytest.mark.parametrize("preset", [None, "released"])
