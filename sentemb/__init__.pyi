@@ -77,3 +77,12 @@ from .transforms import add_flow as add_flow
 from .transforms import add_whitening as add_whitening
 
 __version__: str
+from .losses import ESimCSELoss as ESimCSELoss
+from .losses import FocalInfoNCELoss as FocalInfoNCELoss
+from .losses import PromptBERTLoss as PromptBERTLoss
+from .losses import RankCSELoss as RankCSELoss
+from .losses import RankEncoderLoss as RankEncoderLoss
+from .losses import SimCSEPlusPlusLoss as SimCSEPlusPlusLoss
+from .losses import SNCSELoss as SNCSELoss
+from .losses import teacher_vectors as teacher_vectors
+from .modules import MaskPooling as MaskPooling

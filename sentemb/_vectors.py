@@ -1,4 +1,4 @@
-"""Length and cosine of vectors, as losses train by them and heads predict by them."""
+"""Length, cosine and ranks of vectors, as losses train by them and modules predict by them."""
 
 from __future__ import annotations
 
@@ -27,3 +27,33 @@ def unit_vectors(vectors: Tensor) -> Tensor:
 def full_precision(vectors: Tensor) -> Tensor:
     """Half precision as float32; float32 and float64 as they are."""
     return vectors if vectors.dtype == torch.float64 else vectors.float()
+
+
+def centered_ranks(values: Tensor, *, ordinal: bool = False) -> Tensor:
+    """Return the centered ranks of every row, scaled to length 1, so that inner products are Spearman's.
+
+    Equal values share the mean of their ranks, or with `ordinal` have ranks in the order of the columns.
+    """
+    ranks = _ordinal_ranks(values) if ordinal else average_ranks(values)
+    return unit_vectors(ranks - ranks.mean(1, keepdim=True))
+
+
+def average_ranks(values: Tensor) -> Tensor:
+    """Return the rank of every value in its row, `(n, m)`; equal values share the mean of their ranks."""
+    ordered, order = full_precision(values).sort(dim=1)
+    place = torch.arange(values.shape[1], device=values.device, dtype=ordered.dtype).expand_as(ordered)
+    starts = torch.ones_like(ordered, dtype=torch.bool)
+    starts[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    if not bool(starts.all()):
+        ends = torch.ones_like(starts)
+        ends[:, :-1] = starts[:, 1:]
+        first = place.masked_fill(~starts, 0).cummax(1).values
+        last = place.masked_fill(~ends, values.shape[1]).flip(1).cummin(1).values.flip(1)
+        place = (first + last) / 2
+    return torch.empty_like(ordered).scatter_(1, order, place)
+
+
+def _ordinal_ranks(values: Tensor) -> Tensor:
+    order = full_precision(values).argsort(dim=1, stable=True)
+    place = torch.arange(values.shape[1], device=values.device, dtype=full_precision(values).dtype)
+    return torch.empty_like(full_precision(values)).scatter_(1, order, place.expand_as(order))

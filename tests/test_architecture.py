@@ -36,7 +36,7 @@ ROOMS: dict[str, set[str]] = {
     "encoding": {"modules", "data"},
     "search": {"encoding", "modules", "data"},
     "evaluation": {"encoding", "data", "modules"},
-    "training": TRAINING,
+    "training": TRAINING | {"augmentation"},
     "classification": ABOVE_TRAINING,
     "multitask": ABOVE_TRAINING,
     "pretraining": ABOVE_TRAINING,

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from sentemb._compat import Normalize, Transformer, get_rank
+from sentemb._compat import Normalize, Transformer
 from sentemb._vectors import cosine_similarity, full_precision, unit_vectors
 from sentemb.errors import InputError
 from sentemb.limits import refuse_above
 from sentemb.losses.base import EncoderLoss, check_choice, check_number
 from sentemb.losses.functional import EVERY, first_of, info_nce, nt_xent, own_pair, without
-from sentemb.losses.views import counts_of, dtype_of, initialize_head, transformer_module, unwrap
+from sentemb.losses.views import draw_per_row, dtype_of, initialize_head, transformer_module, unwrap
 
 logger = logging.getLogger(__name__)
 
@@ -298,15 +298,8 @@ def opt3(sentences: Tensor, views: Tensor, *, temperature: float, anchors: slice
 
 
 def sample_layer(views: Tensor) -> Tensor:
-    """Draw one layer per sentence, uniformly and independently, from torch's CPU random numbers.
-
-    All processes have the same seed, so each draws for all of them and takes its own part. The draws are
-    those of a single process with the whole batch, and restoring torch's generator restores them.
-    """
-    counts = counts_of(views)
-    drawn = torch.randint(views.shape[1], (sum(counts),))  # (rows of all processes,)
-    start = sum(counts[: get_rank()])
-    layer = drawn[start : start + len(views)].view(-1, 1, 1).to(views.device)  # (b, 1, 1)
+    """Draw one layer per sentence, uniformly and independently; `(b, l, d)` to `(b, 1, d)`."""
+    layer = draw_per_row(views, high=views.shape[1]).view(-1, 1, 1).to(views.device)  # (b, 1, 1)
     return views.gather(1, layer.expand(-1, 1, views.shape[2]))
 
 

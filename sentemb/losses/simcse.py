@@ -13,7 +13,7 @@ from sentemb._compat import Dense
 from sentemb.errors import InputError
 from sentemb.losses.base import EncoderLoss, check_choice, check_number
 from sentemb.losses.functional import info_nce
-from sentemb.losses.views import View, build_head, pooling_names, project, unwrap
+from sentemb.losses.views import GatheredRows, View, build_head, pooling_names, project, unwrap
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +63,10 @@ class SimCSELoss(EncoderLoss):
 
     references: ClassVar[tuple[str, ...]] = ("gao-etal-2021-simcse",)
     owned_modules: ClassVar[tuple[str, ...]] = ("head",)
+    single_text: ClassVar[bool] = False
+    """Whether the views are those of one text column, for subclasses."""
+    learns_from_teachers: ClassVar[bool] = False
+    """Whether the labels are the vectors of teachers, for subclasses."""
 
     def __init__(
         self,
@@ -88,11 +92,20 @@ class SimCSELoss(EncoderLoss):
 
     def views_of(self, sentence_features: Iterable[dict[str, Any]]) -> list[View]:
         """Return a view of every text column; two views of a single one, under two dropout masks."""
-        views = super().views_of(sentence_features)
+        columns = [self.one_column(sentence_features)] if self.single_text else sentence_features
+        views = super().views_of(columns)
         return views * 2 if len(views) == 1 else views
 
-    def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
+    def compute_loss_from_embeddings(
+        self, embeddings: list[Tensor], labels: Tensor | None = None
+    ) -> Tensor | dict[str, Tensor]:
         """Compute the loss of anchors, positives and any number of hard negatives, each `(b, d)`."""
+        rows, anchors, weight = self.compared(embeddings)
+        first, second, *hard_negatives = rows.unbind(1)  # each (n, d)
+        return weight * self.contrast(first, second, hard_negatives, anchors).mean()
+
+    def compared(self, embeddings: list[Tensor]) -> GatheredRows:
+        """Project the vectors of all views by the head and gather them, `(n, views, d)`."""
         if len(embeddings) < 2:
             raise InputError(
                 f"{type(self).__name__} needs at least two vectors per sentence",
@@ -100,18 +113,19 @@ class SimCSELoss(EncoderLoss):
             )
         if self.is_first_step(embeddings[0]) and torch.equal(*embeddings[:2]):
             logger.warning(
-                "the two views of every sentence are identical, so SimCSELoss cannot learn anything: "
+                "the two views of every sentence are identical, so %s cannot learn anything: "
                 "the encoder does not have dropout or is in evaluation mode. Set a dropout (0.1 in "
                 "the paper) in the config.json of the base model, if its architecture supports it, "
-                "and call model.train()."
+                "and call model.train().",
+                type(self).__name__,
             )
-        vectors = project(self.head, torch.stack(embeddings, dim=1))  # (b, columns, d)
-        rows, anchors, weight = self.gather(vectors)
-        first, second, *hard_negatives = rows.unbind(1)  # each (n, d)
-        losses = info_nce(
+        return self.gather(project(self.head, torch.stack(embeddings, dim=1)))
+
+    def contrast(self, first: Tensor, second: Tensor, hard_negatives: list[Tensor], anchors: slice) -> Tensor:
+        """Compute the loss of every anchor, `(a,)`."""
+        return info_nce(
             first, second, temperature=self.temperature, hard_negatives=hard_negatives, anchors=anchors
         )
-        return weight * losses.mean()
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the options for the model card, with the head that `auto` chose."""

@@ -156,14 +156,16 @@ def check_dropouts(loss: nn.Module, dropouts: object) -> tuple[float, ...]:
 
 
 def encode_views(model: nn.Module, views: Sequence[View]) -> list[dict[str, Any]]:
-    """Encode all views, with one forward pass per dropout probability.
+    """Encode all views, with one forward pass per dropout probability, number of rows and kind of input.
 
-    Views with the same probability share a forward pass, in which every row draws its own mask. Without
+    Views that have these in common share a forward pass, in which every row draws its own mask. Without
     dropout, views of the same texts are identical, so they are encoded once.
     """
     outputs: list[dict[str, Any]] = [{} for _ in views]
-    for probability in dict.fromkeys(view.dropout for view in views):
-        places = [place for place, view in enumerate(views) if view.dropout == probability]
+    kinds = [(view.dropout, _rows_of(view), frozenset(view.features)) for view in views]
+    for kind in dict.fromkeys(kinds):
+        places = [place for place, own in enumerate(kinds) if own == kind]
+        probability = kind[0]
         columns = [views[place].features for place in places]
         if probability == 0:
             columns = list({id(column): column for column in columns}.values())
@@ -172,6 +174,11 @@ def encode_views(model: nn.Module, views: Sequence[View]) -> list[dict[str, Any]
         for place, output in zip(places, cycle(encoded), strict=False):
             outputs[place] = output
     return outputs
+
+
+def _rows_of(view: View) -> int:
+    mask = view.features.get("attention_mask")
+    return 0 if mask is None else len(mask)
 
 
 def _encode(model: nn.Module, columns: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -240,3 +247,15 @@ def mean_weight(rows: Tensor) -> float:
     """
     counts = counts_of(rows)
     return len(counts) * len(rows) / sum(counts) if len(set(counts)) > 1 else 1.0
+
+
+def draw_per_row(rows: Tensor, *, high: int) -> Tensor:
+    """Draw an integer in 0 to `high` - 1 per row, `(b,)`, from torch's random numbers on the CPU.
+
+    All processes have the same seed, so each draws for all of them and takes its own part. The draws are
+    those of a single process with the whole batch, and restoring torch's generator restores them.
+    """
+    counts = counts_of(rows)
+    drawn = torch.randint(high, (sum(counts),))  # (rows of all processes,)
+    start = sum(counts[: get_rank()])
+    return drawn[start : start + len(rows)]

@@ -9,4 +9,6 @@ from .heads import build_head as build_head
 from .loading import is_finished_encoder as is_finished_encoder
 from .loading import load as load
 from .poolings import Poolings as Poolings
+from .prompting import MaskPooling as MaskPooling
+from .rank_vectors import RankVectors as RankVectors
 from .wk_pooling import WKPooling as WKPooling

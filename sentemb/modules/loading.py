@@ -25,13 +25,22 @@ from sentemb.modules.poolings import (
     needs_hidden_states,
     pooling_modules,
 )
+from sentemb.modules.prompting import MaskPooling
+from sentemb.modules.rank_vectors import RankVectors
 from sentemb.modules.rounding import RoundedVectors
 from sentemb.modules.source import ModelSource, check_kind, find_source, naming_code
 from sentemb.modules.wk_pooling import WKPooling
 
 logger = logging.getLogger(__name__)
 
-CUSTOM_MODULES: tuple[type[nn.Module], ...] = (FlowModule, LayerPooling, RoundedVectors, WKPooling)
+CUSTOM_MODULES: tuple[type[nn.Module], ...] = (
+    FlowModule,
+    LayerPooling,
+    MaskPooling,
+    RankVectors,
+    RoundedVectors,
+    WKPooling,
+)
 """Modules that plain sentence-transformers does not have.
 
 sentence-transformers imports third-party modules only with `trust_remote_code=True`, which would run any code
@@ -58,7 +67,7 @@ def load(
     `default_pooling` and a warning if `pooling` is not set.
 
     A saved model loads in plain sentence-transformers, unless it contains modules of sentemb (`FlowModule`,
-    `WKPooling`).
+    `MaskPooling`, `RankVectors`, `WKPooling`).
 
     Args:
         name_or_path: The folder, the name or the hub id.
@@ -215,6 +224,9 @@ def _open(source: ModelSource, *, device: str | None, needs_pooler: bool = False
     with loading(address, needs_pooler=needs_pooler), exported_networks(address):
         model = load_with_module_classes(address, classes, device=device, revision=source.revision)
     check_saved_modules(model, address)
+    for module in model.children():
+        if isinstance(module, MaskPooling):
+            module.attach(model[0])  # transformers does not restore what a tokenizer adds to a text
     return model
 
 

@@ -10,10 +10,20 @@ from torch import nn
 
 from sentemb._compat import Dense, Module, Pooling, Transformer, WeightedLayerPooling
 from sentemb.errors import InputError
+from sentemb.modules.prompting import MaskPooling
 from sentemb.modules.wk_pooling import WKPooling
 
 Poolings = Literal[
-    "cls", "cls-mlp", "mean", "max", "last-token", "last-2", "first-last", "first-last-static", "wk"
+    "cls",
+    "cls-mlp",
+    "mean",
+    "max",
+    "last-token",
+    "last-2",
+    "first-last",
+    "first-last-static",
+    "wk",
+    "prompt",
 ]
 """Pooling of a sentence embedding; averages and maxima include [CLS] and [SEP] and exclude padding.
 
@@ -24,7 +34,9 @@ Poolings = Literal[
 - `first-last`: layer 1 and the last (the SimCSE code as it is today).
 - `first-last-static`: embedding output and the last (the SimCSE paper's baseline table).
 - `wk`: all layers from the fourth, or from a third of the depth where that is lower, and all tokens but the
-  last, weighted by SBERT-WK's rules. The only one that needs sentemb to load a saved model.
+  last, weighted by SBERT-WK's rules.
+- `prompt`: last layer at [MASK] of PromptBERT's template around the text. Like `wk`, it needs sentemb to
+  load a saved model.
 """
 
 # The released SBERT-WK starts at layer 4 of 12 and of 24; a shallower model skips the same share of layers.
@@ -40,6 +52,10 @@ def pooling_modules(transformer: Transformer, pooling: Poolings) -> list[nn.Modu
     """Build the modules that follow the transformer."""
     width = transformer.get_embedding_dimension()
     config = transformer.model.config
+    if pooling == "prompt":
+        reader = MaskPooling(width)
+        reader.attach(transformer)
+        return [reader]
     if pooling == "cls-mlp":
         head = Dense(width, width, activation_function=nn.Tanh())
         # SimCSE initialises its MLP as BERT initialises every linear layer.

@@ -113,7 +113,7 @@ class MultiTaskLoss(nn.Module):
         if labels is not None:
             return self.pairs.compute_loss_from_embeddings(_embed(self.encoder, columns), labels)
         groups = [columns] if len(columns) == 3 else [[one, one] for one in columns]
-        losses = [
+        losses: list[Any] = [
             self.views.compute_loss_from_embeddings(
                 [project(self.pairs.head, vectors) for vectors in _embed(self.encoder, group)]
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import statistics
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,22 +19,25 @@ from safetensors.numpy import load_file, save_file
 from sentemb._compat import BaseEvaluator
 from sentemb._files import write_json
 from sentemb._uris import local_path
+from sentemb.augmentation import negate
 from sentemb.data import describe_source, load_columns
 from sentemb.data.bundled_text import BUNDLED_PAIRS, bundled_pairs
 from sentemb.data.columns import LABEL
 from sentemb.data.pairs import PAIR_COLUMNS, clean_pairs, load_pairs, paraphrase_components
 from sentemb.data.sts import ScoredPairs, load_scored_pairs
+from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.evaluation import STSEvaluator
 from sentemb.evaluation.comparison import DRAWS, Difference
 from sentemb.evaluation.resampling import bootstrap
 from sentemb.evaluation.sts import Similarities
-from sentemb.losses import ViewCache
+from sentemb.losses import GradientCache, RankEncoderLoss, SimCSELoss, SNCSELoss, ViewCache
+from sentemb.losses.distillation import check_weights, mix_vectors
 from sentemb.modules import is_finished_encoder, load
 from sentemb.modules.cards import public_name
 from sentemb.training.config import PairsConfig, TrainConfig
 from sentemb.training.folder import RunFolder
-from sentemb.training.objective import build_loss, check_loss_options, negatives_per_anchor
+from sentemb.training.objective import build_loss, check_loss_options, loss_class, negatives_per_anchor
 from sentemb.training.outcome import Run
 from sentemb.training.pairs import PairsSession
 from sentemb.training.progress import ConsoleProgress
@@ -200,6 +204,7 @@ class ContrastiveSession(Session):
         self, config: TrainConfig, *, progress: ConsoleProgress | None, view_cache: ViewCache | None
     ) -> None:
         rows = load_rows(config)
+        check_teachers(config)
         self.evaluator = dev_evaluator(config)
         self.eval_steps = config.eval_steps
         super().__init__(config, progress=progress, rows=rows)
@@ -215,13 +220,31 @@ class ContrastiveSession(Session):
         self.shipped: float | None = None
 
     def prepare(self) -> None:
-        """Evaluate the base as shipped, if training does not start from it."""
+        """Encode by the teachers; evaluate the base as shipped, if training does not start from it."""
         config = self.config
+        if config.teachers:
+            self._learn_from_teachers()
         if self.evaluator is not None and config.pooling is not None and is_finished_encoder(config.base):
             with torch.random.fork_rng():
                 scores = self.evaluator(load(config.base))
             self.shipped = scores[self.evaluator.primary_metric]
             self.announce(f"the base {config.base} before training: dev Spearman {100 * self.shipped:.2f}")
+
+    def _learn_from_teachers(self) -> None:
+        """Label the rows with the vectors of the teachers, and draw the corpus of rank vectors from them."""
+        config, rows = self.config, self.rows
+        assert rows is not None
+        texts, parts = list(rows[rows.column_names[0]]), []
+        for number, name in enumerate(config.teachers):
+            teacher = load_encoder(name, cache_dir=self.kept_vectors / str(number))
+            parts.append(self.encode_by_teacher(teacher, texts, name=public_name(name)))
+        vectors = mix_vectors(parts, config.teacher_weights)
+        labels = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
+        self.rows = Dataset(pa.table({rows.column_names[0]: texts, LABEL: labels}))
+        loss = self.loss.loss if isinstance(self.loss, GradientCache) else self.loss
+        if isinstance(loss, RankEncoderLoss):
+            drawn = np.random.default_rng(self.seed).permutation(len(vectors))[: config.corpus_size]
+            loss.set_corpus(vectors[np.sort(drawn)])
 
     def describe(self) -> dict[str, Any]:
         """Return for the record what the run is trained on."""
@@ -231,6 +254,7 @@ class ContrastiveSession(Session):
 
     def finish(self, kept: Run) -> Run:
         """Fall back to the base if nothing beat it."""
+        on_main(lambda: shutil.rmtree(self.kept_vectors, ignore_errors=True))
         if self.evaluator is None:
             return kept
         base, first = (self.scores[0], 0) if self.shipped is None else (self.shipped, -1)
@@ -269,6 +293,8 @@ def load_rows(config: TrainConfig) -> Dataset:
         first, second = PAIR_COLUMNS
         return Dataset.from_dict({first: kept.texts, second: kept.pairs, LABEL: labels.tolist()})
     rows = load_columns(config.data, config.columns, data_dir=config.data_dir)
+    if config.loss == SNCSELoss.__name__ and len(rows.column_names) == 1:
+        rows = rows.add_column("negation", [negate(text) for text in rows[rows.column_names[0]]])
     recipe = RECIPES.get(config.recipe)
     if recipe is not None and len(rows.column_names) < recipe.least_columns:
         raise InputError(
@@ -300,12 +326,24 @@ def load_rows(config: TrainConfig) -> Dataset:
     return rows
 
 
+def check_teachers(config: TrainConfig) -> None:
+    """Raise InputError if a loss that learns from teachers has none, or another loss has some."""
+    chosen = loss_class(config.loss)
+    learns = issubclass(chosen, SimCSELoss) and chosen.learns_from_teachers
+    if config.teachers and not learns:
+        raise InputError(f"{config.loss} does not learn from teachers", "remove --teachers")
+    if learns:
+        if not config.teachers:
+            raise InputError(f"{config.loss} learns from teachers", "name encoders with --teachers")
+        check_weights(len(config.teachers), config.teacher_weights)
+
+
 class DevEvaluator(BaseEvaluator):
     """Keep the similarities of every STS evaluation, so that two of them can be compared."""
 
-    def __init__(self, pairs: ScoredPairs) -> None:
+    def __init__(self, *pairs: ScoredPairs) -> None:
         super().__init__()
-        self.sts = STSEvaluator(pairs=[pairs], name="dev", geometry=True, write_csv=False)
+        self.sts = STSEvaluator(pairs=pairs, name="dev", geometry=True, write_csv=False)
         self.name, self.primary_metric = self.sts.name, self.sts.primary_metric
         self.best_metric_key = self.sts.best_metric_key
         self.evaluated: dict[int, Similarities] = {}
@@ -315,7 +353,7 @@ class DevEvaluator(BaseEvaluator):
         self.sts.similarities = []
         metrics = self.sts(model, output_path, epoch, steps)
         if self.sts.similarities:
-            self.evaluated[steps] = self.sts.similarities[0]
+            self.evaluated[steps] = np.concatenate(self.sts.similarities)
         return metrics
 
     def save_state(self, folder: Path, *, best: int | None, last: int) -> None:
@@ -331,14 +369,13 @@ class DevEvaluator(BaseEvaluator):
         """Return the paired bootstrap's 95 % interval of the change in Spearman between two steps."""
         if first == second or not {first, second} <= self.evaluated.keys():
             return None
-        scores = bootstrap(
-            "spearman",
-            np.stack([self.evaluated[first], self.evaluated[second]]),
-            self.sts.pairs[0].gold,
-            draws=DRAWS,
-            generator=np.random.default_rng(0),
-        )
-        low, high = np.nanquantile(scores[1] - scores[0], (0.025, 0.975)).tolist()
+        both, generator = np.stack([self.evaluated[first], self.evaluated[second]]), np.random.default_rng(0)
+        ends = np.cumsum([len(one) for one in self.sts.pairs])
+        changes = []
+        for one, part in zip(self.sts.pairs, np.split(both, ends[:-1], axis=1), strict=True):
+            scores = bootstrap("spearman", part, one.gold, draws=DRAWS, generator=generator)
+            changes.append(scores[1] - scores[0])
+        low, high = np.nanquantile(np.mean(changes, axis=0), (0.025, 0.975)).tolist()
         return low, high
 
 
@@ -348,8 +385,12 @@ def dev_evaluator(config: TrainConfig) -> DevEvaluator | None:
         return None
     if config.dev == BUNDLED_PAIRS:
         return DevEvaluator(bundled_pairs())
+    # A file can have a comma in its name.
+    names = [config.dev] if Path(config.dev).exists() else config.dev.split(",")
     try:
-        return DevEvaluator(load_scored_pairs(config.dev, split="dev", data_dir=config.data_dir))
+        return DevEvaluator(
+            *(load_scored_pairs(name, split="dev", data_dir=config.data_dir) for name in names)
+        )
     except InputError as error:
         hints = [error.hint] if error.hint else []
         hints += ["set --data-dir, use a file of scored pairs as --dev"]

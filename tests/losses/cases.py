@@ -17,17 +17,24 @@ from sentemb.losses import (
     CrossEntropyLoss,
     CrossEntropySupConLoss,
     EncoderLoss,
+    ESimCSELoss,
+    FocalInfoNCELoss,
     GradientCache,
     InBatchDistillationLoss,
     LaConLoss,
     LeamLoss,
     ParaphraseContrastLoss,
+    PromptBERTLoss,
+    RankCSELoss,
+    RankEncoderLoss,
     SelfGuidedLoss,
     SimCSELoss,
+    SimCSEPlusPlusLoss,
+    SNCSELoss,
     SupCLSeqLoss,
     SupConLoss,
 )
-from sentemb.modules import FusionHead, LabelHead, LeamHead, LinearHead, LsanHead
+from sentemb.modules import FusionHead, LabelHead, LeamHead, LinearHead, LsanHead, MaskPooling
 
 TEXTS = [
     "a cat sat on the mat", "the dog ran", "two birds fly over the house", "children eat red apple",
@@ -42,15 +49,17 @@ TEACHER = torch.randn(8, 16, generator=torch.Generator().manual_seed(0), dtype=t
 
 @dataclass(frozen=True)
 class Case:
-    """A loss with its options, the maker of its classification head, and what it reads."""
+    """A loss with its options, the maker of its classification head, its pooling, and what it reads."""
 
     loss: type[EncoderLoss]
     options: dict[str, Any] = field(default_factory=dict)
     head: Callable[[], nn.Module] | None = None
     columns: int = 1
     labels: Tensor | None = None
+    prompted: bool = False
 
 
+CORPUS = torch.randn(30, 16, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 _SMALL = {"projection_width": 24, "temperature": 0.1}
 _LABELLED = functools.partial(Case, labels=CLASSES)
 _LINEAR = functools.partial(_LABELLED, head=lambda: LinearHead(16, 4))
@@ -59,6 +68,16 @@ CASES: dict[str, Case] = {
     "simcse": Case(SimCSELoss),
     "simcse pairs": Case(SimCSELoss, {"head": None}, columns=2),
     "simcse hard negatives": Case(SimCSELoss, columns=4),
+    "simcse++": Case(SimCSEPlusPlusLoss),
+    "focal": Case(FocalInfoNCELoss),
+    "listmle": Case(RankCSELoss, labels=TEACHER),
+    "listnet": Case(RankCSELoss, {"ranking": "listnet"}, labels=TEACHER),
+    "rank encoder": Case(
+        RankEncoderLoss, {"corpus": CORPUS, "weight": 1.0, "bounds": (-0.5, 0.99)}, labels=TEACHER
+    ),
+    "sncse": Case(SNCSELoss, {"weight": 1.0, "smallest": 0.5, "largest": 0.6}, columns=2),
+    "esimcse": Case(ESimCSELoss, {"repetition": 0.0}),  # with repetitions, each row draws its own
+    "promptbert": Case(PromptBERTLoss, prompted=True),
     # A single layer leaves nothing to draw.
     "guided base": Case(SelfGuidedLoss, {**_SMALL, "objective": "base", "layers": (1, 2)}),
     "guided opt1": Case(SelfGuidedLoss, {**_SMALL, "objective": "opt1", "layers": (1, 2)}),
@@ -106,9 +125,17 @@ def build(name: str, model: nn.Module, **options: Any) -> Any:
         return GradientCache(build(name.removeprefix("cached "), model, **options), mini_batch_size=2)
     torch.manual_seed(0)
     case = CASES[name]
+    prepare(case, model)
     heads = [] if case.head is None else [case.head()]
     loss = case.loss(model, *heads, **{**case.options, **options})
     return loss.to(next(model.parameters()).dtype)
+
+
+def prepare(case: Case, model: Any) -> None:
+    """Give a model the pooling that a case needs."""
+    if case.prompted and not isinstance(model[1], MaskPooling):
+        model[1] = MaskPooling(16)
+        model[1].attach(model[0])
 
 
 def widen(loss: Any) -> Any:

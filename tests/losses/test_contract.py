@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor, nn
 
 import sentemb.losses
@@ -21,8 +21,9 @@ from sentemb._compat import Normalize
 from sentemb.errors import InputError
 from sentemb.losses.self_guided import sample_layer
 from sentemb.losses.views import gather_rows
+from sentemb.modules import load
 from tests.losses import ddp
-from tests.losses.cases import CASES, CLASSES, batch, build, texts_of, total, without_dropout
+from tests.losses.cases import CASES, CLASSES, CORPUS, batch, build, prepare, texts_of, total, without_dropout
 from tests.losses.training import TRAINERS, train_steps
 
 
@@ -57,6 +58,60 @@ CONTRACTS = {
         "2021.emnlp-main.552",
         card={"temperature": 0.05, "head": "train-only", "gather_across_devices": True},
         bad=(TEMPERATURE, ({"head": "mlp"}, "head of SimCSELoss is 'mlp'; choose one of")),
+    ),
+    "SimCSEPlusPlusLoss": Contract(
+        "simcse++",
+        "2305.13192",
+        card={"temperature": 0.05, "positive_weight": 1.0, "dimension_weight": 0.1, "preset": None},
+        bad=(
+            TEMPERATURE,
+            ({"positive_weight": -1}, "positive_weight of {name} is -1"),
+            ({"dimension_temperature": 0}, "dimension_temperature of {name} is 0"),
+            ({"preset": "code"}, "preset of {name} is 'code'"),
+        ),
+    ),
+    "FocalInfoNCELoss": Contract(
+        "focal",
+        "2023.findings-emnlp.315",
+        card={"temperature": 0.05, "margin": 0.3},
+        bad=(TEMPERATURE, ({"margin": -1}, "margin of {name} is -1")),
+    ),
+    "RankCSELoss": Contract(
+        "listmle",
+        "2305.16726",
+        card={"ranking": "listmle", "teacher_temperature": 0.025},
+        bad=(TEMPERATURE, ({"ranking": "listwise"}, "ranking of {name} is 'listwise'; choose one of")),
+        told="needs labels, the teacher's vectors",
+    ),
+    "RankEncoderLoss": Contract(
+        "rank encoder",
+        "2209.04333",
+        needed={"corpus": CORPUS},
+        card={"weight": 0.05, "bounds": (0.5, 0.9999), "corpus": 30},
+        bad=(TEMPERATURE, ({"bounds": 0.5}, "bounds of {name} are 0.5"), ({"form": "sncse"}, "form of")),
+        told="needs labels, the teacher's vectors",
+    ),
+    "SNCSELoss": Contract(
+        "sncse",
+        "2201.05979",
+        card={"weight": 1e-3, "smallest": 0.1, "largest": 0.3},
+        bad=(TEMPERATURE, ({"largest": 0.05}, "largest of {name} is 0.05; use a finite number at least 0.1")),
+    ),
+    "ESimCSELoss": Contract(
+        "esimcse",
+        "2109.04380",
+        card={"repetition": 0.32, "queue_size": 160, "momentum": 0.995, "preset": None},
+        bad=(
+            TEMPERATURE,
+            ({"queue_size": -1}, "queue_size of {name} is -1"),
+            ({"momentum": 1.5}, "momentum of {name} is 1.5"),
+        ),
+    ),
+    "PromptBERTLoss": Contract(
+        "promptbert",
+        "2201.04337",
+        card={"temperature": 0.05, "head": "train-only", "preset": None},
+        bad=(TEMPERATURE, ({"second_template": "It means {mask}."}, "the template is 'It means {{mask}}.'")),
     ),
     "SelfGuidedLoss": Contract(
         "guided opt3",
@@ -168,11 +223,13 @@ def make(name: str, model: nn.Module, **options: Any) -> Any:
     """Build a loss with its default options."""
     torch.manual_seed(5)
     contract = CONTRACTS[name]
+    prepare(CASES[contract.case], model)
     head = CASES[contract.case].head
     heads = [] if head is None else [head()]
     return getattr(sentemb.losses, name)(model, *heads, **{**contract.needed, **options})
 
 
+MANY = ("SimCSELoss", "SupConLoss", "FocalInfoNCELoss")  # take any number of columns
 every_loss = pytest.mark.parametrize("name", CONTRACTS)
 every_case = pytest.mark.parametrize("name", CASES)
 
@@ -252,8 +309,9 @@ def test_trains_in_every_trainer_and_leaves_a_native_model(tiny_encoder, tmp_pat
     assert all(not torch.equal(before[key], after[key]) for key in before if key.startswith("head"))
     if trainer == "sentemb":
         tiny_encoder.save(str(tmp_path / "model"))
-        restored = SentenceTransformer(str(tmp_path / "model"), device="cpu")
-        assert [type(module) for module in restored] == [Transformer, Pooling]
+        open_model = load if CASES[case].prompted else SentenceTransformer
+        restored = open_model(str(tmp_path / "model"), device="cpu")
+        assert [type(module) for module in restored] == [type(module) for module in tiny_encoder]
         assert not restored[0].model.config.output_hidden_states
 
 
@@ -339,7 +397,7 @@ def test_bad_options_are_refused(tiny_encoder, name, options, message) -> None:
 def test_other_columns_and_labels_are_refused(tiny_encoder, name) -> None:
     contract, loss = CONTRACTS[name], make(name, tiny_encoder)
     columns, labels = batch(contract.case, tiny_encoder)
-    others = [] if name in ("SimCSELoss", "SupConLoss") else [[*columns, columns[0]]]  # two take any number
+    others = [] if name in MANY else [[*columns, columns[0]]]
     for some in others + ([columns[:1]] if len(columns) > 1 else []):
         with pytest.raises(InputError, match="text column"):
             loss(some, labels)

@@ -43,10 +43,17 @@ class TrainConfig(CheckedModel, EncoderConfig, RunConfig):
     """Label column of labelled pairs: 1 for paraphrases, 0 for other pairs."""
     deduplicate: bool = False
     """Remove duplicate rows. Labelled pairs are always deduplicated."""
+    teachers: tuple[str, ...] = ()
+    """Frozen encoders whose vectors of the texts a loss learns from: folders, bundled models or hub ids. The
+    losses of RankCSE and RankEncoder need them."""
+    teacher_weights: tuple[float, ...] | None = None
+    """Weight of each teacher's cosine. Equal weights by default."""
+    corpus_size: int = Field(10_000, ge=2)
+    """Sentences of the corpus of RankEncoder's rank vectors, drawn from the training texts."""
     dev: str = "stsb"
     """Dev set that selects the best checkpoint: a catalogue name, a file of scored pairs, `sentemb-pairs` for
-    the bundled ones, or `none`. If STS-B is not available, your own sentences are trained with the bundled
-    pairs."""
+    the bundled ones, or `none`. Several, separated by commas, select by the mean of their correlations. If
+    STS-B is not available, your own sentences are trained with the bundled pairs."""
     eval_steps: int = Field(ge=1)
     """Optimizer steps between evaluations and between checkpoints."""
     data_dir: str | None = None
