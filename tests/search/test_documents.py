@@ -84,7 +84,10 @@ def test_ids_are_found_by_their_usual_names(write_file: Write, name: str, suffix
         ({"text": "b", "id": None}, r"c\.jsonl:2: the id in column 'id' is null"),
         ({"text": "b", "id": " "}, r"c\.jsonl:2: the id in column 'id' is blank"),
         ({"text": "b", "id": 1.5}, r"c\.jsonl:2: the id in column 'id' is 1.5, not a string or an integer"),
-        ({"text": "b", "id": {"$oid": 1}}, r"c\.jsonl:2: the id .* is not a string or an integer"),
+        (
+            {"text": "b", "id": {"$oid": 1}},
+            r"c\.jsonl:2: the id in column 'id' is .*, not a string or an integer",
+        ),
     ],
 )
 def test_a_row_without_an_id_among_others_is_named_with_the_option(
