@@ -199,7 +199,7 @@ def load_experiment(name: str | Path) -> Experiment:
 
 
 def experiment_names() -> list[str]:
-    """Return the names of the bundled experiments, those of the papers.
+    """Return the names of the bundled experiments.
 
     Example:
         >>> experiment_names()[:3]

@@ -116,6 +116,7 @@ CHECKED: dict[str, dict[str, str]] = {
     "guides/coming-from.md": {"from sentence_transformers": "it needs model2vec"},
     "guides/compress.md": {"sentemb compress all-MiniLM-L6-v2": "it exports to two runtimes for a minute"},
     "guides/experiments.md": {
+        "sentemb experiment survival": _MINUTES,
         "sentemb experiment few-shot-per-class ce": _MINUTES,
         "sentemb experiment mine.toml": _MINUTES,
     },
