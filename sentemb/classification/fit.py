@@ -399,6 +399,7 @@ def _own_sets(flags: Mapping[str, Any]) -> Sets:
 
     train = read("train")
     assert train is not None  # check_flags
+    _check_sets(train, None)  # before other rows are read, whose labels the training rows may lack
     return Sets(train, read("validation", train.label_names), read("test", train.label_names))
 
 
