@@ -92,7 +92,7 @@ class LayeredConfig(CheckedModel, DocumentsConfig, EncoderConfig, RunConfig):
     )
     loss_options: Options = Field({}, description="Options of the loss.")
     max_steps: int | None = Field(None, ge=2, description="Number of steps of 64 texts. Default: one epoch.")
-    batch_size: int = Field(64, ge=1, description="Texts per step.")
+    batch_size: int = Field(64, ge=1, le=2**31 - 1, description="Texts per step.")
     learning_rate: float = Field(3e-4, ge=0, description="Peak learning rate.")
     warmup: float = Field(
         0.05, ge=0, le=0.99, description="Share of the steps over which the learning rate rises."

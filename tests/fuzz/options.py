@@ -25,7 +25,7 @@ COMMANDS = (
     "--set validation_share=0.1 -o out",
     "train whitening --base {g}/bert --data {g}/corpus.txt -o out",
     "experiment {g}/experiment.toml --explain",
-    "tune ce {g}/labelled.csv --grid learning_rate=0.001 --base {g}/bert --trials 1 -o out",
+    "tune ce {g}/labelled.csv --grid learning_rate=0.001 --base {g}/bert -o out",
     "compare bert-cls bert-mean -r {g}/compared --draws 200",
     "report {g}/records --baseline bert-cls",
     "classify {g}/classifier {g}/unlabelled.csv -o out.csv --column text",

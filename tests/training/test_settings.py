@@ -112,6 +112,7 @@ def test_a_configuration_cannot_change() -> None:
     [
         ("batchsize = 3", r"t\.toml: unknown key: batchsize; did you mean batch_size\?"),
         ("batch_size = 1.5", r"t\.toml: batch_size is 1\.5; it must be a valid integer"),
+        ("batch_size = 1180591620717411303424", "batch_size is 1180591620717411303424; it must be less than"),
         ("learning_rate = nan", r"t\.toml: learning_rate is nan; it must be a finite number"),
         ("seeds = [-1]", r"t\.toml: seeds is -1; it must be greater than or equal to 0"),
         ("betas = [0.9, 1]", r"t\.toml: betas is 1; it must be less than 1"),

@@ -102,7 +102,7 @@ class ProbeOptions(CheckedModel):
     """Minimum number of steps in total. A small set is repeated within an epoch until it is reached. 390 is
     the number of steps in five epochs of RTE, the smallest set on which the paper improves. The notebooks use
     0."""
-    batch_size: int = Field(32, ge=1)
+    batch_size: int = Field(32, ge=1, le=2**31 - 1)
     """Vectors per step. The paper does not state it."""
     clip: float = Field(1.0, ge=0)
     """Maximum gradient norm. The default is the library's."""
@@ -339,7 +339,7 @@ class _FlowFields(BaseModel):
     permutation: Literal["reverse", "learned"] = "reverse"
     """Permutation of dimensions: `reverse` as in the released configuration, or `learned` as in Glow."""
     # The first sentences of a batch initialise the flow, which takes two.
-    batch_size: int = Field(32, ge=2)
+    batch_size: int = Field(32, ge=2, le=2**31 - 1)
     """Sentence pairs per step."""
     epochs: int = Field(1, ge=1)
     """Number of passes over the pairs."""

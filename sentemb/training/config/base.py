@@ -40,6 +40,7 @@ def _seeds(seeds: tuple[int, ...]) -> tuple[int, ...]:
 
 Options = Mapping[str, OptionValue]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
+BatchSize = Annotated[int, Field(ge=1, le=2**31 - 1)]  # torch slices by a machine integer
 Seeds = Annotated[tuple[Seed, ...], AfterValidator(_seeds)]
 Beta = Annotated[float, Field(ge=0, lt=1)]  # torch refuses 1 with a traceback
 
@@ -97,7 +98,7 @@ class RunConfig(BaseModel):
     """Base model: a folder, a hub id or a bundled model."""
     output: str
     """Output folder of the run. The finished model is at its top level."""
-    batch_size: int = Field(ge=1)
+    batch_size: BatchSize
     """Rows per optimizer step, divided among the processes."""
     max_steps: int | None = Field(None, ge=1)
     """Maximum number of optimizer steps."""
