@@ -77,6 +77,7 @@ from .transforms import add_flow as add_flow
 from .transforms import add_whitening as add_whitening
 
 __version__: str
+from .encoding import teacher_vectors as teacher_vectors
 from .losses import ESimCSELoss as ESimCSELoss
 from .losses import FocalInfoNCELoss as FocalInfoNCELoss
 from .losses import PromptBERTLoss as PromptBERTLoss
@@ -84,5 +85,4 @@ from .losses import RankCSELoss as RankCSELoss
 from .losses import RankEncoderLoss as RankEncoderLoss
 from .losses import SimCSEPlusPlusLoss as SimCSEPlusPlusLoss
 from .losses import SNCSELoss as SNCSELoss
-from .losses import teacher_vectors as teacher_vectors
 from .modules import MaskPooling as MaskPooling

@@ -15,6 +15,11 @@ def cosine_similarity(first: Tensor, second: Tensor) -> Tensor:
         return vectors @ unit_vectors(second).T.to(vectors.dtype)  # (..., m)
 
 
+def pair_cosines(first: Tensor, second: Tensor) -> Tensor:
+    """Cosine of every vector of `first` with the one of `second` in its place."""
+    return (unit_vectors(first) * unit_vectors(second)).sum(-1)
+
+
 def unit_vectors(vectors: Tensor) -> Tensor:
     """Divide vectors by their length."""
     vectors = full_precision(vectors)

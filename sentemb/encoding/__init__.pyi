@@ -6,3 +6,4 @@ from .encoder import TextEncoder as TextEncoder
 from .encoder import for_role as for_role
 from .encoder import similarity_of as similarity_of
 from .resolve import load_encoder as load_encoder
+from .teachers import teacher_vectors as teacher_vectors

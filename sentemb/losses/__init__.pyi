@@ -7,7 +7,6 @@ from .cross_entropy import CrossEntropySupConLoss as CrossEntropySupConLoss
 from .cross_entropy import LeamLoss as LeamLoss
 from .distillation import CosineDistillationLoss as CosineDistillationLoss
 from .distillation import InBatchDistillationLoss as InBatchDistillationLoss
-from .distillation import teacher_vectors as teacher_vectors
 from .esimcse import ESimCSELoss as ESimCSELoss
 from .focal import FocalInfoNCELoss as FocalInfoNCELoss
 from .gradient_cache import GradientCache as GradientCache

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sentemb._vectors import cosine_similarity
@@ -130,58 +127,13 @@ class InBatchDistillationLoss(EncoderLoss):
         return weight * torch.stack(losses).mean()
 
 
-def teacher_vectors(
-    teachers: Sequence[Any], texts: Sequence[str], *, weights: Sequence[float] | None = None
-) -> NDArray[np.float32]:
-    """Encode texts by one or several teachers, as labels of the losses that learn a teacher's similarities.
-
-    The cosine of two of these vectors is the weighted mean of the teachers' cosines, whatever the dimensions
-    of the teachers.
-
-    Args:
-        teachers: Encoders, anything with the `encode` of sentence-transformers.
-        texts: n texts.
-        weights: The weight of each teacher; equal weights by default. RankCSE's two have 1/3 and 2/3.
-
-    Returns:
-        Vectors of length 1, `(n, sum of the dimensions)`.
-
-    Raises:
-        InputError: There is no teacher, or not every teacher has a positive weight.
-
-    Example:
-        >>> labels = teacher_vectors([load("bert-mini")], ["a cat", "a dog"])
-        >>> labels.shape
-        (2, 256)
-    """
-    check_weights(len(teachers), weights)
-    parts = [teacher.encode(list(texts), normalize_embeddings=True) for teacher in teachers]
-    return mix_vectors(parts, weights)
-
-
-def mix_vectors(parts: Sequence[Any], weights: Sequence[float] | None = None) -> NDArray[np.float32]:
-    """Concatenate the unit vectors of several teachers so that cosines are weighted means of theirs."""
-    shares = np.asarray([1.0] * len(parts) if weights is None else weights, dtype=np.float64)
-    factors = np.sqrt(shares / shares.sum()).astype(np.float32)
-    pairs = zip(factors, parts, strict=True)
-    return np.concatenate([factor * np.asarray(part, dtype=np.float32) for factor, part in pairs], axis=1)
-
-
-def check_weights(teachers: int, weights: Sequence[float] | None) -> None:
-    """Raise InputError unless every teacher has a positive weight."""
-    if teachers == 0 or (weights is not None and (len(weights) != teachers or min(weights) <= 0)):
-        raise InputError(
-            f"{teachers} teachers with the weights {weights}", "give every teacher a positive weight"
-        )
-
-
 def teacher_labels(loss: nn.Module, labels: Tensor | None, *, rows: int) -> Tensor:
     """Return the teacher's vectors in the labels; raise InputError if there is not one per row."""
     name = type(loss).__name__
     if labels is None:
         raise InputError(
             f"{name} needs labels, the teacher's vectors",
-            "compute them with sentemb.losses.teacher_vectors, and put them in a column called label",
+            "compute them with sentemb.teacher_vectors, and put them in a column called label",
         )
     if labels.ndim != 2 or len(labels) != rows:
         raise InputError(f"{name} got labels of shape {tuple(labels.shape)} for {rows} rows")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
 
@@ -77,7 +78,7 @@ class PromptBERTLoss(SimCSELoss):
         readers: list[Any] = [one for one in unwrap(model).children() if hasattr(one, "template")]
         if not readers:
             raise InputError(f"{name} needs an encoder with prompt pooling", "load it with pooling='prompt'")
-        if "position_ids" not in transformer._declared_forward_params:
+        if "position_ids" not in inspect.signature(transformer.model.forward).parameters:
             raise InputError(
                 f"{name} shifts the positions of a template, but {type(transformer.model).__name__} does not "
                 "take position ids",

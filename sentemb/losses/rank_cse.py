@@ -29,7 +29,7 @@ class RankCSELoss(SimCSELoss):
         loss          = mean_i [ InfoNCE_i + w_c consistency_i + w_r ranking_i ]
 
     ListMLE ranks all places, the own one first. A batch of one sentence has loss 0. Teachers' vectors are
-    computed once: `sentemb.losses.teacher_vectors` makes the labels from any encoders. The paper's are
+    computed once: `sentemb.teacher_vectors` makes the labels from any encoders. The paper's are
     DiffCSE-base and SimCSE-large, the first with weight 1/3.
 
     Inputs:

@@ -34,7 +34,7 @@ class RankEncoderLoss(SimCSELoss):
 
     Args:
         model: The encoder to train.
-        corpus: The base encoder's vectors of the corpus, `(n, d')`; see `sentemb.losses.teacher_vectors`. The
+        corpus: The base encoder's vectors of the corpus, `(n, d')`; see `sentemb.teacher_vectors`. The
             paper has 100,000 sentences, its code 10,000. None: `set_corpus` is called before the first step.
         temperature: Divides the cosine of InfoNCE; 0.05.
         weight: 0.05 in the paper.

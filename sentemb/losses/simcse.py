@@ -64,9 +64,9 @@ class SimCSELoss(EncoderLoss):
     references: ClassVar[tuple[str, ...]] = ("gao-etal-2021-simcse",)
     owned_modules: ClassVar[tuple[str, ...]] = ("head",)
     single_text: ClassVar[bool] = False
-    """Whether the views are those of one text column, for subclasses."""
+    """True if there is one text column; for subclasses."""
     learns_from_teachers: ClassVar[bool] = False
-    """Whether the labels are the vectors of teachers, for subclasses."""
+    """True if the labels are the vectors of teachers; for subclasses."""
 
     def __init__(
         self,

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from sentemb._vectors import cosine_similarity, full_precision
+from sentemb._vectors import cosine_similarity, full_precision, pair_cosines
 from sentemb.losses.base import check_choice, check_number
-from sentemb.losses.functional import first_of, info_nce
+from sentemb.losses.functional import first_of
 from sentemb.losses.simcse import Head, SimCSELoss
 from sentemb.losses.views import View
 
@@ -110,30 +110,49 @@ class SimCSEPlusPlusLoss(SimCSELoss):
         """Compute the weighted terms of two or three views, each `(b, d)`."""
         rows, anchors, weight = self.compared(embeddings)
         first, second, *clean = rows.unbind(1)  # each (n, d)
-        terms = {"contrast": weight * self.contrast(first, second, clean, anchors).mean()}
+        if clean:
+            contrast = off_dropout_contrast(
+                first,
+                second,
+                *clean,
+                temperature=self.temperature,
+                positive_weight=self.positive_weight,
+                anchors=anchors,
+                leaks=self.preset == "released",
+            )
+        else:
+            contrast = self.contrast(first, second, [], anchors)
+        terms = {"contrast": weight * contrast.mean()}
         if self.dimension_weight:
             # Every process computes this term of the whole batch; their mean is the term itself.
             dimensions = dimension_contrast(first, second, temperature=self.dimension_temperature)
             terms["dimensions"] = self.dimension_weight * dimensions.mean()
         return terms
 
-    def contrast(self, first: Tensor, second: Tensor, hard_negatives: list[Tensor], anchors: slice) -> Tensor:
-        """Compute the first term of every anchor, `(a,)`; vectors without dropout are `hard_negatives`."""
-        if not hard_negatives:
-            return info_nce(first, second, temperature=self.temperature, anchors=anchors)
-        (clean,) = hard_negatives
-        positive = nn.functional.cosine_similarity(
-            full_precision(first[anchors]), full_precision(second[anchors])
-        )
-        positive = self.positive_weight * positive / self.temperature  # (a,)
-        logits = cosine_similarity(clean[anchors], clean) / self.temperature  # (a, n)
-        start = first_of(anchors)
-        if self.preset == "released":
-            own = logits.diagonal(start) + _LEAK
-            logits = torch.cat([logits.diagonal_scatter(own, start), positive.unsqueeze(1)], dim=1)
-        else:
-            logits = logits.diagonal_scatter(positive, start)
-        return torch.logsumexp(logits, dim=1) - positive
+
+def off_dropout_contrast(
+    first: Tensor,
+    second: Tensor,
+    clean: Tensor,
+    *,
+    temperature: float,
+    positive_weight: float,
+    anchors: slice,
+    leaks: bool = False,
+) -> Tensor:
+    """Contrast two views, with negatives from a third without dropout, each `(n, d)`; returns `(a,)`.
+
+    With `leaks`, the own column of the third view stays in the denominator, with log(1e-45) added.
+    """
+    positive = positive_weight * pair_cosines(first[anchors], second[anchors]) / temperature  # (a,)
+    logits = cosine_similarity(clean[anchors], clean) / temperature  # (a, n)
+    start = first_of(anchors)
+    if leaks:
+        own = logits.diagonal(start) + _LEAK
+        logits = torch.cat([logits.diagonal_scatter(own, start), positive.unsqueeze(1)], dim=1)
+    else:
+        logits = logits.diagonal_scatter(positive, start)
+    return torch.logsumexp(logits, dim=1) - positive
 
 
 def dimension_contrast(first: Tensor, second: Tensor, *, temperature: float) -> Tensor:

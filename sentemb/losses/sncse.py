@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from sentemb._vectors import full_precision
+from sentemb._vectors import pair_cosines
 from sentemb.errors import InputError
 from sentemb.losses.base import check_number
 from sentemb.losses.functional import info_nce
@@ -94,9 +94,7 @@ class SNCSELoss(SimCSELoss):
         rows, anchors, weight = self.compared(embeddings)
         first, second, _ = rows.unbind(1)  # each (n, d)
         contrast = info_nce(first, second, temperature=self.temperature, anchors=anchors)
-        sentence, view, negation = full_precision(rows[anchors]).unbind(1)  # each (a, d)
-        difference = nn.functional.cosine_similarity(sentence, negation) - nn.functional.cosine_similarity(
-            sentence, view
-        )
+        sentence, view, negation = rows[anchors].unbind(1)  # each (a, d)
+        difference = pair_cosines(sentence, negation) - pair_cosines(sentence, view)
         margin = (difference + self.smallest).relu() + (-difference - self.largest).relu()
         return {"contrast": weight * contrast.mean(), "margin": weight * self.weight * margin.mean()}

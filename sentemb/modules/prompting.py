@@ -7,21 +7,22 @@ from typing import Any
 import torch
 from tokenizers.processors import TemplateProcessing
 
-from sentemb._compat import Module, Transformer
+from sentemb._compat import Transformer
 from sentemb.errors import InputError
+from sentemb.modules.files import SentembModule
 
 TEMPLATE = 'This sentence of "{text}" means {mask}.'
 """The first of PromptBERT's two templates, with which its encoder is used."""
 
 
-class MaskPooling(Module):
+class MaskPooling(SentembModule):
     """The last hidden state at [MASK] of a template around the text (Jiang et al., 2022).
 
     The tokenizer adds the template to its tokens, after truncation. Load a saved model that contains this
     module with `sentemb.load`, since sentence-transformers does not have it.
 
     Args:
-        embedding_dimension: Width d of the hidden states.
+        dimension: Width d of the hidden states.
         template: Text with `{text}` and, after it, `{mask}`.
 
     Example:
@@ -34,12 +35,11 @@ class MaskPooling(Module):
         https://arxiv.org/abs/2201.04337
     """
 
-    config_keys = ["embedding_dimension", "template"]  # noqa: RUF012
+    config_keys = ["dimension", "template"]  # noqa: RUF012
 
-    def __init__(self, embedding_dimension: int, template: str = TEMPLATE) -> None:
+    def __init__(self, dimension: int, template: str = TEMPLATE) -> None:
         super().__init__()
-        self.embedding_dimension = embedding_dimension
-        self.template = template
+        self.dimension, self.template = dimension, template
         self.mask_token_id: int | None = None
 
     def attach(self, transformer: Transformer) -> None:
@@ -87,15 +87,3 @@ class MaskPooling(Module):
         rows = torch.arange(len(place), device=place.device)
         features["sentence_embedding"] = features["token_embeddings"][rows, place]
         return features
-
-    def get_embedding_dimension(self) -> int:
-        """Return the width of the sentence vectors."""
-        return self.embedding_dimension
-
-    def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
-        """Write the configuration; there are no weights."""
-        self.save_config(output_path)
-
-    def __repr__(self) -> str:
-        # The model card shows this, and a reader of the card has to know.
-        return f"{super().__repr__()}, a module of sentemb: load this model with sentemb.load"

@@ -26,13 +26,13 @@ from sentemb.data.columns import LABEL
 from sentemb.data.pairs import PAIR_COLUMNS, clean_pairs, load_pairs, paraphrase_components
 from sentemb.data.sts import ScoredPairs, load_scored_pairs
 from sentemb.encoding import load_encoder
+from sentemb.encoding.teachers import check_weights, mix_vectors
 from sentemb.errors import InputError
 from sentemb.evaluation import STSEvaluator
 from sentemb.evaluation.comparison import DRAWS, Difference
 from sentemb.evaluation.resampling import bootstrap
 from sentemb.evaluation.sts import Similarities
 from sentemb.losses import GradientCache, RankEncoderLoss, SimCSELoss, SNCSELoss, ViewCache
-from sentemb.losses.distillation import check_weights, mix_vectors
 from sentemb.modules import is_finished_encoder, load
 from sentemb.modules.cards import public_name
 from sentemb.training.config import PairsConfig, TrainConfig

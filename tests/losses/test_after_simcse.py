@@ -21,7 +21,6 @@ from sentemb.losses import (
     SimCSEPlusPlusLoss,
     SNCSELoss,
     cached,
-    teacher_vectors,
 )
 from sentemb.losses.esimcse import repeat_word_pieces
 from sentemb.modules import load
@@ -252,32 +251,6 @@ def test_equal_texts_of_the_teacher_keep_their_order(encoder64, vectors) -> None
     expected = mean(info_nce_loop(*views)) + consistency_loop(*views, released=False)
     expected = expected + list_mle_loop(*views, teacher, released=False)
     same_with_gradients(RankCSELoss(encoder64, head=None), views, teacher, expected)
-
-
-class Teacher:
-    """An encoder of numbers written as text."""
-
-    def __init__(self, width: int) -> None:
-        self.width = width
-
-    def encode(self, texts, *, normalize_embeddings: bool):
-        assert normalize_embeddings
-        rows = np.array([np.cos(np.arange(1, self.width + 1) * float(text)) for text in texts])
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
-def test_two_teachers_are_one_vector() -> None:
-    texts = ["1", "2", "3.5"]
-    first, second = Teacher(4), Teacher(7)
-    both = teacher_vectors([first, second], texts, weights=[1, 2])
-    assert both.shape == (3, 11)
-    singles = [one.encode(texts, normalize_embeddings=True) for one in (first, second)]
-    expected = singles[0] @ singles[0].T / 3 + singles[1] @ singles[1].T * 2 / 3
-    np.testing.assert_allclose(both @ both.T, expected, atol=1e-6)
-    np.testing.assert_allclose(teacher_vectors([first], texts), singles[0], atol=1e-6)
-    for teachers, weights in (([], None), ([first], [1, 2]), ([first], [0.0]), ([first, second], [2, -1])):
-        with pytest.raises(InputError, match="positive weight"):
-            teacher_vectors(teachers, texts, weights=weights)
 
 
 # RankEncoder
