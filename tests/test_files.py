@@ -6,6 +6,8 @@ import errno
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,15 @@ def test_the_old_content_stays_until_the_new_is_complete_and_on_the_disk(
     monkeypatch.setattr(os, "fsync", fsync)
     write_bytes(path, b"new")
     assert seen == [b"old", b"new"]  # the file before its rename, its folder after
+
+
+def test_threads_that_write_one_file_leave_one_of_their_contents_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    contents = [bytes([number]) * 10_000 for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(partial(write_bytes, path), contents * 10))
+    assert path.read_bytes() in contents
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_an_output_over_an_input_is_refused(tmp_path: Path) -> None:
