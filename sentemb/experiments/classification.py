@@ -137,7 +137,7 @@ class ClassificationTrials(TrialKind):
             options = joined(below, method.options)
             if self._data.source is not None and data != self._data.source:
                 options["base"] = self._train_on_source(method, options)
-            made.append(replace(method, options={**options, "base": portable(options["base"])}))
+            made.append(replace(method, options=options))
         return made
 
     def settings(self, trial: Trial) -> dict[str, Any]:
@@ -145,7 +145,8 @@ class ClassificationTrials(TrialKind):
         method = trial.method
         key = json.dumps([method.recipe, method.options], sort_keys=True)
         if key not in self._described:
-            self._described[key] = describe(method.recipe, method.options)
+            described = describe(method.recipe, method.options)
+            self._described[key] = {**described, "base": portable(described["base"])}
         return self._described[key]
 
     def prepare(self, trial: Trial) -> Job:

@@ -222,13 +222,14 @@ def fit_flow(
             (2 * bits).backward()  # type: ignore[no-untyped-call]
             norm = torch.nn.utils.clip_grad_norm_(flow.parameters(), config.clip)
             optimizer.step()
-            if not (math.isfinite(bits) and math.isfinite(norm)):
+            value = bits.item()
+            if not (math.isfinite(value) and math.isfinite(norm)):
                 raise InputError(
                     f"the flow diverged at step {step} of {steps}", "reduce the learning rate or clip"
                 )
             if on_step is not None:
-                on_step(step, steps, float(bits))
-    logger.info("fitted a flow of %d dimensions: %.3f bits per dimension", flow.dimension, float(bits))
+                on_step(step, steps, value)
+    logger.info("fitted a flow of %d dimensions: %.3f bits per dimension", flow.dimension, value)
     flow.eval()
     return flow
 

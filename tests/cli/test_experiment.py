@@ -89,6 +89,9 @@ def test_settings_are_searched_and_used(
     assert best.read_text().startswith("[lacon]\nlearning_rate = 0")
     for grid in ("learning_rate=quick", "speed=1", "learning_rate", "=1"):
         assert command("tune", "lacon", "rte", *place, "--grid", grid) == 2
+    capsys.readouterr()
+    assert command("tune", "lacon", "rte", *place, *wanted, "--base", tmp_path) == 2
+    assert f"error: {tmp_path} is not a model folder" in capsys.readouterr().err
     own = ("--data", f"train={files['train']}", "--data", f"dev={files['dev']}", "--base", small_bert, *FEW)
     output = tmp_path / "study"
     methods = ("lacon", "--methods", best, "--seeds", "1", "--values", 16, "--figures")
