@@ -11,7 +11,7 @@ TORCH ?= torch==2.13.0
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help install quickstart test test-lowest kill fuzz tables docs notebooks check fix
+.PHONY: help install quickstart test test-long test-lowest kill fuzz tables docs notebooks check fix
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
@@ -54,6 +54,9 @@ quickstart: $(INSTALLED)  ## Search, train and evaluate in a few minutes
 
 test: $(DEVELOPED)  ## Run the tests
 	$(BIN)/python -m pytest
+
+test-long: $(DEVELOPED)  ## Run all documents and notebooks, Ray, and the numbers under other processors' kernels
+	$(BIN)/python -m pytest -m 'long and not slow'
 
 # Lowest versions of all packages except torch, because few indexes have its lowest version for the CPU. If yours
 # has: make test-lowest TORCH=torch==2.6.0. Use Python 3.11 or 3.12: numpy 2.0 does not have wheels for later ones.
