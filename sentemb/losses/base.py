@@ -92,6 +92,9 @@ class EncoderLoss(LossParameters):
     references: ClassVar[tuple[str, ...]] = ()
     """Keys in `references.bib` of the papers to cite."""
 
+    learns_from_teachers: ClassVar[bool] = False
+    """True if the labels are the vectors of teachers."""
+
     why_not_cached: ClassVar[str | None] = None
     """Reason why `GradientCache` cannot wrap this loss, for messages; None if it can."""
 

@@ -42,6 +42,7 @@ class CosineDistillationLoss(EncoderLoss):
     """
 
     references: ClassVar[tuple[str, ...]] = ("reimers-gurevych-2020-making",)
+    learns_from_teachers: ClassVar[bool] = True
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
         """Compute the loss of the texts' vectors, one tensor `(b, d)`, and the teacher's, `(b, d)`."""

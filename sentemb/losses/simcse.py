@@ -65,8 +65,6 @@ class SimCSELoss(EncoderLoss):
     owned_modules: ClassVar[tuple[str, ...]] = ("head",)
     single_text: ClassVar[bool] = False
     """True if there is one text column; for subclasses."""
-    learns_from_teachers: ClassVar[bool] = False
-    """True if the labels are the vectors of teachers; for subclasses."""
 
     def __init__(
         self,

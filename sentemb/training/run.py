@@ -32,7 +32,8 @@ from sentemb.evaluation import STSEvaluator
 from sentemb.evaluation.comparison import DRAWS, Difference
 from sentemb.evaluation.resampling import bootstrap
 from sentemb.evaluation.sts import Similarities
-from sentemb.losses import GradientCache, RankEncoderLoss, SimCSELoss, SNCSELoss, ViewCache
+from sentemb.losses import GradientCache, RankEncoderLoss, SNCSELoss, ViewCache
+from sentemb.losses.base import EncoderLoss
 from sentemb.modules import is_finished_encoder, load
 from sentemb.modules.cards import public_name
 from sentemb.training.config import PairsConfig, TrainConfig
@@ -329,7 +330,7 @@ def load_rows(config: TrainConfig) -> Dataset:
 def check_teachers(config: TrainConfig) -> None:
     """Raise InputError if a loss that learns from teachers has none, or another loss has some."""
     chosen = loss_class(config.loss)
-    learns = issubclass(chosen, SimCSELoss) and chosen.learns_from_teachers
+    learns = issubclass(chosen, EncoderLoss) and chosen.learns_from_teachers
     if config.teachers and not learns:
         raise InputError(f"{config.loss} does not learn from teachers", "remove --teachers")
     if learns:

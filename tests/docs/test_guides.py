@@ -150,7 +150,7 @@ CHECKED: dict[str, dict[str, str]] = {
         "from llama_index": "it needs llama-index",
         "sentemb serve all-MiniLM-L6-v2 --ray": "it needs a Ray cluster",
     },
-    "objectives/after-simcse.md": {"sentemb train": _MINUTES},
+    "objectives/after-simcse.md": {"sentemb train": _MINUTES, "sentemb eval sts": _MINUTES},
     "objectives/back-translation.md": {"sentemb data back-translate": _NO_HUB, "sentemb train bt": _NO_HUB},
     "objectives/frozen.md": {"python training/": _MINUTES, "sentemb eval sts": "it needs seven data sets"},
     "objectives/mlm.md": {"sentemb train mlm": _MINUTES},

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sentence_transformers import SentenceTransformer
 
 from sentemb.data.sts import load_scored_pairs
 from sentemb.errors import InputError
@@ -25,6 +26,7 @@ RECIPES = (
     "promptbert",
     "esimcse",
     "focal-infonce",
+    "distillation",
 )
 
 
@@ -37,6 +39,8 @@ def settings_of(tiny_bert: Path) -> Any:
             return {"teachers": [str(tiny_bert), "static-mini"], "teacher_weights": [0.33, 0.67]}
         if recipe == "rankencoder":
             return {"teachers": [str(tiny_bert)], "corpus_size": 20}
+        if recipe == "distillation":
+            return {"teachers": [str(tiny_bert)]}
         return {"max_length": 30} if recipe == "promptbert" else {}
 
     return build
@@ -61,6 +65,19 @@ def test_a_resumed_run_ends_with_the_weights_of_a_whole_one(
     record = json.loads((Path(config.output) / "run" / "record.json").read_text())
     assert record["loss"]["name"] == config.loss
     assert not (Path(config.output) / "run" / "teacher").exists()
+
+
+def test_a_prompted_encoder_becomes_a_plain_one(configure, settings_of, tmp_path: Path) -> None:
+    prompted = configure("promptbert", output=str(tmp_path / "prompted"), **settings_of("promptbert"))
+    train(prompted)
+    few = {"dev": "none", "learning_rate": 0.01, "epochs": 40}
+    train(configure("distillation", output=str(tmp_path / "plain"), teachers=[prompted.output], **few))
+    plain = SentenceTransformer(str(tmp_path / "plain"), device="cpu")
+    texts = ["a cat sat", "the dog ran in the park", "birds fly"]
+    taught, learned = (
+        model.encode(texts, normalize_embeddings=True) for model in (load(prompted.output), plain)
+    )
+    assert (taught * learned).sum(axis=1).min() > 0.9
 
 
 def test_negations_are_written_where_there_are_none(configure) -> None:

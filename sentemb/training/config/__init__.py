@@ -45,7 +45,7 @@ class TrainConfig(CheckedModel, EncoderConfig, RunConfig):
     """Remove duplicate rows. Labelled pairs are always deduplicated."""
     teachers: tuple[str, ...] = ()
     """Frozen encoders whose vectors of the texts a loss learns from: folders, bundled models or hub ids. The
-    losses of RankCSE and RankEncoder need them."""
+    losses of RankCSE, RankEncoder and distillation need them."""
     teacher_weights: tuple[float, ...] | None = None
     """Weight of each teacher's cosine. Equal weights by default."""
     corpus_size: int = Field(10_000, ge=2)
