@@ -5,9 +5,10 @@
     python benchmarks/abstain.py fit --features FEATURES --weights sentemb/search/abstention.json \
         --output benchmarks/results/abstain.json --picture docs/guides/abstain.png
 
-`measure` takes up to 400 queries of each set, ranks all documents and those that do not answer the query,
-and does the same for generated queries. `fit` fits the weights on all sets, and measures every set with
-weights that were fitted on the others. qnli-dev and xquad-r share texts: neither is fitted on the other.
+`measure` indexes up to 10,000 documents of each set (`--most`), those with qrels first. It takes up to 400
+queries, ranks all documents and those that do not answer the query, and does the same for generated queries.
+`fit` fits the weights on all sets, and measures every set with weights that were fitted on the others. qnli-dev
+and xquad-r share texts: neither is fitted on the other.
 
 - `kept`: answerable queries with an answer, at a threshold where alpha of the unanswerable ones have one.
 - `judged`: the threshold comes from 50 of the queries, and is applied to the others; mean of 500 draws.
@@ -58,8 +59,11 @@ def measure(options: argparse.Namespace) -> None:
         began, data = time.perf_counter(), load_retrieval(name, data_dir=options.data_dir)
         folder = options.indexes / label
         if not folder.exists():
-            built = SearchIndex.build(zip(data.document_ids, data.documents, strict=True), encoder)
-            built.save(folder)
+            rows = np.random.default_rng(0).permutation(len(data.documents))
+            judged = np.isin(rows, data.judged[:, 1])
+            some = np.sort(np.concatenate([rows[judged], rows[~judged]])[: options.most])
+            documents = [(data.document_ids[row], data.documents[row]) for row in some.tolist()]
+            SearchIndex.build(documents, encoder).save(folder)
         with SearchIndex.load(folder, encoder, verify=False).store.snapshot() as snapshot:
             numbers = snapshot.numbers_of(data.document_ids)
             rng = np.random.default_rng(0)
@@ -79,6 +83,7 @@ def measure(options: argparse.Namespace) -> None:
             }
             calibration = snapshot.manifest.calibration
             arrays: dict[str, Any] = {"p99": calibration.score(99) if calibration else np.inf}
+            arrays["documents"] = snapshot.manifest.documents
             for part, ranked in parts.items():
                 arrays |= _arrays(part, [features(snapshot, row)[1] for row in ranked], ranked)
             np.savez(path, name=name, model=Path(options.model).name, **arrays)
@@ -101,6 +106,7 @@ class Index:
     def __init__(self, path: Path) -> None:
         loaded = np.load(path)
         self.name, self.model, self.p99 = str(loaded["name"]), str(loaded["model"]), float(loaded["p99"])
+        self.documents = int(loaded["documents"]) if "documents" in loaded else 0
         group = self.name.split("/")[0]
         self.group = _SAME.get(group, group)
         parts = ("answerable", "unanswerable", "generated")
@@ -173,6 +179,7 @@ def measure_index(index: Index, weights: Double) -> dict[str, Any]:
     yes, no, generated = (index.best(part, weights) for part in index.features)
     rng = np.random.default_rng(0)
     row: dict[str, Any] = {"set": index.name, "model": index.model, "queries": len(yes)}
+    row["documents"] = index.documents
     row["auc"] = float(np.mean((yes[:, None] > no) + 0.5 * (yes[:, None] == no)))
     simple = {name: [rule(index.ten[part]) for part in index.features] for name, rule in _STATISTICS.items()}
     row["auc cosine"] = float(np.mean(simple["cosine"][0][:, None] > simple["cosine"][1]))
@@ -247,17 +254,16 @@ def _percent(share: float) -> str:
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """Return the table of the guide: what is kept, and the share of false answers, at 5 % and at 10 %."""
-    header = (
-        "set|model|queries|kept at 5 %|by cosine|kept at 10 %|by cosine|false, 50 judged, 5 %|10 %".split("|")
-    )
-    header += "false, generated, 5 %|10 %".split("|")
+    header = "set|model|documents|queries|kept at 5 %|by cosine|kept at 10 %|by cosine".split("|")
+    header += "false, 50 queries, 5 %|10 %|false, generated, 5 %|10 %".split("|")
     lines = []
     for row in rows:
         five, ten = row["0.05"], row["0.1"]
         cells = [_percent(one["kept"][name]) for one in (five, ten) for name in ("evidence", "cosine")]
         cells += [f"{100 * one['judged']['false']:.1f}" if "judged" in one else "–" for one in (five, ten)]
         cells += [f"{100 * one['generated']['false']:.1f}" for one in (five, ten)]
-        lines.append([row["set"], row["model"], str(row["queries"]), *cells])
+        sizes = [f"{row[name]:,}" for name in ("documents", "queries")]
+        lines.append([row["set"], row["model"], *sizes, *cells])
     return harness.markdown(header, lines, names=2)
 
 
@@ -300,7 +306,8 @@ if __name__ == "__main__":
         {
             "measure": (
                 measure,
-                {"model": str, "data_dir": Path, "indexes": Path, "features": Path, "sets": ["scifact"]},
+                {"model": str, "data_dir": Path, "indexes": Path, "features": Path, "sets": ["scifact"]}
+                | {"most": 10_000},
             ),
             "fit": (
                 fit,
