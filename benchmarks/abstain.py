@@ -7,8 +7,8 @@
 
 `measure` indexes up to 10,000 documents of each set (`--most`), those with qrels first. It takes up to 400
 queries, ranks all documents and those that do not answer the query, and does the same for generated queries.
-`fit` fits the weights on all sets, and measures every set with weights that were fitted on the others. qnli-dev
-and xquad-r share texts: neither is fitted on the other.
+`fit` fits the weights on all sets, and measures every set with weights that were fitted on the others.
+qnli-dev and xquad-r share texts: neither is fitted on the other.
 
 - `kept`: answerable queries with an answer, at a threshold where alpha of the unanswerable ones have one.
 - `judged`: the threshold comes from 50 of the queries, and is applied to the others; mean of 500 draws.

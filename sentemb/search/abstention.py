@@ -1,4 +1,4 @@
-"""Whether a document answers a query: evidence of hits, and a threshold that split conformal prediction sets.
+"""Evidence that a document answers a query, and a threshold on it by split conformal prediction.
 
 The evidence of a document is a weighted sum of six numbers, none of which lowers it: how many deviations its
 similarity is above the mean of all documents, the share of the query's words that it has (a rare word counts
@@ -13,6 +13,7 @@ with a probability of at most alpha, whatever the weights are.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 from collections import Counter
@@ -71,7 +72,7 @@ class Rankings(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What was measured on queries with qrels of several corpora, and the weights fitted on them.
+    """Measurements on queries with qrels of several corpora, and the weights fitted on them.
 
     `false_answers` and `kept` are the lowest and the highest share of the sets by alpha, of unanswerable and
     of answerable queries with an answer by thresholds from generated queries.
@@ -93,7 +94,7 @@ def measured() -> Measured:
 def rank_queries(
     snapshot: Snapshot, queries: Sequence[str], encoded: Vectors, where: Where | None = None
 ) -> list[Rankings]:
-    """Rank the first 1,000 documents of each query by vectors and by words."""
+    """Return the first 1,000 documents of dense and of keyword search for each query."""
     terms = query_terms(queries, snapshot.manifest.language)
     dense = rank_dense(snapshot, encoded, SearchOptions(FUSED, "dense", None, where))
     keyword = snapshot.keyword(terms, FUSED, None, where)
@@ -204,11 +205,10 @@ def generate_unanswerable(snapshot: Snapshot, encoder: TextEncoder) -> list[Rank
 
 
 def _copies(snapshot: Snapshot, texts: Sequence[str], sources: Numbers) -> list[set[int]]:
-    """Return each document with those that may say the same, by the same rule as `similar_documents`."""
-    once = [
-        QueryTerms(Counter(dict.fromkeys(terms.content | terms.support, 1)), Counter())
-        for terms in query_terms(texts, snapshot.manifest.language)
-    ]
+    """Return each document with those that may say the same, by the margin of `similar_documents`."""
+    terms = query_terms(texts, snapshot.manifest.language)
+    # Without function words, whose lists are long.
+    once = [QueryTerms(Counter(dict.fromkeys(one.content, 1)), Counter()) for one in terms]
     found = []
     for source, ranked in zip(sources.tolist(), snapshot.keyword(once, SIMILAR, None, None), strict=True):
         own = next((one.score for one in ranked if one.document == source), np.inf)
@@ -230,14 +230,14 @@ def _check_enough(count: int, alpha: float, what: str, hint: str) -> None:
 def _abstention(
     snapshot: Snapshot, alpha: float, scores: Sequence[float], answerable: Sequence[float] | None
 ) -> Abstention:
-    chunks = snapshot.chunks()
-    last = int(documents_of(chunks[-1:])[0]) if len(chunks) else 0
+    """Return a calibration by the evidence of unanswerable queries, and what it keeps of answerable ones."""
+    last = int(documents_of(snapshot.chunks()).max(initial=0))
     rising = tuple(sorted(round(score, 6) for score in scores))
     found = Abstention(alpha, rising, answerable is not None, None, snapshot.manifest.documents, last, RULES)
     if not answerable:
         return found
-    kept = float(np.mean([is_answer(found, found.p_value(score)) for score in answerable]))
-    return Abstention(alpha, rising, True, kept, found.documents, last, RULES)
+    answered = [is_answer(found, found.p_value(score)) for score in answerable]
+    return dataclasses.replace(found, kept=float(np.mean(answered)))
 
 
 def is_answer(abstention: Abstention, p_value: float) -> bool:
