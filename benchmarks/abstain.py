@@ -3,7 +3,8 @@
     python benchmarks/abstain.py measure --model static-mini --data-dir DATA --indexes INDEXES \
         --features FEATURES --sets scifact cisi cacm tldr qnli-dev xquad-r/en
     python benchmarks/abstain.py fit --features FEATURES --weights sentemb/search/abstention.json \
-        --output benchmarks/results/abstain.json --picture docs/guides/abstain.png
+        --output benchmarks/results/abstain.json --picture docs/guides/abstain.png \
+        --table benchmarks/results/abstain.md
 
 `measure` indexes up to 10,000 documents of each set (`--most`), those with qrels first. It takes up to 400
 queries, ranks all documents and those that do not answer the query, and does the same for generated queries.
@@ -294,7 +295,7 @@ def picture(rows: Sequence[dict[str, Any]]) -> Any:
             [100 * kept["cosine"], 100 * kept["evidence"]], [place, place], color="#8A8A8A", lw=1, zorder=0
         )
     axes.set_yticks(places, [row["set"] for row in some])
-    axes.set_xlabel("answerable queries with an answer, %, where 10 % of the unanswerable ones have one")
+    axes.set_xlabel("answerable queries kept, %, at 10 % false answers")
     axes.set_xlim(left=0)
     axes.legend(loc="lower right", frameon=False)
     return figure
