@@ -159,22 +159,25 @@ def _standardized(scores: npt.NDArray[np.floating[Any]], total: int) -> Double:
     if len(scores) < 2:
         return np.ones(len(scores))
     above: Double = scores.astype(np.float64) - scores[-1]
-    least = _LEAST_SPREAD * float(np.abs(scores).max())
-    spread = max(_spread(above, max(total, len(scores))), least)
+    _, spread = background(scores, total)
     return above / spread if spread > 0 else np.zeros(len(scores))
 
 
-def _spread(scores: Double, total: int) -> float:
-    """Return the standard deviation of the similarities to all documents: the slope of the normal Q-Q line.
+def background(scores: npt.NDArray[np.floating[Any]], total: int) -> tuple[float, float]:
+    """Return mean and deviation of a query's similarities to all documents, by the normal Q-Q line.
 
-    The first tenth is skipped because relevant documents do not belong to the background. The last tenth is
-    skipped because its quantiles approach infinity if all documents were found.
+    There are `total` documents. The scores are those of the best, at least two, falling. The first tenth is
+    skipped because relevant documents do not belong to the background. The last tenth is skipped because its
+    quantiles approach infinity if all documents were found.
     """
+    total, exact = max(total, len(scores)), scores.astype(np.float64) - scores[-1]
     first, last = len(scores) // 10, (len(scores) - 1) * 9 // 10
     ranks = np.unique(np.linspace(first, max(last, first + 1), 20).astype(int))
     normal = np.array([_NORMAL.inv_cdf(1 - (rank + 0.5) / total) for rank in ranks])
     centred = normal - normal.mean()
-    return float(centred @ scores[ranks] / (centred @ centred))
+    slope = float(centred @ exact[ranks] / (centred @ centred))
+    mean = float(exact[ranks].mean() - slope * normal.mean() + scores[-1])
+    return mean, max(slope, _LEAST_SPREAD * float(np.abs(scores).max()))
 
 
 def _scores(queries: Iterable[Judged]) -> Double:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sentemb._uris import find_proxy, is_loopback
 from sentemb.errors import InputError
-from sentemb.search import Changed, Document, Hit, Snippet
+from sentemb.search import Changed, Document, Hit, Hits, Snippet
 from sentemb.search.documents import as_documents
 from sentemb.search.passages import Span
 
@@ -171,7 +171,8 @@ class AsyncClient:
         mode: Literal["dense", "keyword", "hybrid"] = "dense",
         min_score: float | str | None = None,
         where: Mapping[str, Any] | None = None,
-    ) -> list[Hit]:
+        abstain: bool = False,
+    ) -> Hits:
         """Find the best documents for a query.
 
         Args:
@@ -181,15 +182,19 @@ class AsyncClient:
             mode: As for `SearchIndex.search`, like the rest.
             min_score: The lowest score, or a percentile such as `99%`.
             where: Conditions on the metadata.
+            abstain: Return no hits, but the `reason`, if no document seems to answer the query.
 
         Returns:
             The hits, best first, with snippets in every mode.
         """
         body = {"query": query, "k": k, "mode": mode, "min_score": min_score, "where": where}
+        body |= {"abstain": True} if abstain else {}
         answer = await self._call("POST", _path(index, "search"), **body)
         for warning in answer["warnings"]:
             logger.warning("%s", warning)
-        return [_hit(**hit) for hit in answer["hits"]]
+        hits = Hits(_hit(**hit) for hit in answer["hits"])
+        hits.reason = answer["reason"]
+        return hits
 
     async def add(
         self, index: str, documents: Iterable[Any], *, truncate: LongDocuments | None = None

@@ -33,7 +33,7 @@ from sentemb.evaluation.systems import SetRuns, System
 from sentemb.report.figures import curve_figure, interval_figure, svg_of
 from sentemb.report.page import Answer, Page
 from sentemb.report.table import ABSENT, Table
-from sentemb.search import Hit, SearchIndex
+from sentemb.search import Hits, SearchIndex
 from sentemb.training import resolve, train
 from sentemb.training.progress import ConsoleProgress
 
@@ -72,7 +72,7 @@ class Answers:
 
     questions: list[Question]
     # The ten best of each question, by mode; the last mode is the recommended one.
-    hits: dict[str, list[list[Hit]]]
+    hits: dict[str, list[Hits]]
     scores: dict[tuple[str, str, str], Estimate]  # by search mode, split and metric
     gain: Difference  # in hit@10 on `test`, of the last mode over keyword search
 

@@ -23,6 +23,7 @@ from sentemb.search.documents import OVERLAP
 
 if TYPE_CHECKING:
     from sentemb.search import Hit, Manifest
+    from sentemb.search.searching import SearchArguments
 
 Place = Annotated[str, typer.Argument(help="Index folder, or lancedb:URI.")]
 Folder = Annotated[Path, typer.Argument(help="Index folder.")]
@@ -258,6 +259,39 @@ def fit(options: _Fit) -> None:
     typer.echo(weight.reason() if weight else equal)
 
 
+class _Calibrate(opt.Options):
+    folder: Folder
+    alpha: float = 0.05
+    """Share of unanswerable queries that may get an answer."""
+    judged: str | None = None
+    """Queries of your users with qrels: a folder in BEIR layout. By default queries are generated from the
+    documents, which does not guarantee alpha for others."""
+    model: Moved = None
+
+
+@opt.grouped
+def calibrate(options: _Calibrate) -> None:
+    """Find out when a search has no answer, for `sentemb index search --abstain`."""
+    from sentemb.search.abstention import check_alpha, explain
+
+    check_alpha(options.alpha)
+    if options.judged is None:
+        index = sentemb.SearchIndex.load(options.folder, options.model)
+        found = index.calibrate(alpha=options.alpha)
+    else:
+        from sentemb.data.retrieval import RELEVANT, load_retrieval
+
+        data = load_retrieval(options.judged)
+        index = sentemb.SearchIndex.load(options.folder, options.model)
+        relevant: list[list[str]] = [[] for _ in data.queries]
+        for query, document, grade in data.judged.tolist():
+            if document >= 0 and grade >= RELEVANT:
+                relevant[query].append(data.document_ids[document])
+        answers = [own_ids(index, names) for names in relevant]
+        found = index.calibrate(data.queries, answers, alpha=options.alpha)
+    typer.echo(explain(found))
+
+
 class _Move(opt.Options):
     source: Annotated[str, typer.Argument()]
     """Index to copy: a folder or lancedb:URI."""
@@ -293,6 +327,8 @@ class _Search(opt.Options):
     where: list[str] | None = None
     """Only return documents with this metadata, such as year>=2020 or lang=en. Repeat for several
     conditions."""
+    abstain: bool = False
+    """Return no hits if no document seems to answer the query, by `sentemb index calibrate`."""
     model: Moved = None
     as_json: opt.AsJson = False
 
@@ -308,19 +344,26 @@ def search(options: _Search) -> None:
         raise InputError("a query and --queries cannot be combined", "pass one of them")
     texts = [query] if query is not None else lines_of(options.queries, "query", "--queries")
     where = read_where(options.where) if options.where else None
-    index = sentemb.SearchIndex.open(options.folder, None if mode == "keyword" else options.model)
-    found = index.search(texts, options.k, mode=mode, min_score=options.min_score, where=where)
+    abstain = options.abstain
+    is_lexical = mode == "keyword" and not abstain
+    index = sentemb.SearchIndex.open(options.folder, None if is_lexical else options.model)
+    how: SearchArguments = {"mode": mode, "min_score": options.min_score, "where": where, "abstain": abstain}
+    found = index.search(texts, options.k, **how)
     calibration = index.manifest.calibration if mode == "dense" else None
-    header = ("score", *(["percentile"] if calibration else []), "id", "text")
+    header = ("score", *(["percentile"] if calibration else []), *(["p"] if abstain else []), "id", "text")
     for text, hits in zip(texts, found, strict=True):
         if options.as_json:
-            answer = {"query": text, "hits": [asdict(hit) for hit in hits]}
+            answer = {"query": text, "hits": [asdict(hit) for hit in hits], "reason": hits.reason}
             typer.echo(json.dumps(answer, ensure_ascii=False))
+            continue
+        if hits.reason:
+            typer.echo(f"{text}: {hits.reason}")
             continue
         rows = []
         for hit in hits:
             percentile = [calibration.show(hit.percentile)] if calibration else []
-            rows.append((f"{hit.score:.4f}", *percentile, str(hit.id), _shown(hit)))
+            p_value = [f"{hit.p_value:.3f}"] if hit.p_value is not None else []
+            rows.append((f"{hit.score:.4f}", *percentile, *p_value, str(hit.id), _shown(hit)))
         show(Table(text, header, tuple(rows), names=len(header)))
 
 
@@ -356,6 +399,7 @@ def _show(place: str | Path, index: sentemb.SearchIndex, *, as_json: bool = Fals
         facts = json.loads(manifest.dump(Path(place).absolute())) | counts
     else:
         facts = _facts(Path(place), manifest, counts["written"], counts["deleted"])
+        facts["no answer"] = _abstention(index)
     if as_json:
         typer.echo(json.dumps(facts, indent=2))
         return
@@ -410,6 +454,17 @@ def _facts(folder: Path, manifest: Manifest, written: int, deleted: int) -> dict
         "size": f"{size} on disk, {each:,.0f} bytes per vector",
         "built": ", ".join((manifest.created, *map(" ".join, manifest.versions.items()))),
     }
+
+
+def _abstention(index: sentemb.SearchIndex) -> str:
+    """Describe when a search of an index has no answer, and what that costs."""
+    from sentemb.search.abstention import explain
+
+    if reason := index.explain_no_abstention():
+        return f"{reason}; run `sentemb index calibrate`"
+    abstention = index.manifest.abstention
+    assert abstention is not None
+    return explain(abstention)
 
 
 def _encoder(manifest: Manifest) -> dict[str, str]:

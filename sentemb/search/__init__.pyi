@@ -2,6 +2,7 @@ from .documents import Document as Document
 from .documents import read_documents as read_documents
 from .index import SearchIndex as SearchIndex
 from .keywords import Snippet as Snippet
+from .manifest import Abstention as Abstention
 from .manifest import Calibration as Calibration
 from .manifest import HybridWeight as HybridWeight
 from .manifest import Manifest as Manifest
@@ -12,6 +13,7 @@ from .plan import IndexPlan as IndexPlan
 from .plan import estimate_bytes as estimate_bytes
 from .plan import plan_index as plan_index
 from .searching import Hit as Hit
+from .searching import Hits as Hits
 from .store import Changed as Changed
 from .where import Field as Field
 from .where import Where as Where

@@ -353,7 +353,9 @@ def compact(store: LocalStore, progress: Progress) -> None:
             elif not before.keeps_vectors:
                 _store(connection, chunks, rows)
             if before.language == UNKNOWN:
-                facts = replace(facts, language=create_keywords(connection, AUTO))
+                language = create_keywords(connection, AUTO)
+                kept = facts.abstention if language == UNKNOWN else None  # other terms are other evidence
+                facts = replace(facts, language=language, abstention=kept)
             else:
                 connection.execute("INSERT INTO keywords (keywords) VALUES ('optimize')")
             connection.execute("DELETE FROM deleted")

@@ -31,10 +31,10 @@ from sentemb.search.documents import (
 )
 from sentemb.search.keywords import AUTO
 from sentemb.search.local import LocalStore
-from sentemb.search.manifest import HybridWeight, Manifest
+from sentemb.search.manifest import Abstention, HybridWeight, Manifest
 from sentemb.search.plan import Kind, Metric
 from sentemb.search.searching import (
-    Hit,
+    Hits,
     Mode,
     SearchArguments,
     SearchOptions,
@@ -80,6 +80,7 @@ class SearchIndex:
         self._encoder: Callable[[], TextEncoder] = functools.cache(load)
         self._fitted: list[HybridWeight | None] = []  # weights that are not kept; empty until then
         self._reported: HybridWeight | None = None  # weights that a warning named
+        self._abstains: tuple[Manifest, str | None] | None = None  # why it cannot, in one state
         if isinstance(store, LocalStore):
             store.encoder = self._encoder
         if encoder is not None:
@@ -251,12 +252,12 @@ class SearchIndex:
     @overload
     def search(  # type: ignore[overload-overlap]  # a string is a sequence of strings too
         self, queries: str, k: int = 10, **options: Unpack[SearchArguments]
-    ) -> list[Hit]: ...
+    ) -> Hits: ...
 
     @overload
     def search(
         self, queries: Sequence[str], k: int = 10, **options: Unpack[SearchArguments]
-    ) -> list[list[Hit]]: ...
+    ) -> list[Hits]: ...
 
     def search(
         self,
@@ -267,7 +268,8 @@ class SearchIndex:
         min_score: float | str | None = None,
         where: Mapping[str, Any] | None = None,
         vectors: Any | None = None,
-    ) -> list[Hit] | list[list[Hit]]:
+        abstain: bool = False,
+    ) -> Hits | list[Hits]:
         """Find the best documents for each query.
 
         Args:
@@ -281,6 +283,9 @@ class SearchIndex:
                 `{"year": {">=": 2020}, "lang": "en"}`; see `Where`. There are `k` hits if so many do.
             vectors: The vectors of the queries, float (n, dim), from the encoder of the index for queries; by
                 default they are encoded. With vectors, queries may be blank.
+            abstain: Return no hits, but the `reason`, if none of them seems to answer a query, and give every
+                hit its `p_value`; see `calibrate`. Hybrid search keeps the most answers. The guarantee is for
+                a search of all documents.
 
         Returns:
             The hits, best first, documents with the same text in the order they were given; for several
@@ -288,14 +293,17 @@ class SearchIndex:
 
         Raises:
             InputError: `k` is not positive, a query is blank or not a string, a condition is not valid,
-                `min_score` is a percentile that is not known, or the keywords follow older rules.
+                `min_score` is a percentile that is not known, the keywords follow older rules, or the index
+                is not calibrated to abstain, or has changed by more than 10 % of its documents since.
         """
         options = SearchOptions.checked(k, mode, min_score, where)
         texts = check_queries(queries, allow_blank=vectors is not None)
         if not texts:
             return []
         rows, weight = None, EVEN
-        if mode != "keyword" and vectors is None:
+        if abstain and (reason := self.explain_no_abstention()):
+            raise InputError(reason, "run `sentemb index calibrate`, or search without abstain")
+        if (mode != "keyword" or abstain) and vectors is None:
             rows = for_role(self.encoder, "query").encode(texts)
         if mode == "hybrid":
             weight = self._weight(fits=vectors is None)
@@ -303,6 +311,10 @@ class SearchIndex:
             if vectors is not None:
                 rows = check_vectors(vectors, snapshot.manifest.dimension, "query", len(texts))
             hits = find(snapshot, texts, rows, options, weight)
+            if abstain and rows is not None:
+                from sentemb.search.abstention import decide
+
+                hits = decide(snapshot, texts, rows, options.where, hits)
         return hits[0] if isinstance(queries, str) else hits
 
     def fit(
@@ -330,9 +342,55 @@ class SearchIndex:
             raise InputError("queries and relevant documents need each other", "pass both or neither")
         else:
             weight = weight_by_qrels(self.store, self.encoder, queries, relevant)
-        if not self.store.keep_weight(weight):
+        if not self.store.keep(hybrid=weight):
             self._fitted = [weight]
         return weight
+
+    def calibrate(
+        self,
+        queries: Sequence[str] | None = None,
+        relevant: Sequence[Iterable[str | int] | Mapping[str | int, float]] | None = None,
+        *,
+        alpha: float = 0.05,
+    ) -> Abstention:
+        """Find out when a search has no answer, and keep it with the index, for `search(..., abstain=True)`.
+
+        Args:
+            queries: Queries of your users whose relevant documents are known, at least 1 / alpha - 1. At most
+                the share `alpha` of unanswerable queries like these then gets an answer. Without any, up to
+                200 are generated from the documents; for other queries nothing is guaranteed then.
+            relevant: For each query the ids of its relevant documents, or their grades by id; none for a
+                query that no document answers.
+            alpha: Share of unanswerable queries that may get an answer.
+
+        Returns:
+            The calibration, with the share of answerable queries that get an answer.
+
+        Raises:
+            InputError: There are too few queries for `alpha`, a query is blank, there is not one entry in
+                `relevant` for each, no relevant document is in the index, it is in LanceDB, or the folder
+                cannot be written to.
+        """
+        from sentemb.search import abstention
+
+        level = abstention.check_alpha(alpha)
+        if queries is None and relevant is None:
+            found = abstention.calibrate_on_generated(self.store, self.encoder, level)
+        elif queries is None or relevant is None:
+            raise InputError("queries and relevant documents need each other", "pass both or neither")
+        else:
+            found = abstention.calibrate_on_qrels(self.store, self.encoder, queries, relevant, level)
+        self.store.keep(abstention=found)
+        return found
+
+    def explain_no_abstention(self) -> str | None:
+        """Explain in a clause why a search cannot abstain; return None if it can."""
+        from sentemb.search.abstention import explain_no_abstention
+
+        with self.store.snapshot() as snapshot:
+            if self._abstains is None or self._abstains[0] is not snapshot.manifest:
+                self._abstains = snapshot.manifest, explain_no_abstention(snapshot)
+            return self._abstains[1]
 
     def _weight(self, *, fits: bool) -> float:
         """Return the dense weight of hybrid search; one that is not kept is fitted once."""

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sentemb.data.bm25 import SUPPORT, Postings
+from sentemb.data.bm25 import K1, SUPPORT, Postings, bm25_idf
 from sentemb.data.words import STEMMER, document_places, document_text, language_of, query_texts, tokenizer
 from sentemb.errors import InputError
 
@@ -39,6 +39,7 @@ LENGTH = 200
 _SLACK = 20  # characters given up so that a snippet begins and ends between words
 _MARKS = range(0xF0000, 0x10FFFE)  # characters for private use
 _Span = tuple[int, int]
+_Lists = dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]]
 
 
 @dataclass(slots=True)
@@ -106,7 +107,7 @@ class Keywords:
 
     def __init__(self) -> None:
         self._postings: Postings | None = None
-        self._lists: dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = {}
+        self._lists: _Lists = {}
         self._kept = 0
 
     def rank(
@@ -115,13 +116,8 @@ class Keywords:
         """Return scores and numbers of the best documents of a mask; of equal ones the first is first."""
         if not query.content:
             return []
-        try:
-            self._postings = self._postings or Postings(connection, "keywords")
-            # Others may empty the lists meanwhile.
-            lists = {term: self._lists.get(term) or self._read(connection, term) for term in chain(*query)}
-        except (ValueError, IndexError):
-            raise InputError("the keyword index is damaged", "run `sentemb index compact`") from None
-        scores = np.zeros(len(self._postings.shares))
+        postings, lists = self._lists_of(connection, chain(*query))
+        scores = np.zeros(len(postings.shares))
         for term, count in query.content.items():
             documents, weights = lists[term]
             scores[documents] += count * weights
@@ -138,6 +134,27 @@ class Keywords:
             found = found[scores[found] >= least]
         order = found[np.lexsort((found, -scores[found]))[:k]]
         return list(zip(scores[order].tolist(), order.tolist(), strict=True))
+
+    def coverage(
+        self, connection: sqlite3.Connection, query: QueryTerms, documents: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], float]:
+        """Return the share of a query's terms that documents have, by idf, and the highest possible BM25."""
+        postings, lists = self._lists_of(connection, query.content)
+        shares, total, most = np.zeros(len(documents)), 0.0, 0.0
+        for term, count in query.content.items():
+            idf = float(bm25_idf(postings.texts, len(lists[term][0])))
+            shares += idf * np.isin(documents, lists[term][0])
+            total, most = total + idf, most + count * idf * (K1 + 1)
+        return shares / max(total, 1e-9), most
+
+    def _lists_of(self, connection: sqlite3.Connection, terms: Iterable[str]) -> tuple[Postings, _Lists]:
+        """Return the postings, and the documents and weights of terms."""
+        try:
+            postings = self._postings = self._postings or Postings(connection, "keywords")
+            # Others may empty the lists meanwhile.
+            return postings, {term: self._lists.get(term) or self._read(connection, term) for term in terms}
+        except (ValueError, IndexError):
+            raise InputError("the keyword index is damaged", "run `sentemb index compact`") from None
 
     def _read(
         self, connection: sqlite3.Connection, term: str

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from sentemb._files import writing
 from sentemb.encoding.encoder import Vectors
@@ -42,7 +43,7 @@ from sentemb.search.documents import (
     normalize_for,
 )
 from sentemb.search.keywords import QueryTerms, terms_of
-from sentemb.search.manifest import HybridWeight, Manifest
+from sentemb.search.manifest import Abstention, HybridWeight, Manifest
 from sentemb.search.passages import Span
 from sentemb.search.store import BATCH, Changed, Fetched, Prepare, Ranked, known_id
 from sentemb.search.vectors import nearest_documents, rank, score
@@ -152,8 +153,8 @@ class LanceStore:
                 self._table.delete(_among("key", map(_key_of, existing)))
         return len(existing)
 
-    def keep_weight(self, weight: HybridWeight | None) -> bool:
-        """Return False: fitted weights are not kept."""
+    def keep(self, **fitted: HybridWeight | Abstention | None) -> bool:
+        """Return False: what is fitted is not kept."""
         return False
 
     def compact(self, progress: Progress) -> None:
@@ -245,6 +246,12 @@ class _LanceSnapshot:
                 best = sorted(pairs, key=lambda pair: (-pair[0], pair[1]))
                 own += [Ranked(*pair) for pair in best[:k] if pair[0] >= least]
         return ranked
+
+    def coverage(self, query: QueryTerms, documents: Numbers) -> tuple[NDArray[np.float64], float]:
+        raise InputError(
+            f"{self._address}: LanceDB does not tell how rare words are, which the evidence of hits needs",
+            "copy the index to a folder with `sentemb index move`, and calibrate it there",
+        )
 
     def fetch(self, ranked: Iterable[Sequence[Ranked]]) -> Fetched:
         numbers = {hit.document for row in ranked for hit in row}

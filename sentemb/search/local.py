@@ -53,7 +53,7 @@ from sentemb.search.folder import (
     write_pointer,
 )
 from sentemb.search.keywords import VOCABULARY, Keywords, QueryTerms
-from sentemb.search.manifest import HybridWeight, Manifest
+from sentemb.search.manifest import Abstention, HybridWeight, Manifest
 from sentemb.search.passages import Span
 from sentemb.search.store import Changed, Fetched, Prepare, Ranked
 from sentemb.search.vectors import MOST_EQUAL, Alive, VectorIndex, nearest, nearest_documents
@@ -198,6 +198,9 @@ class _LocalSnapshot:
         least = -np.inf if min_score is None else min_score
         found = (self.state.keywords.rank(self.connection, query, k, mask) for query in queries)
         return [[Ranked(*pair) for pair in pairs if pair[0] >= least] for pairs in found]
+
+    def coverage(self, query: QueryTerms, documents: Numbers) -> tuple[NDArray[np.float64], float]:
+        return self.state.keywords.coverage(self.connection, query, documents)
 
     def fetch(self, ranked: Iterable[Sequence[Ranked]]) -> Fetched:
         hits = [hit for row in ranked for hit in row]
@@ -481,10 +484,10 @@ class LocalStore:
             writer.finish()
         return deleted
 
-    def keep_weight(self, weight: HybridWeight | None) -> bool:
-        """Keep the fitted weights of hybrid search."""
+    def keep(self, **fitted: HybridWeight | Abstention | None) -> bool:
+        """Keep fitted fields of the manifest."""
         with self.alone(), transaction(self.database) as connection:
-            write_facts(connection, replace(self.read_facts(connection), hybrid=weight), self.folder)
+            write_facts(connection, replace(self.read_facts(connection), **fitted), self.folder)  # type: ignore[arg-type]
         return True
 
     @contextlib.contextmanager

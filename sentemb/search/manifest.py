@@ -229,6 +229,38 @@ class HybridWeight(Fit):
 
 
 @dataclass(frozen=True, slots=True)
+class Abstention:
+    """The evidence of the best hit of queries that no document answers, and what a threshold on it costs.
+
+    Args:
+        alpha: Share of unanswerable queries that may get an answer.
+        scores: The highest evidence for each of these queries, rising; see `sentemb.search.abstention`.
+        judged: Whether the queries are a user's; otherwise they were generated from documents.
+        kept: Share of the answerable queries that get an answer; None of generated queries.
+        documents: Number of documents at the time.
+        last: Number of the last document at the time.
+        rules: The number of the rules by which evidence was computed.
+
+    Example:
+        >>> abstention = Abstention(0.1, (0.1, 0.2, 0.2, 0.3, 0.4, 0.4, 0.5, 0.6, 0.7), True, 0.8, 65, 64, 1)
+        >>> abstention.p_value(0.9), abstention.p_value(0.6)
+        (0.1, 0.3)
+    """
+
+    alpha: float
+    scores: tuple[float, ...]
+    judged: bool
+    kept: float | None
+    documents: int
+    last: int
+    rules: int
+
+    def p_value(self, evidence: float) -> float:
+        """Return the share of unanswerable queries with as much evidence, this one counted among them."""
+        return (1 + len(self.scores) - bisect.bisect_left(self.scores, evidence)) / (1 + len(self.scores))
+
+
+@dataclass(frozen=True, slots=True)
 class EncoderFacts:
     """The encoder of an index.
 
@@ -333,6 +365,7 @@ class Manifest:
         language: The language whose rules turn texts into words for keyword search, `und` where it is not
             known.
         keyword_rules: The number of the rules by which texts became terms of keyword search.
+        abstention: When a search has no answer; None without `SearchIndex.calibrate`.
 
     Example:
         >>> SearchIndex.load("index").manifest.documents
@@ -368,6 +401,7 @@ class Manifest:
     hybrid: HybridWeight | None = None
     language: str = "und"
     keyword_rules: int = RULES
+    abstention: Abstention | None = None
 
     @property
     def bytes_per_vector(self) -> float:

@@ -71,7 +71,9 @@ def move(source: str, target: str, *, progress: Progress | None = None) -> Manif
     store = SearchIndex.open(source).store
     if isinstance(store, LocalStore):
         with store.snapshot() as snapshot:
-            facts = replace(snapshot.manifest, rescored=0, keeps_vectors=True, cache="", cached=0)
+            facts = replace(
+                snapshot.manifest, abstention=None, rescored=0, keeps_vectors=True, cache="", cached=0
+            )
             state = f"{store.database.name} {snapshot.state.version}"
             return create(target, facts, batches(snapshot), state, report)
     with store.snapshot() as there:

@@ -43,6 +43,8 @@ class Hit:
         snippet: What shows the words of the query; None of `dense` search.
         passage: The part of the text that has the score, `text[passage.start : passage.stop]`, where the text
             is longer than the model reads; None of keywords and where it is the whole text.
+        p_value: Share of unanswerable queries with as much evidence for a document, in a search that may
+            abstain; 1 beyond the first 20 documents of dense and of keyword search.
 
     Example:
         >>> hit = SearchIndex.load("index").search("order a dictionary", k=1)[0]
@@ -57,6 +59,22 @@ class Hit:
     percentile: float | None = None
     snippet: Snippet | None = None
     passage: Span | None = None
+    p_value: float | None = None
+
+
+class Hits(list[Hit]):
+    """The hits of a query, best first.
+
+    Attributes:
+        reason: Why a search that may abstain returns none; empty otherwise.
+
+    Example:
+        >>> hits = SearchIndex.load("index").search("order a dictionary", k=1)
+        >>> len(hits), hits.reason
+        (1, '')
+    """
+
+    reason: str = ""
 
 
 class SearchArguments(TypedDict, total=False):
@@ -66,6 +84,7 @@ class SearchArguments(TypedDict, total=False):
     min_score: float | str | None
     where: Mapping[str, Any] | None
     vectors: Any
+    abstain: bool
 
 
 class SearchOptions(NamedTuple):
@@ -114,7 +133,7 @@ def find(
     encoded: Vectors | None,
     options: SearchOptions,
     weight: float = EVEN,
-) -> list[list[Hit]]:
+) -> list[Hits]:
     """Return the hits of each query in one state; keyword search takes no vectors (n, dim)."""
     where = options.where
     if encoded is None or options.mode == "keyword":
@@ -172,7 +191,7 @@ def _fuse(
     ]
 
 
-def _hits(query: str, row: list[Ranked], found: Fetched, facts: Manifest, *, is_dense: bool) -> list[Hit]:
+def _hits(query: str, row: list[Ranked], found: Fetched, facts: Manifest, *, is_dense: bool) -> Hits:
     """Return the hits of a query: of dense search with their percentiles, else with what shows its words."""
     documents = [found.documents[one.document] for one in row]
     spans = [found.spans.get(one.chunk) if one.chunk is not None else None for one in row]
@@ -184,10 +203,10 @@ def _hits(query: str, row: list[Ranked], found: Fetched, facts: Manifest, *, is_
     elif facts.calibration is not None:
         percentiles = facts.calibration.percentiles([one.score for one in row])
     parts = zip(row, documents, percentiles, snippets, spans, strict=True)
-    return [
+    return Hits(
         Hit(key, one.score, text, metadata, percentile, snippet, span)
         for one, (key, text, metadata), percentile, snippet, span in parts
-    ]
+    )
 
 
 def weight_by_qrels(
@@ -197,7 +216,7 @@ def weight_by_qrels(
     relevant: Sequence[Iterable[str | int] | Grades],
 ) -> HybridWeight:
     """Return the weight by queries whose relevant documents are known."""
-    texts, grades = check_queries(queries, allow_blank=False), [_grades(one) for one in relevant]
+    texts, grades = check_queries(queries, allow_blank=False), [grades_of(one) for one in relevant]
     if len(texts) != len(grades):
         raise InputError(
             f"there are {len(texts)} queries, but relevant documents for {len(grades)}",
@@ -239,7 +258,8 @@ def weight_by_qrels(
     return HybridWeight(**asdict(fit), judged=True)
 
 
-def _grades(relevant: Iterable[str | int] | Grades) -> dict[str | int, float]:
+def grades_of(relevant: Iterable[str | int] | Grades) -> dict[str | int, float]:
+    """Return the grades above 0 of the relevant documents of a query."""
     if isinstance(relevant, (str, bytes, int)):
         raise InputError(
             f"the relevant documents of a query must be a list of ids or a dict of grades, not {relevant!r}",

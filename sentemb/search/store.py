@@ -11,11 +11,12 @@ from contextlib import AbstractContextManager
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
+from sentemb.data.bm25 import Double
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.documents import Batches, ChunkedDocument, Document, Numbers, Progress
 from sentemb.search.keywords import QueryTerms
-from sentemb.search.manifest import HybridWeight, Manifest
+from sentemb.search.manifest import Abstention, HybridWeight, Manifest
 from sentemb.search.passages import Span
 from sentemb.search.where import Field, Where
 
@@ -86,6 +87,13 @@ class Snapshot(Protocol):
     ) -> list[list[Ranked]]:
         """Return the documents that have terms of each query, best first."""
 
+    def coverage(self, query: QueryTerms, documents: Numbers) -> tuple[Double, float]:
+        """Return the share of a query's words that documents have, by idf, and the highest possible BM25.
+
+        Raises:
+            InputError: The store does not know the weights of words.
+        """
+
     def fetch(self, ranked: Iterable[Sequence[Ranked]]) -> Fetched:
         """Return the documents that were ranked, and where their chunks are."""
 
@@ -124,8 +132,8 @@ class Store(Protocol):
     def delete(self, ids: Sequence[str | int]) -> int:
         """Delete documents in one step; return how many of the ids existed."""
 
-    def keep_weight(self, weight: HybridWeight | None) -> bool:
-        """Keep the fitted weights of hybrid search; return False if the store does not."""
+    def keep(self, **fitted: HybridWeight | Abstention | None) -> bool:
+        """Keep fields of the manifest, `hybrid` or `abstention`; return False if the store does not."""
 
     def compact(self, progress: Progress) -> None:
         """Index what was written, and give the space of deleted documents back."""

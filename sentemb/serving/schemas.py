@@ -187,6 +187,9 @@ class SearchRequest(SearchOptions):
     """Search by vectors (dense), by keywords (BM25) or by both (hybrid)."""
     min_score: _Number | StrictStr | None = None
     """Minimum score of a hit. In dense mode also a percentile such as `99.2%`."""
+    abstain: StrictBool = False
+    """Whether to return no hits, but a reason, if no document seems to answer the query. The index must be
+    calibrated with `sentemb index calibrate`."""
 
 
 class SimilarRequest(SearchOptions):
@@ -229,6 +232,8 @@ class SearchHit(_Schema):
     """Cosine or dot product (dense), BM25 (keyword), or the fused score (hybrid)."""
     percentile: float | None
     """Percentage of random pairs of texts that are less similar."""
+    p_value: float | None
+    """Share of unanswerable queries with as much evidence for a document, if the search may abstain."""
     length: int
     """Length of the document's text in Unicode characters."""
     text: str | None
@@ -244,6 +249,8 @@ class SearchAnswer(_Schema):
     query_truncated: bool
     warnings: list[str]
     """Reasons why the conditions cannot match any document."""
+    reason: str
+    """Why a search that may abstain does not return hits; otherwise empty."""
 
 
 class WriteAnswer(_Schema):
@@ -294,6 +301,8 @@ class StatsAnswer(IndexSummary):
     """Dense weight in hybrid search, from 0 to 1, if fitted."""
     most_percentile: float | None
     """Highest percentile that min_score can use."""
+    can_abstain: bool
+    """Whether searches can abstain: the index was calibrated and has hardly changed since."""
     fields: list[dict[str, Any]]
     """Fields of the metadata; see `sentemb.search.Field`."""
 

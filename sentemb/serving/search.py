@@ -19,7 +19,7 @@ from fastapi import Path as PathParameter
 from sentemb.encoding import for_role
 from sentemb.encoding.tokens import tokens_of
 from sentemb.errors import InputError
-from sentemb.search import Changed, Document, Field, Hit, SearchIndex
+from sentemb.search import Changed, Document, Field, Hits, SearchIndex
 from sentemb.search.keywords import snippets_of
 from sentemb.serving import schemas
 from sentemb.serving.http import JsonRoute, Problem, find
@@ -123,9 +123,14 @@ async def search(served: _Served, body: schemas.SearchRequest) -> Response:
     if isinstance(body.min_score, str) and body.mode != "dense":
         raise Problem(409, "min_score in percent works only in dense mode; send a score", field="min_score")
 
-    def run() -> list[Hit]:
+    def run() -> Hits:
         return served.index.search(
-            body.query, body.k, mode=body.mode, min_score=body.min_score, where=body.where
+            body.query,
+            body.k,
+            mode=body.mode,
+            min_score=body.min_score,
+            where=body.where,
+            abstain=body.abstain,
         )
 
     return await served.read(partial(_answer, served.index, body, run))
@@ -140,10 +145,10 @@ async def similar(served: _Served, body: schemas.SimilarRequest) -> Response:
         reason = f"the index {served.name} does not have a document with the id {body.id!r}"
         raise Problem(404, reason, field="id")
 
-    def run() -> list[Hit]:
+    def run() -> Hits:
         vectors = index.vectors([body.id])
         hits = index.search(document.text, body.k + 1, where=body.where, vectors=vectors)
-        return [hit for hit in hits if hit.id != body.id][: body.k]
+        return Hits([hit for hit in hits if hit.id != body.id][: body.k])
 
     return await served.read(partial(_answer, index, body, run))
 
@@ -181,14 +186,14 @@ async def stats(request: Request, served: _Served) -> Any:
     return await served.read(partial(_stats, request, served, fields))
 
 
-def _answer(index: SearchIndex, body: schemas.SearchOptions, run: Callable[[], list[Hit]]) -> Response:
+def _answer(index: SearchIndex, body: schemas.SearchOptions, run: Callable[[], Hits]) -> Response:
     query = body.query if isinstance(body, schemas.SearchRequest) else ""
-    is_encoded = isinstance(body, schemas.SearchRequest) and body.mode != "keyword"
+    is_encoded = isinstance(body, schemas.SearchRequest) and (body.mode != "keyword" or body.abstain)
     tokens = tokens_of(for_role(index.encoder, "query")) if is_encoded else None
     is_truncated = tokens is not None and bool(tokens.lengths([query])[0] > tokens.room)
     # Explained first, because a search would log the client's field names.
     reason = None if body.where is None else index.explain_no_match(body.where)
-    hits = [] if reason else run()
+    hits = Hits() if reason else run()
     # Hits of dense search do not have snippets yet.
     without = [hit for hit in hits if hit.snippet is None]
     starts = [hit.passage.start if hit.passage else 0 for hit in without]
@@ -201,6 +206,7 @@ def _answer(index: SearchIndex, body: schemas.SearchOptions, run: Callable[[], l
                     "id": hit.id,
                     "score": hit.score,
                     "percentile": hit.percentile,
+                    "p_value": hit.p_value,
                     "length": len(hit.text),
                     "text": hit.text if body.text else None,
                     "metadata": dict(hit.metadata),
@@ -212,6 +218,7 @@ def _answer(index: SearchIndex, body: schemas.SearchOptions, run: Callable[[], l
             "documents": len(index),
             "query_truncated": is_truncated,
             "warnings": [f"the conditions cannot match any document: {reason}"] if reason else [],
+            "reason": hits.reason,
         }
     )
 
@@ -270,6 +277,7 @@ def _stats(request: Request, served: ServedIndex, fields: tuple[Field, ...]) -> 
         "fingerprint": manifest.encoder.fingerprint,
         "hybrid_weight": manifest.hybrid.weight if manifest.hybrid else None,
         "most_percentile": manifest.calibration.most if manifest.calibration else None,
+        "can_abstain": served.index.explain_no_abstention() is None,
         "fields": [
             {**asdict(field), "values": [{"value": value, "documents": n} for value, n in field.values]}
             for field in fields

@@ -48,6 +48,9 @@ _FEW_DOCS = {"docs.jsonl": "a little of Python's documentation"}
 _LABELLED = ("few.csv", "train.csv", "validation.csv", "test.csv", "new.csv")
 
 PAGES: dict[str, Page] = {
+    "guides/abstain.md": Page(
+        {"index": "an index of Python's documentation", "my-queries": "a collection"}, _INDEX
+    ),
     "guides/adapt.md": Page(_MODEL | _FEW_DOCS | {"questions": "a collection"}),
     "guides/choose.md": Page(_MODEL | _FEW_DOCS | {"judged": "a collection"}),
     "guides/classification.md": Page(_MODEL | dict.fromkeys(_LABELLED, "labelled texts")),

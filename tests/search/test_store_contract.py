@@ -68,6 +68,16 @@ def found(index: SearchIndex, query: str, **options: Any) -> list[str | int]:
     return [hit.id for hit in index.search(query, **options)]
 
 
+def test_an_index_in_lancedb_is_calibrated_in_a_folder(open_index: Open) -> None:
+    index = open_index(documents())
+    queries, relevant = [one.text for one in documents()[:20]], [[one.id] for one in documents()[:20]]
+    if index.store.address.startswith("lancedb:"):
+        with pytest.raises(InputError, match="which the evidence of hits needs; copy the index to a folder"):
+            index.calibrate(queries, relevant, alpha=0.1)
+    else:
+        assert index.calibrate(queries, relevant, alpha=0.1) == index.manifest.abstention
+
+
 def test_dense_hits_are_those_of_every_vector(open_index: Open) -> None:
     given, encoder = documents(), BagOfWords()
     index = open_index(given, encoder)

@@ -66,6 +66,9 @@ def test_an_index_is_searched_and_changed(client: Client, folder: Path) -> None:
     assert [(hit.id, hit.text, hit.snippet) for hit in hits] == [
         (hit.id, hit.text, hit.snippet) for hit in expected
     ]
+    SearchIndex.load(folder).calibrate([f"an unknown thing {number}" for number in range(19)], [[]] * 19)
+    assert "no document seems to answer this" in client.search(index, "tariffs", abstain=True).reason
+    assert client.search(index, TEXTS[12], 1, abstain=True)[0].p_value == 0.05
     new = [("new", "a zebra", {"year": 1}), Document("a tapir", "7"), "a text that gets its own id"]
     assert client.add(index, new)[:3] == (3, 0, 0)
     assert client.update(index, [("7", "a gnu")]).replaced == 1

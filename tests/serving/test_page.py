@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -39,8 +40,12 @@ COUNT_ANSWERS = """
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    folder = tmp_path_factory.mktemp("page") / "animals"
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("page") / "animals"
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[Live]:
     documents = [
         (
             place,
@@ -104,6 +109,24 @@ def test_hits_come_while_one_types(page: Page, server: Live) -> None:
     wait_until(page, lambda: found(page), expected(server, "cat sat on"))
     marked = {text.lower() for text in page.locator(".snippet mark").all_inner_texts()}
     assert marked and marked <= {"cat", "cats", "sat"}
+
+
+def test_no_document_may_answer(page: Page, server: Live, folder: Path) -> None:
+    index = SearchIndex.load(folder)
+    index.calibrate([f"an unknown thing {number}" for number in range(19)], [[]] * 19)
+    try:
+        page.reload()
+        page.locator(".about").wait_for()
+        page.fill("#query", "tariffs of a bank")
+        status = page.locator(".status")
+        wait_until(page, status.inner_text, "No document seems to answer this.")
+        assert page.locator(".hit").count() == 0
+        page.click("text=Show the nearest documents")
+        wait_until(page, lambda: found(page), expected(server, "tariffs of a bank"))
+        page.fill("#query", "bumblebee rests")
+        wait_until(page, lambda: found(page), expected(server, "bumblebee rests"))
+    finally:
+        index.store.keep(abstention=None)
 
 
 def test_an_answer_that_comes_late_is_dropped(page: Page, server: Live) -> None:

@@ -54,6 +54,21 @@ def test_hits_are_the_librarys(mode: Any, client: TestClient, animals: Path) -> 
     assert [hit["score"] for hit in hits] == pytest.approx([hit.score for hit in expected], abs=1e-6)
 
 
+def test_a_search_may_abstain(writer: TestClient, folder: Path) -> None:
+    asked: dict[str, Any] = {"query": TEXTS[12], "k": 3, "abstain": True}
+    refused = writer.post(f"{ROUTE}/search", json=asked)
+    assert refused.status_code == 409 and "index is not calibrated to abstain" in refused.json()["detail"]
+    assert writer.get(f"{ROUTE}/stats").json()["can_abstain"] is False
+    index = SearchIndex.load(folder)
+    index.calibrate([f"an unknown thing {number}" for number in range(19)], [[]] * 19)
+    assert writer.get(f"{ROUTE}/stats").json()["can_abstain"] is True
+    for query, count in ((TEXTS[12], 3), ("tariffs of a bank", 0)):
+        answer = writer.post(f"{ROUTE}/search", json=asked | {"query": query}).json()
+        hits = index.search(query, 3, abstain=True)
+        assert [hit["p_value"] for hit in answer["hits"]] == [hit.p_value for hit in hits]
+        assert len(hits) == count and answer["reason"] == hits.reason and bool(hits.reason) is (count == 0)
+
+
 def test_function_words_are_not_marked(client: TestClient) -> None:
     for mode in ("dense", "keyword"):
         asked = {"query": "the cat of IT in a", "k": 1, "mode": mode, "where": {"year": 2031}}

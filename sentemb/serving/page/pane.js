@@ -59,9 +59,13 @@ class Pane {
       const begun = performance.now();
       let found = null;
       if (like !== null) found = await askLike(name, { ...wanted, ...like }, asked.signal);
-      else if (query !== "") found = await askHits(name, { ...wanted, query, mode: this.mode }, asked.signal);
+      else if (query !== "") {
+        const abstain = stats.can_abstain && this.insisted !== query;
+        found = await askHits(name, { ...wanted, query, mode: this.mode, abstain }, asked.signal);
+      }
       if (asked.signal.aborted) return;
       if (found === null) this.showAbout(stats);
+      else if (found.reason) this.showNoAnswer(query, found.reason);
       else this.showHits(found, stats, performance.now() - begun);
     } catch (error) {
       if (!asked.signal.aborted) this.showError(error);
@@ -90,6 +94,16 @@ class Pane {
     this.status.textContent = `${hits} in ${whole(found.documents)} documents · ${Math.round(milliseconds)} ms${truncated}${reasons}`;
     const more = make("button", { type: "button", className: "more", data: { act: "more" } }, "More hits");
     this.body.replaceChildren(list, ...(few === this.k && few < MOST ? [more] : []));
+  }
+
+  showNoAnswer(query, reason) {
+    this.status.textContent = "No document seems to answer this.";
+    const show = make("button", { type: "button", className: "more", title: reason }, "Show the nearest documents");
+    show.addEventListener("click", () => {
+      this.insisted = query;
+      this.changed(this);
+    });
+    this.body.replaceChildren(show);
   }
 
   showError(error) {
