@@ -2,6 +2,7 @@ from .comparison import compare as compare
 from .comparison import compare_all as compare_all
 from .evaluator import RetrievalEvaluator as RetrievalEvaluator
 from .evaluator import STSEvaluator as STSEvaluator
+from .judging import confidence_sequence as confidence_sequence
 from .measures import PROTOCOLS as PROTOCOLS
 from .measures import Protocol as Protocol
 from .ranks import rank_board as rank_board
