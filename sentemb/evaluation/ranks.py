@@ -73,11 +73,12 @@ class RankedBoard:
         """Return who is first, and how sure that is, in a sentence."""
         first, *others = self.ranked
         equal = sum(one.place == 1 for one in others)
-        by = f"{len(others)} other model{'' if len(others) == 1 else 's'}"
-        count = f"{equal} of {by}" if equal else f"none of the {by}"
-        verb = "does" if equal == 1 else "do"
-        end = f"{count} {verb} not differ significantly from it" if equal else f"it differs from {by}"
-        return f"{first.name} is first (rank {shown_ranks(first.ranks)}); {end}"
+        start = f"{first.name} is first (rank {shown_ranks(first.ranks)})"
+        if not equal:
+            rest = others[0].name if len(others) == 1 else f"the {len(others)} others"
+            return f"{start}; it differs significantly from {rest}"
+        rest = f"{equal} of {len(others)} others" if len(others) > 1 else others[0].name
+        return f"{start}; {rest} {'does' if equal == 1 else 'do'} not differ significantly from it"
 
     def power_sentence(self) -> str:
         """Return what the items could have shown of the first two models, in a sentence."""

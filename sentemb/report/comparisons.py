@@ -124,7 +124,7 @@ def rank_table(ranked: Sequence[Ranked], confidence: float, items: str, *, digit
         notes=(
             f"ranks: interval of the rank over resamples of the {items}, all systems together",
             "systems that share a place do not differ significantly from the first of it: permutation test "
-            f"over {items}, Holm-corrected over {pairs:,} pairs",
+            f"over {items}, Holm-corrected over {pairs:,} pair{'' if pairs == 1 else 's'}",
         ),
         best=frozenset((row, 2) for row, one in enumerate(ranked) if one.place == 1),
         names=2,

@@ -24,9 +24,12 @@ def test_models_that_differ_have_places_and_ranks_of_their_own() -> None:
     assert [one.place for one in found.ranked] == [1, 2, 2, 4]
     assert [one.ranks for one in found.ranked][::3] == [(1, 1), (4, 4)]
     assert {one.ranks for one in found.ranked[1:3]} == {(2, 3)}
-    assert found.sentence() == "model-3 is first (rank 1); it differs from 3 other models"
+    assert found.sentence() == "model-3 is first (rank 1); it differs significantly from the 3 others"
     near = rank_board(board([0.6, 0.605], 60))
-    assert [one.place for one in near.ranked] == [1, 1] and "1 of 1 other model does not" in near.sentence()
+    assert [one.place for one in near.ranked] == [
+        1,
+        1,
+    ] and "does not differ significantly from it" in near.sentence()
     assert "more tasks would decide" in near.power_sentence()
 
 
