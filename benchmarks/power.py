@@ -135,7 +135,7 @@ def draw(path: Path) -> None:
     enough = int(looks[(ends[:, 0] > 0.5) | (ends[:, 1] < 0.5)][0])
     right.axvline(enough, color=COLOURS[1], linewidth=1)
     right.annotate(f" enough: {enough}", (enough, 4), color=COLOURS[1])
-    right.set(xlabel="judged queries", ylabel="second system preferred, %", ylim=(0, 100))
+    right.set(xlabel="judgements", ylabel="second system preferred, %", ylim=(0, 100))
     path.write_bytes(png_of(figure))
 
 

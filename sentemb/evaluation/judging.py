@@ -1,7 +1,7 @@
 """Judgements of two systems by hand: kept in a file, and enough as soon as a confidence sequence says so.
 
 A confidence sequence is an interval after each judgement; all of them together hold the true mean with the
-confidence. So whoever looks after every judgement and stops when it suits is still right.
+confidence. So anyone may look after every judgement, and stop at will.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def confidence_sequence(values: Sequence[float] | Double, *, level: float = LEVE
     Example:
         >>> low, high = confidence_sequence([1.0] * 30 + [0.0] * 10)
         >>> print(f"{low:.2f} to {high:.2f}")
-        0.53 to 0.90
+        0.51 to 0.92
 
     Reference:
         Waudby-Smith, Ramdas: Estimating means of bounded random variables by betting. JRSS B, 2024
@@ -101,7 +101,7 @@ class Standing:
             first, second, low, high, share = second, first, 1 - high, 1 - low, 1 - share
         shown = (
             f"{second} is preferred for {100 * share:.0f} % of {self.judged:,} queries, ties counted half "
-            f"(95 % confidence sequence {100 * low:.0f} to {100 * high:.0f} %)"
+            f"(95 % confidence sequence {100 * low:.1f} to {100 * high:.1f} %)"
         )
         if self.decided is None:
             return f"not enough to decide: {shown}"

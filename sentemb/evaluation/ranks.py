@@ -256,7 +256,7 @@ def read_board(path: str | Path, models: Sequence[str] = ()) -> Board:
 def rank_board(
     board: Board, *, draws: int = DRAWS, confidence: float = CONFIDENCE, seed: int = 0
 ) -> RankedBoard:
-    """Rank the models of a board by their mean score; higher is better.
+    r"""Rank the models of a board by their mean score; higher is better.
 
     Args:
         board: The scores.
@@ -268,10 +268,10 @@ def rank_board(
         InputError: A number is out of range.
 
     Example:
-        >>> scores = np.random.default_rng(0).normal([[0.5], [0.5], [0.9]], 0.1, (3, 40))
-        >>> found = rank_board(Board(("a", "b", "c"), "tasks", scores, 0))
-        >>> [(one.name, one.ranks, one.place) for one in found.ranked][0]
-        ('c', (1, 1), 1)
+        >>> rows = [f"{model},{task},{model * 50 + task % 7}" for model in (1, 2) for task in range(20)]
+        >>> _ = Path("scores.csv").write_text("\n".join(["model,task,score", *rows]))
+        >>> [(one.name, one.ranks, one.place) for one in rank_board(read_board("scores.csv")).ranked]
+        [('2', (1, 1), 1), ('1', (2, 2), 2)]
     """
     check_draws(draws, confidence)
     count = len(board.models)

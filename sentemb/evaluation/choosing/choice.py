@@ -122,7 +122,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Advice:
-    """What the evidence on the first two systems could have shown, and how much more would decide."""
+    """The power of the evidence on the first two systems, and how much more would decide."""
 
     difference: float  # of the two
     detectable: float  # the smallest true difference that is shown with 80 % power
