@@ -18,7 +18,8 @@ from zlib import crc32
 import harness
 import numpy as np
 
-from sentemb.evaluation.comparison import LEVEL, compare
+from sentemb.evaluation.comparison import compare
+from sentemb.evaluation.statistics import LEVEL
 from sentemb.evaluation.systems import SetRuns, System
 
 

@@ -86,9 +86,14 @@ def report(options: _Report) -> None:
 
 
 class _Compare(opt.Options):
-    systems: Annotated[list[str], typer.Argument()]
-    """Names, paths or fingerprints of evaluated models. The first is compared with each of the others."""
-    records: opt.Records
+    systems: Annotated[list[str] | None, typer.Argument()] = None
+    """Names, paths or fingerprints of evaluated models. The first is compared with each of the others. With
+    --board, the models to rank. Default: all."""
+    records: Annotated[list[Path] | None, typer.Option("--records", "-r")] = None
+    """Record file, or folder with records. Repeat for several."""
+    board: Annotated[str | None, typer.Option()] = None
+    """Table to rank instead of records: a CSV, TSV, JSONL or Parquet file with the columns model, task (or
+    query) and score. Higher is better."""
     suite: str | None = None
     """Suite to compare on: sts, multilingual, transfer or retrieval. Not needed if the records are of one
     suite."""
@@ -104,16 +109,25 @@ class _Compare(opt.Options):
 
 @opt.grouped
 def compare(options: _Compare) -> None:
-    """Compare encoders on the same items of their records, with intervals and p-values.
+    """Compare encoders on the same items of their records, with intervals, p-values and power.
+
+    --board ranks the models of any table of scores instead, with intervals of their ranks.
 
     Records of several seeds of a method (MODEL-seed-N) are compared as one system, called MODEL.
     """
-    systems, records = options.systems, options.records
+    systems, records = options.systems or [], options.records or []
+    if options.board is not None:
+        _rank(options)
+        return
+    if not records:
+        raise InputError(
+            "no records to compare", "pass --records FOLDER, or --board FILE for a table of scores"
+        )
     if len(systems) < 2:
         raise InputError("a comparison needs at least two models; got one", "name another model")
     from sentemb.evaluation.comparison import compare_all
     from sentemb.evaluation.systems import select_records, system_of
-    from sentemb.report.comparisons import comparison_table
+    from sentemb.report.comparisons import comparison_table, rank_table
 
     found = select_records(records, systems, **options.values("suite", "preset"))
     first, *others = (system_of(found, name, measure=options.measure) for name in systems)
@@ -123,10 +137,36 @@ def compare(options: _Compare) -> None:
         comparisons = compare_all(first, others, **how, progress=progress)
     for comparison in comparisons:
         typer.echo(comparison.sentence() + ".")
+        typer.echo(comparison.power_sentence() + ".")
     for comparison in comparisons:
         typer.echo()
         show(comparison_table(comparison))
+    if len(others) > 1:
+        from sentemb.evaluation.ranks import rank_systems
+
+        typer.echo()
+        show(rank_table(rank_systems([first, *others], **how), options.confidence, "items"))
     next_command("report", *records, "--baseline", systems[0], "-o", "report.html")
+
+
+def _rank(options: _Compare) -> None:
+    """Print the models of a table of scores with the intervals of their ranks."""
+    from sentemb.evaluation.ranks import rank_board, read_board
+    from sentemb.report.comparisons import board_table
+
+    for name in ("records", "suite", "measure", "preset"):
+        if getattr(options, name):
+            raise InputError(f"--{name} is for records, not for --board", "drop one of them")
+    assert options.board is not None
+    found = rank_board(
+        read_board(options.board, options.systems or ()), **options.values("draws", "confidence")
+    )
+    for sentence in (found.sentence(), found.power_sentence()):
+        typer.echo(sentence + ".")
+    typer.echo()
+    show(board_table(found))
+    first, second = found.ranked[:2]
+    next_command("compare", first.name, second.name, "--board", options.board)
 
 
 def card(

@@ -2,8 +2,12 @@ from .comparison import compare as compare
 from .comparison import compare_all as compare_all
 from .evaluator import RetrievalEvaluator as RetrievalEvaluator
 from .evaluator import STSEvaluator as STSEvaluator
+from .judging import confidence_sequence as confidence_sequence
 from .measures import PROTOCOLS as PROTOCOLS
 from .measures import Protocol as Protocol
+from .ranks import rank_board as rank_board
+from .ranks import rank_systems as rank_systems
+from .ranks import read_board as read_board
 from .record import load_predictions as load_predictions
 from .record import load_records as load_records
 from .record import read_record as read_record
@@ -12,6 +16,9 @@ from .record import write_record as write_record
 from .retrieval import evaluate_retrieval as evaluate_retrieval
 from .runner import evaluate_all as evaluate_all
 from .schema import Record as Record
+from .statistics import Power as Power
+from .statistics import power as power
+from .statistics import simulate_power as simulate_power
 from .sts import UndefinedScoreError as UndefinedScoreError
 from .sts import evaluate_pairs as evaluate_pairs
 from .sts import evaluate_sts as evaluate_sts

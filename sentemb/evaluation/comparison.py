@@ -30,13 +30,17 @@ from sentemb._files import write_bytes
 from sentemb.errors import InputError
 from sentemb.evaluation.measures import CORRELATIONS
 from sentemb.evaluation.measures import measure as measure_of
-from sentemb.evaluation.resampling import bootstrap, exchange
+from sentemb.evaluation.resampling import bootstrap, exchange, item_scores
+from sentemb.evaluation.retrieval.metrics import METRICS as RETRIEVAL_METRICS
+from sentemb.evaluation.statistics import FEWEST, LEVEL, Power, power
 from sentemb.evaluation.systems import Seed, SetRuns, System
 from sentemb.limits import refuse_above
 
 DRAWS = 2000
-LEVEL = 0.05
-"""Differences with a smaller p-value are significant."""
+_MANY = 1_000_000  # larger counts of missing items are not spelled out
+_ONE = {"queries": "query"}
+CONFIDENCE = 0.95
+"""Level of intervals over items or seeds."""
 Double = npt.NDArray[np.float64]
 
 
@@ -53,6 +57,8 @@ class Difference:
     p_williams: float | None  # of Williams' test, where both have one run and a correlation; else None
     p: float  # the larger of `p_items` and `p_seeds`, corrected over the sets
     items: int  # number of items
+    power_items: Power | None = None  # of the permutation test; None where too few items differ
+    power_seeds: Power | None = None  # of the t-test; None where neither system has two runs
 
     @property
     def size(self) -> float:
@@ -63,6 +69,24 @@ class Difference:
     def real(self) -> bool:
         """True if it is significant at 0.05."""
         return self.p < LEVEL
+
+    def detectable(self, level: float = LEVEL) -> float | None:
+        """Return the smallest true difference that both tests show with 80 % power, each by itself."""
+        powers = [one for one in (self.power_items, self.power_seeds) if one is not None]
+        return None if self.power_items is None else max(one.detectable(level=level) for one in powers)
+
+    def missing(self, level: float = LEVEL) -> tuple[int | None, int | None]:
+        """Return how many more items, and seeds, would show the present difference with 80 % power.
+
+        None where the test has decided, or no number would do.
+        """
+        found: list[int | None] = []
+        for one, p in ((self.power_items, self.p_items), (self.power_seeds, self.p_seeds)):
+            needed = None
+            if one is not None and p is not None and p >= level:
+                needed = one.needed(abs(self.size), level=level)
+            found.append(None if one is None or needed is None else max(1, needed - one.count))
+        return found[0], found[1]
 
 
 @dataclass(frozen=True)
@@ -96,6 +120,39 @@ class Comparison:
         word = "better" if one.size > 0 else "worse"
         return f"{self.second} is {word} than {self.first} by {abs(one.size):.2f} {where}{end}"
 
+    def power_sentence(self) -> str:
+        """Return what the items and seeds of the headline could have shown, and how many would decide."""
+        one, kind = self.headline, "queries" if self.measure in RETRIEVAL_METRICS else "items"
+        if one.power_items is None:
+            return f"Fewer than {FEWEST} of the {one.items:,} {kind} differ, which cannot show any difference"
+        shown = f"{one.items:,} {kind} could have shown a difference of {one.power_items.detectable():.2f}"
+        if one.power_seeds is not None:
+            several = "seed" if one.power_seeds.count == 1 else "seeds"
+            shown += f", {one.power_seeds.count} {several} one of {one.power_seeds.detectable():.2f}"
+        shown = f"With 80 % power, {shown}"
+        more = amounts(one.missing(), (kind, "seeds"), "more ")
+        if one.real or not more:
+            return shown
+        return (
+            f"{shown}; if the true difference is the present {abs(one.size):.2f}, {' and '.join(more)} would "
+            "decide"
+        )
+
+
+def amounts(counts: Sequence[int | None], kinds: Sequence[str], more: str = "") -> list[str]:
+    """Return how many of each kind are missing, in two digits, as text."""
+    return [
+        f"{_about(count)} {more}{kind if count > 1 else _ONE.get(kind, kind.removesuffix('s'))}"
+        for count, kind in zip(counts, kinds, strict=True)
+        if count
+    ]
+
+
+def _about(count: int) -> str:
+    if count > _MANY:
+        return f"over {_MANY:,}"
+    return f"about {round(count, 1 - (len(str(count)) - 1)):,}" if count > 99 else f"{count}"
+
 
 def shown_p(p: float) -> str:
     """Return a p-value as text."""
@@ -128,7 +185,7 @@ def compare_all(
     others: Sequence[System],
     *,
     draws: int = DRAWS,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     seed: int = 0,
     intervals: bool = True,
     cache: Path | None = None,
@@ -232,6 +289,8 @@ class _Sample(NamedTuple):
     exchanged: Double  # differences under each exchange
     p_williams: float | None
     items: int
+    error: float  # standard error of the difference over items
+    power: Power | None
 
 
 def generator_of(one: SetRuns, seed: int, place: int) -> np.random.Generator:
@@ -261,21 +320,42 @@ def _draw_set(
         pairs.append((np.resize(own, count), np.resize(rows[0], count)))
     observed, exchanged = exchange(measure, predictions, gold, pairs, **drawing)
     scores = [_seed_scores(system, name) for system in systems]
+    items = item_scores(measure, predictions, gold)
     samples = []
     for index in range(1, len(systems)):
         differences = 100 * (resampled[index] - resampled[0])
+        difference, null = 100 * float(observed[index - 1]), 100 * exchanged[index - 1]
+        one, other = pairs[index - 1]
+        gains = None if items is None else 100 * (items[one] - items[other]).mean(axis=0)
+        error = _error_of_exchanges(null, difference, len(gold))
+        if gains is not None and len(gains) > 1:
+            error = float(gains.std(ddof=1)) / math.sqrt(len(gains))
         samples.append(
             _Sample(
                 name,
                 (scores[0], scores[index]),
                 differences[np.isfinite(differences)],
-                100 * float(observed[index - 1]),
-                100 * exchanged[index - 1],
+                difference,
+                null,
                 _p_williams(sets[0], sets[index], measure),
                 len(gold),
+                error,
+                _power_of_items(error, len(gold), gains),
             )
         )
     return samples
+
+
+def _error_of_exchanges(exchanged: Double, observed: float, items: int) -> float:
+    """Return the standard error of a difference. Exchanges of items take what was observed for noise too."""
+    return math.sqrt(max(float(np.var(exchanged)) - observed**2 / items, 0.0))
+
+
+def _power_of_items(error: float, items: int, gains: Double | None = None) -> Power | None:
+    """Return what a test of items can show, of their own gains if their mean is the difference."""
+    if error == 0 or (items if gains is None else np.count_nonzero(gains)) < FEWEST:
+        return None
+    return Power(items, error, items - 1) if gains is None else power(gains)
 
 
 def _seed_scores(system: System, name: str) -> Double:
@@ -300,6 +380,7 @@ def _comparison(first: System, second: System, samples: Sequence[_Sample], confi
     seeds = tuple(dict.fromkeys(first.seeds)), tuple(dict.fromkeys(second.seeds))
     own = [_difference(sample, seeds, confidence) for sample in samples]
     corrected = holm([one.p for one in own])
+    clustered = any(one.clusters is not None for one in first.sets.values())
     return Comparison(
         first.name,
         second.name,
@@ -307,13 +388,18 @@ def _comparison(first: System, second: System, samples: Sequence[_Sample], confi
         confidence,
         runs=(len(seeds[0]), len(seeds[1])),
         sets=tuple(replace(one, p=p) for one, p in zip(own, corrected, strict=True)),
-        average=_difference(_average(samples), seeds, confidence) if len(samples) > 1 else None,
+        average=_difference(_average(samples, clustered), seeds, confidence) if len(samples) > 1 else None,
     )
 
 
-def _average(samples: Sequence[_Sample]) -> _Sample:
+def _average(samples: Sequence[_Sample], clustered: bool) -> _Sample:
     """Return the mean over several sets, as a set by itself."""
     shortest = min(len(one.resampled) for one in samples)
+    observed, items = float(np.mean([one.observed for one in samples])), sum(one.items for one in samples)
+    exchanged = np.mean([one.exchanged for one in samples], axis=0)
+    error = math.hypot(*(one.error for one in samples)) / len(samples)
+    if clustered:  # the sets have the same items
+        error = _error_of_exchanges(exchanged, observed, max(one.items for one in samples))
     return _Sample(
         "average",
         (
@@ -321,10 +407,12 @@ def _average(samples: Sequence[_Sample]) -> _Sample:
             np.mean([one.scores[1] for one in samples], axis=0),
         ),
         np.mean([one.resampled[:shortest] for one in samples], axis=0),
-        float(np.mean([one.observed for one in samples])),
-        np.mean([one.exchanged for one in samples], axis=0),
+        observed,
+        exchanged,
         None,
-        sum(one.items for one in samples),
+        items,
+        error,
+        _power_of_items(error, items),
     )
 
 
@@ -341,17 +429,18 @@ def _difference(
     reached = np.abs(sample.exchanged) >= abs(sample.observed) - 1e-10
     p_items = float((1 + reached.sum()) / (1 + len(sample.exchanged)))
     p_seeds = p_of_runs(first, second, *seeds)
+    powers = sample.power, power_of_runs(first, second, *seeds)
     deviations = [float(np.std(scores, ddof=1)) if len(scores) > 1 else None for scores in sample.scores]
     p, tests = p_items if p_seeds is None else max(p_items, p_seeds), (p_items, p_seeds, sample.p_williams)
     scores = (float(first.mean()), float(second.mean()))
     return Difference(
-        sample.name, scores, (deviations[0], deviations[1]), interval, *tests, p=p, items=sample.items
+        sample.name, scores, (deviations[0], deviations[1]), interval, *tests, p, sample.items, *powers
     )
 
 
 def _key(first: System, second: System, names: Sequence[str], settings: tuple[object, ...]) -> str:
     """Return a checksum of everything that decides a comparison but the systems' names."""
-    digest = hashlib.sha256(repr((settings, first.measure, first.seeds, second.seeds)).encode())
+    digest = hashlib.sha256(repr(("power", settings, first.measure, first.seeds, second.seeds)).encode())
     for name in names:
         one, other = first.sets[name], second.sets[name]
         digest.update(f"{name} {one.content} {one.classes}".encode())
@@ -391,13 +480,39 @@ def p_of_runs(
     """
     if max(len(first), len(second)) < 2:
         return None
+    if (paired := _differences_of_runs(first, second, seeds, other_seeds)) is not None:
+        return p_of_differences(paired)
+    return float(stats.ttest_ind(first, second, equal_var=False).pvalue)
+
+
+def power_of_runs(
+    first: Double, second: Double, seeds: Sequence[Seed], other_seeds: Sequence[Seed]
+) -> Power | None:
+    """Return what the t-test of `p_of_runs` can show; None where both systems have a single run."""
+    if max(len(first), len(second)) < 2:
+        return None
+    if (paired := _differences_of_runs(first, second, seeds, other_seeds)) is not None:
+        return Power(len(paired), float(np.std(paired, ddof=1)) / math.sqrt(len(paired)), len(paired) - 1)
+    parts = [np.var(scores, ddof=1) / len(scores) for scores in (first, second)]
+    whole, degrees = sum(parts), [len(scores) - 1 for scores in (first, second)]
+    df = (
+        whole**2 / sum(part**2 / own for part, own in zip(parts, degrees, strict=True))
+        if whole
+        else sum(degrees)
+    )
+    return Power(min(len(first), len(second)), math.sqrt(whole), float(df))
+
+
+def _differences_of_runs(
+    first: Double, second: Double, seeds: Sequence[Seed], other_seeds: Sequence[Seed]
+) -> Double | None:
+    """Return the differences that are tested over seeds; None where the runs are not paired."""
     if min(len(first), len(second)) == 1:
-        several, single = (first, second[0]) if len(second) == 1 else (second, first[0])
-        return p_of_differences(several - single)
+        return np.asarray(second - first)
     if None not in seeds and {*seeds} == {*other_seeds}:
         place = {seed: index for index, seed in enumerate(other_seeds)}
-        return p_of_differences(second[[place[seed] for seed in seeds]] - first)
-    return float(stats.ttest_ind(first, second, equal_var=False).pvalue)
+        return np.asarray(second[[place[seed] for seed in seeds]] - first)
+    return None
 
 
 def williams(first: float, second: float, between: float, count: int) -> float:

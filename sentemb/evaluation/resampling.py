@@ -55,7 +55,7 @@ def bootstrap(
 ) -> Double:
     """Return the score of every run on resamples of the items, or of their clusters; (runs, draws)."""
     score: Score
-    if (items := _item_scores(metric, predictions, gold)) is not None:
+    if (items := item_scores(metric, predictions, gold)) is not None:
 
         def score(counts: npt.NDArray[Any]) -> Double:
             drawn = counts.astype(np.float64)
@@ -96,7 +96,7 @@ def exchange(
     different encoders have different scales: their ranks are exchanged.
     """
     # Of exchanges (draws, n), -1 for an exchange, each returns differences (comparisons, draws).
-    if (items := _item_scores(metric, predictions, gold)) is not None:
+    if (items := item_scores(metric, predictions, gold)) is not None:
         count = items.shape[1]
         gains = np.stack([(items[one] - items[other]).mean(axis=0) / count for one, other in pairs])
         exchanged: Score = lambda signs: gains @ signs.T  # noqa: E731
@@ -128,7 +128,7 @@ def _sizes(count: int, draws: int) -> Iterator[int]:
         yield min(size, draws - start)
 
 
-def _item_scores(metric: str, predictions: Double, gold: Double) -> Double | None:
+def item_scores(metric: str, predictions: Double, gold: Double) -> Double | None:
     """Return what each item scores, for a metric that is the mean of this; None for others."""
     if metric == "accuracy":
         return np.asarray(predictions == gold, dtype=np.float64)

@@ -9,14 +9,13 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from sentemb._files import write_bytes, write_text
 from sentemb.errors import InputError
-from sentemb.evaluation.comparison import LEVEL, Difference, compare, holm
+from sentemb.evaluation.comparison import Difference, compare, holm
 from sentemb.evaluation.measures import confusion, f1_of_classes
 from sentemb.evaluation.record import load_predictions, load_records
 from sentemb.evaluation.schema import Record, slug, without_seed
+from sentemb.evaluation.statistics import LEVEL
 from sentemb.evaluation.suites import get_suite
 from sentemb.evaluation.systems import system_of
 from sentemb.experiments.experiment import Experiment, Setting, default_options
@@ -123,6 +122,8 @@ def experiment_tables(experiment: Experiment, records: Sequence[Record]) -> list
         from sentemb.experiments.multitask import multitask_tables
 
         return multitask_tables(own)
+    from sentemb.experiments.comparisons import difference_table, rank_table
+
     summaries = summarize(own, best=experiment.best)
     verdicts = verdicts_of(summaries, experiment.baseline)
     tables = [_results(experiment, summaries, verdicts)]
@@ -130,7 +131,9 @@ def experiment_tables(experiment: Experiment, records: Sequence[Record]) -> list
         if metric in _METRICS:
             tables.append(_results(experiment, summarize(own, metric=metric), {}))
     if any(one.difference is not None for one in verdicts.values()):
-        tables.append(_comparisons(summaries, verdicts, str(experiment.baseline)))
+        tables.append(difference_table(summaries, verdicts, str(experiment.baseline)))
+    if ranks := rank_table(summaries):
+        tables.append(ranks)
     if "classes" in experiment.tables:
         tables.append(class_table(summaries))
     if AVERAGE in experiment.tables:
@@ -219,7 +222,7 @@ def verdicts_of(summaries: Sequence[Summary], baseline: str | None) -> dict[Key,
             continue
         place = (id(one.records[0]), id(base.records[0]))  # all sets of an encoder at once
         if place not in compared:
-            compared[place] = _differences(base.records, one.records)
+            compared[place] = differences_of(base.records, one.records)
         found, seeds = compared[place]
         verdicts[one.key] = Verdict(found.get(one.data), seeds, None)
     for point in bases:
@@ -233,7 +236,7 @@ def verdicts_of(summaries: Sequence[Summary], baseline: str | None) -> dict[Key,
     return verdicts
 
 
-def _differences(
+def differences_of(
     baseline: Sequence[Record], records: Sequence[Record]
 ) -> tuple[Mapping[str, Difference], int]:
     """Return the differences by data set, including `average`, and the number of common seeds."""
@@ -330,7 +333,7 @@ def _results(experiment: Experiment, summaries: Sequence[Summary], verdicts: Map
     for one in sorted(summaries, key=lambda one: (settings.index(one.setting), labels.index(one.label))):
         first = next(other for other in summaries if other.key[::2] == one.key[::2])
         seeds = ABSENT if first.records[0].seed is None else str(len(first.records))
-        row = {"label": one.label, "point": _value(one.setting), "seeds": seeds}
+        row = {"label": one.label, "point": value_of(one.setting), "seeds": seeds}
         marker = verdicts[one.key].marker if one.key in verdicts else ""
         text = mean_cell(one.scores, 2 if encoders else 1, scale=one.factor) + marker
         lines.append({**row, "data": one.data, "text": text})
@@ -355,31 +358,6 @@ def _results(experiment: Experiment, summaries: Sequence[Summary], verdicts: Map
             compared = [number for number in of_point if table.rows[number][column] != ABSENT]
             best |= {*best_cells(table.rows, compared, column)} if len(compared) > 1 else set()
     return replace(table, best=frozenset(best))
-
-
-def _comparisons(summaries: Sequence[Summary], verdicts: Mapping[Key, Verdict], baseline: str) -> Table:
-    """Tabulate every comparison with the baseline and its p-values."""
-    records = {one.key: one.records for one in summaries}
-    rows = []
-    for one in summaries:
-        verdict = verdicts.get(one.key)
-        if verdict is None or verdict.difference is None:
-            continue
-        ours, theirs = (
-            {run.seed: score_of(run, one.data, one.metric) or 0.0 for run in side}
-            for side in (one.records, records[baseline, one.data, one.setting])
-        )
-        gain = np.mean([score - theirs[seed] for seed, score in ours.items() if seed in theirs])
-        tests = (verdict.difference.p_items, verdict.difference.p_seeds, verdict.p)
-        shown = (ABSENT if p is None else f"{p:.4f}" for p in tests)
-        place = (one.label, one.data, str(one.setting), str(verdict.seeds))
-        rows.append((*place, f"{one.factor * float(gain):+.1f}", *shown))
-    return Table(
-        title=f"Differences from {baseline}, x 100",
-        header=("method", "set", "point", "seeds", "difference", "p over rows", "p over seeds", "p, Holm"),
-        rows=tuple(rows),
-        notes=("p, Holm: the larger of both p-values, Holm-corrected over the methods of a set and point",),
-    )
 
 
 def class_table(summaries: Sequence[Summary]) -> Table:
@@ -419,7 +397,7 @@ def average_table(summaries: Sequence[Summary]) -> Table:
     name = _heading(settings[0].name)
     return Table(
         title=f"Mean x 100 by {name}, and the average excluding {name} 0",
-        header=("method", "set", *map(_value, settings), AVERAGE),
+        header=("method", "set", *map(value_of, settings), AVERAGE),
         rows=tuple(rows),
     )
 
@@ -428,7 +406,8 @@ def _heading(setting: str) -> str:
     return _VARIED.get(setting, setting)
 
 
-def _value(setting: Setting) -> str:
+def value_of(setting: Setting) -> str:
+    """Return the value of a setting as text, or its name."""
     return setting.name if setting.value is None else f"{setting.value:g}"
 
 

@@ -8,8 +8,10 @@ from functools import partial
 from pathlib import Path
 
 from sentemb.errors import InputError
-from sentemb.evaluation.comparison import LEVEL, Comparison, Difference, compare_all, holm
+from sentemb.evaluation.comparison import Comparison, Difference, compare_all, holm
+from sentemb.evaluation.ranks import Ranked, RankedBoard, shown_ranks
 from sentemb.evaluation.schema import Record, without_seed
+from sentemb.evaluation.statistics import LEVEL
 from sentemb.evaluation.suites import MULTILINGUAL, RETRIEVAL, STS, TRANSFER
 from sentemb.evaluation.systems import System, resolve_system, system_of
 from sentemb.report.page import Section
@@ -95,15 +97,48 @@ def comparison_table(comparison: Comparison) -> Table:
     header = ("set", comparison.first, comparison.second, "difference", level, "p, items", "p, seeds", "p")
     return Table(
         title=f"{comparison.second} compared with {comparison.first}, {comparison.measure} x 100",
-        header=(*header, *(["Williams"] if single else [])),
-        rows=tuple((*_cells(line), *([_shown(line.p_williams)] if single else [])) for line in lines),
+        header=(*header, *(["Williams"] if single else []), "detectable"),
+        rows=tuple(
+            (*_cells(line), *([_shown(line.p_williams)] if single else []), _detectable(line))
+            for line in lines
+        ),
         notes=(
             f"difference: second minus first; {level}: {_INTERVAL}",
             _TESTS.format("sets"),
             "± is the standard deviation over runs",
+            "detectable: the smallest true difference that each test shows with 80 % power, uncorrected",
         ),
         best=frozenset((place, 3) for place, line in enumerate(lines) if line.real),
     )
+
+
+def rank_table(ranked: Sequence[Ranked], confidence: float, items: str, *, digits: str = ".2f") -> Table:
+    """Tabulate systems with the intervals of their ranks and the places that they share."""
+    pairs = len(ranked) * (len(ranked) - 1) // 2
+    return Table(
+        title="Ranks",
+        header=("place", "system", "score", f"ranks, {100 * confidence:g} %"),
+        rows=tuple(
+            (str(one.place), one.name, format(one.score, digits), shown_ranks(one.ranks)) for one in ranked
+        ),
+        notes=(
+            f"ranks: interval of the rank over resamples of the {items}, all systems together",
+            "systems that share a place do not differ significantly from the first of it: permutation test "
+            f"over {items}, Holm-corrected over {pairs:,} pair{'' if pairs == 1 else 's'}",
+        ),
+        best=frozenset((row, 2) for row, one in enumerate(ranked) if one.place == 1),
+        names=2,
+    )
+
+
+def board_table(found: RankedBoard) -> Table:
+    """Tabulate the models of a board with their ranks."""
+    board = found.board
+    table = rank_table(
+        found.ranked, found.confidence, f"{board.scores.shape[1]:,} {board.kind}", digits=".4g"
+    )
+    skipped = f"{board.skipped:,} {board.kind} are skipped, of which some model has no score"
+    return replace(table, notes=(*table.notes, *([skipped] if board.skipped else [])))
 
 
 def compare_with_baselines(
@@ -174,6 +209,11 @@ def _cells(line: Difference) -> tuple[str, ...]:
     interval = ABSENT if line.interval is None else "{:+.2f} to {:+.2f}".format(*line.interval)
     tests = map(_shown, (line.p_items, line.p_seeds, line.p))
     return (line.name, *scores, f"{line.size:+.2f}", interval, *tests)
+
+
+def _detectable(line: Difference) -> str:
+    detectable = line.detectable()
+    return ABSENT if detectable is None else f"{detectable:.2f}"
 
 
 def _shown(p: float | None) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import nan
 from typing import TYPE_CHECKING
 
+from sentemb.evaluation.ranks import shown_ranks
 from sentemb.evaluation.record import to_frame
 from sentemb.evaluation.schema import Record
 from sentemb.evaluation.suites import (
@@ -293,6 +294,10 @@ def choice_table(choice: Choice) -> Table:
         updated = f", updated by {choice.judged:,} queries with qrels" if choice.judged else ""
         kinds = ", ".join(choice.best.sets)
         notes += [f"predicted from scores on generated queries ({kinds}){weighted}{updated}", *choice.skipped]
+    else:
+        notes.append(
+            f"ranks: {100 * choice.confidence:g} % interval of the rank, all systems resampled together"
+        )
     rows = []
     for one in choice.candidates:
         score = one.behind if predicted else (one.score, *(one.interval or (nan, nan)))
@@ -301,11 +306,23 @@ def choice_table(choice: Choice) -> Table:
         )
         costs = (one.cost.texts_per_second, one.cost.megabytes, one.cost.dimension)
         shown = (ABSENT if cost is None else f"{cost:,.0f}" for cost in costs)
-        rows.append((str(one.place), one.name, *cells, *(f"{one.sets[name]:.1f}" for name in sets), *shown))
+        ranks = () if one.ranks is None else (shown_ranks(one.ranks),)
+        rows.append(
+            (str(one.place), one.name, *cells, *ranks, *(f"{one.sets[name]:.1f}" for name in sets), *shown)
+        )
     score_names = ("behind the first" if predicted else "score", f"{100 * choice.confidence:g} % interval")
     return Table(
         title=_CHOICES[choice.basis],
-        header=("place", "system", *score_names, *sets, "texts/s", "MB", "dimensions"),
+        header=(
+            "place",
+            "system",
+            *score_names,
+            *([] if predicted else ["ranks"]),
+            *sets,
+            "texts/s",
+            "MB",
+            "dimensions",
+        ),
         rows=tuple(rows),
         notes=(*notes, "texts/s: documents encoded on this machine; MB: size of the weights in memory"),
         best=frozenset(

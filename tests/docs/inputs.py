@@ -24,6 +24,7 @@ from sentemb.data.bundled_text import (
     bundled_sentences,
     bundled_uses,
 )
+from sentemb.evaluation import load_records, system_of
 from sentemb.modules.cards import bundled_folder
 from sentemb.search import SearchIndex, read_documents
 from tests.conftest import build_tiny_bert
@@ -219,6 +220,16 @@ def _records(folder: Path) -> None:
     _command("eval", "sts", "all-MiniLM-L6-v2", "static-mini", "--sets", pairs, "--output", folder)
 
 
+def _query_scores(path: Path) -> None:
+    """NDCG@10 of the queries of scifact, for every system that has a record."""
+    records = load_records([ROOT / "eval" / "results"], suite="retrieval")
+    rows = []
+    for record in (one for one in records if "scifact" in {data.name for data in one.datasets}):
+        scores = system_of([record], record.model, measure="ndcg@10").sets["scifact"].predictions[0]
+        rows += [(record.model, number, round(float(score), 4)) for number, score in enumerate(scores)]
+    _table(path, ("model", "query", "score"), rows)
+
+
 def _index(write_documents: Write) -> Write:
     def write(folder: Path) -> None:
         source = folder.with_name(f".{folder.name}.jsonl")
@@ -250,6 +261,7 @@ INPUTS: dict[str, Write] = {
     "queries": _queries,
     "queries of the documents": _queries_of_the_documents,
     "records": _records,
+    "scores of queries": _query_scores,
     "sentences": _sentences,
     "sg-bert-mini": _bundled("sg-bert-mini"),
     "bert-mini": _bundled("bert-mini"),

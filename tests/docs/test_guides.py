@@ -63,6 +63,7 @@ PAGES: dict[str, Page] = {
     "guides/evaluate.md": Page({"data": "data sets", "mine": "static-mini", "pairs.csv": "graded pairs"}),
     "guides/filters.md": Page({"index": "an index of documents"}, f"import datetime\n{_INDEX}"),
     "guides/gpu.md": Page(_MODEL | _DOCS | {"index": "an index of documents", "pairs.jsonl": "pairs"}),
+    "guides/how-many-queries.md": Page({"eval": "the folder eval", "scores.csv": "scores of queries"}),
     "guides/hub.md": Page(
         _DOCS
         | {
@@ -128,6 +129,7 @@ CHECKED: dict[str, dict[str, str]] = {
         "import sentemb": "it needs a GPU",
         "python -c": "it imports torch in a process of its own",
     },
+    "guides/how-many-queries.md": {"sentemb judge": "it waits for answers"},
     "guides/hub.md": {
         "from sentence_transformers import": _NO_HUB,
         "import sentemb": _NO_HUB,

@@ -24,6 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sentemb.evaluation.statistics import TARGET
+
 Double = npt.NDArray[np.float64]
 
 FILE = "calibration.json"
@@ -37,6 +39,7 @@ CALLED = 0.985
 """Probability of the sign from which two systems are said to differ; chosen leave-one-corpus-out."""
 _PRIOR_QUERIES = 6  # that the spread of the generated queries counts as
 _NORMAL = NormalDist()
+_SHOWN = _NORMAL.inv_cdf(CALLED) + _NORMAL.inv_cdf(TARGET)  # deviations of a difference that is likely called
 
 
 class Evidence(NamedTuple):
@@ -88,9 +91,9 @@ class Estimate:
         return _NORMAL.cdf(self.mean / max(self.deviation, 1e-9))
 
     @property
-    def smallest_called(self) -> float:
-        """The smallest difference that this evidence could have shown."""
-        return _NORMAL.inv_cdf(CALLED) * self.deviation
+    def detectable(self) -> float:
+        """The smallest true difference that evidence like this calls with 80 % power."""
+        return _SHOWN * self.deviation
 
     def updated(self, differences: Double, spread: float) -> Estimate:
         """Return the mean with the differences on queries with qrels, each weighted by its precision.
@@ -105,10 +108,10 @@ class Estimate:
         mean = (self.mean / prior + float(differences.mean()) / variance) / (1 / prior + 1 / variance)
         return Estimate(mean, (1 / (1 / prior + 1 / variance)) ** 0.5)
 
-    def expected(self, queries: int, spread: float) -> float:
-        """Return the smallest difference that could be called with more queries with qrels."""
-        precision = 1 / max(self.deviation**2, 1e-9) + queries / max(spread, 1e-6)
-        return _NORMAL.inv_cdf(CALLED) / math.sqrt(precision)
+    def needed(self, effect: float, spread: float) -> int:
+        """Return how many queries with qrels, with this estimate, call a true difference with 80 % power."""
+        precision = (_SHOWN / max(abs(effect), 1e-3)) ** 2 - 1 / max(self.deviation**2, 1e-9)
+        return max(0, math.ceil(precision * spread))
 
 
 @dataclass(frozen=True)

@@ -19,15 +19,17 @@ from sentemb.encoding.sentence import SentenceEncoder
 from sentemb.evaluation.choosing.calibration import Double, Estimate, Prediction, Reliability
 from sentemb.evaluation.choosing.leaks import LeakReport
 from sentemb.evaluation.choosing.questions import Basis, encoder_of
-from sentemb.evaluation.comparison import DRAWS, LEVEL, Comparison, compare_all, generator_of, holm
+from sentemb.evaluation.comparison import DRAWS, Comparison, amounts, compare_all, holm
 from sentemb.evaluation.environment import time_in_turns
 from sentemb.evaluation.measures import measure
-from sentemb.evaluation.resampling import bootstrap
+from sentemb.evaluation.ranks import rank_intervals, resampled_systems, share_places
 from sentemb.evaluation.retrieval.searchers import HybridSearcher, KeywordSearcher, Searcher
 from sentemb.evaluation.schema import DataSet, Environment
+from sentemb.evaluation.statistics import LEVEL
 from sentemb.evaluation.systems import System
 
-_MEASURES = {"ndcg@10": "NDCG@10", "spearman": "Spearman x 100"}
+MEASURES = {"ndcg@10": "NDCG@10", "spearman": "Spearman x 100"}
+"""What a metric is called in sentences."""
 _FASTER = 1.05  # times; smaller differences in speed vary from one measurement to the next
 _DRAWS_PER_PAIR = 100
 TEXTS = 100
@@ -81,7 +83,9 @@ class Pair:
     interval: tuple[float, float]  # a confidence interval over items, or a prediction interval
     differs: bool  # significantly
     p: float | None = None  # of the permutation test, Holm-corrected over all pairs; None of a prediction
-    detectable: float | None = None  # the smallest difference a prediction could have shown; None of a test
+    detectable: float | None = None  # the smallest difference shown with 80 % power; None if nothing would be
+    # How many more queries with qrels, or pairs, would show this difference; None if it differs.
+    missing: int | None = None
 
 
 @dataclass(frozen=True)
@@ -94,14 +98,7 @@ class Ranking:
     @property
     def places(self) -> dict[str, int]:
         """The place of each, from 1; a system shares the place of the first that it does not differ from."""
-        differ = {(pair.better, pair.worse) for pair in self.pairs if pair.differs}
-        places: dict[str, int] = {}
-        first = self.names[0]
-        for number, name in enumerate(self.names, start=1):
-            if (first, name) in differ:
-                first = name
-            places[name] = number if name == first else places[first]
-        return places
+        return share_places(self.names, {(pair.better, pair.worse) for pair in self.pairs if pair.differs})
 
     def pair(self, one: str, other: str) -> Pair:
         """Return what is known of two systems."""
@@ -115,6 +112,7 @@ class Candidate:
     name: str  # in tables
     given: str  # the name or path that the user gave
     place: int  # from 1; systems that do not differ from the first of a place share it
+    ranks: tuple[int, int] | None  # interval of its rank over the items; None for generated queries
     score: float  # the mean over the sets, x 100; on generated queries it is not the score on real ones
     interval: tuple[float, float] | None  # of the score; None for generated queries
     behind: tuple[float, float, float] | None  # how far from the best, and the interval; None for the best
@@ -124,19 +122,25 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Advice:
-    """The gain from more evidence."""
+    """The power of the evidence on the first two systems, and how much more would decide."""
 
-    detectable: float  # the smallest difference of the first two systems that could have been called
-    judged: int  # with so many queries with qrels ...
-    then: float  # ... it would be this
+    difference: float  # of the two
+    detectable: float  # the smallest true difference that is shown with 80 % power
+    missing: int | None  # how many more queries or pairs would show the present one; None if it is shown
+    measure: str  # the metric
+    kind: str  # what is missing, such as queries with qrels
 
     def sentence(self) -> str:
         """Return the advice in a sentence."""
-        return (
-            f"the smallest difference that could have been called between the first two is "
-            f"{self.detectable:.1f} NDCG@10; with {self.judged} queries with qrels (--judged) it would be "
-            f"about {self.then:.1f}"
+        shown = (
+            f"with 80 % power, a difference of {self.detectable:.1f} {self.measure} between the first two "
+            "could have been shown"
         )
+        if self.missing is None:
+            return shown
+        present = f"if the true difference is the present {self.difference:.1f}"
+        (more,) = amounts([self.missing], [self.kind], "more ")
+        return f"{shown}; {present}, {more} would decide"
 
 
 @dataclass(frozen=True)
@@ -156,7 +160,7 @@ class Choice:
     logged: int  # number of queries of a log that generated queries were weighted by
     skipped: tuple[str, ...]  # why kinds of queries were not generated, a phrase for each
     reliability: Reliability | None  # of such predictions on other collections; None for qrels and pairs
-    advice: Advice | None  # what more evidence would show; None for qrels and pairs, and for one system
+    advice: Advice | None  # what this and more evidence can show; None for one system
     leaks: LeakReport | None  # the user's texts in known test sets; None if they were not searched for
     environment: Environment  # versions, machine and time
 
@@ -210,7 +214,7 @@ class Choice:
 
     @property
     def _measure(self) -> str:
-        return _MEASURES.get(self.measure, self.measure)
+        return MEASURES.get(self.measure, self.measure)
 
     @property
     def _level(self) -> str:
@@ -248,7 +252,11 @@ def rank_measured(
     for (first, one), p in zip(compared, corrected, strict=True):
         low, high = one.headline.interval or (np.nan, np.nan)
         size = -one.headline.size
-        pairs.append(Pair(first.name, one.second, size, (-high, -low), bool(p < LEVEL), p=float(p)))
+        # The level that Holm's procedure leaves to a pair if the others stay as they are.
+        level = LEVEL / max(1, sum(other >= LEVEL for other in corrected) + (p < LEVEL))
+        missing = None if p < LEVEL else one.headline.missing(level)[0]
+        evidence = one.headline.detectable(level), missing
+        pairs.append(Pair(first.name, one.second, size, (-high, -low), bool(p < LEVEL), float(p), *evidence))
     return Ranking(tuple(system.name for system in ordered), tuple(pairs))
 
 
@@ -260,8 +268,10 @@ def rank_predicted(
     Scores of queries with qrels, NDCG@10 x 100 of shape (systems, queries), update the prediction.
     """
     estimates: dict[tuple[int, int], Estimate] = {}
+    predicted: dict[tuple[int, int], Estimate] = {}
     for first, second in combinations(range(len(names)), 2):
         estimate = prediction.difference(first, second)
+        predicted[first, second] = predicted[second, first] = estimate
         if judged is not None:
             apart = judged[first] - judged[second]
             estimate = estimate.updated(apart, prediction.query_variance(first, second))
@@ -278,6 +288,8 @@ def rank_predicted(
         if estimates[first, second].mean < 0:
             first, second = second, first  # queries with qrels say otherwise
         one = estimates[first, second]
+        missing = predicted[first, second].needed(one.mean, prediction.query_variance(first, second))
+        missing -= 0 if judged is None else judged.shape[1]
         pairs.append(
             Pair(
                 names[first],
@@ -285,7 +297,8 @@ def rank_predicted(
                 one.mean,
                 one.interval(confidence),
                 one.is_called,
-                detectable=one.smallest_called,
+                detectable=one.detectable,
+                missing=None if one.is_called else max(1, missing),
             )
         )
     return Ranking(tuple(names[place] for place in order), tuple(pairs))
@@ -293,13 +306,12 @@ def rank_predicted(
 
 def score_intervals(
     systems: Sequence[System], *, draws: int, confidence: float, seed: int
-) -> dict[str, tuple[float, float]]:
-    """Return the interval of each system's mean score over the sets, all on the same resamples."""
-    parts = []
-    for number, (name, one) in enumerate(systems[0].sets.items()):
-        predictions = np.concatenate([system.sets[name].predictions[:1] for system in systems])
-        generator = generator_of(one, seed, number)
-        parts.append(bootstrap(systems[0].measure, predictions, one.gold, draws=draws, generator=generator))
-    means = 100 * np.mean(parts, axis=0)  # (systems, draws)
+) -> dict[str, tuple[tuple[float, float], tuple[int, int]]]:
+    """Return the intervals of each system's mean score over the sets and of its rank."""
+    means = resampled_systems(systems, draws, seed)
     ends = np.nanquantile(means, [(1 - confidence) / 2, (1 + confidence) / 2], axis=1)
-    return {system.name: (float(low), float(high)) for system, low, high in zip(systems, *ends, strict=True)}
+    ranks = rank_intervals(means, confidence)
+    return {
+        system.name: ((float(low), float(high)), own)
+        for system, low, high, own in zip(systems, *ends, ranks, strict=True)
+    }

@@ -15,8 +15,9 @@ from sentemb.data.generated_queries import MOST_DOCUMENTS
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.errors import InputError
-from sentemb.evaluation.choosing.calibration import CONFIDENCE, Evidence, Prediction, predictor_for
+from sentemb.evaluation.choosing.calibration import CONFIDENCE, Evidence, predictor_for
 from sentemb.evaluation.choosing.choice import (
+    MEASURES,
     Advice,
     Candidate,
     Choice,
@@ -54,8 +55,6 @@ from sentemb.evaluation.schema import Record
 
 QUERIES = 300
 """Queries of each kind that are generated from the documents."""
-_JUDGED = (20, 50, 100, 200, 500)
-"""Numbers of queries with qrels that the advice proposes."""
 _FITTED = next(prefix for prefix, weights in PREFIXES.items() if weights == "judged")
 _OPTIONS = {"count": "queries", "most": "documents"}  # what the command calls them
 Progress = Callable[[str, int, int], None]
@@ -168,7 +167,7 @@ def choose(
         costs = costs_of(searchers, questions.texts, questions.language)
     systems = [questions.system(record, name) for name, record in answers.items()]
     sets = {system.name: set_scores(system) for system in systems}
-    reliability, advice, intervals = None, None, {}
+    reliability, intervals = None, {}
     if texts is None:
         ranking = rank_measured(systems, draws=draws, confidence=level, seed=seed, progress=tell)
         intervals = score_intervals(systems, draws=draws, confidence=level, seed=seed)
@@ -181,7 +180,6 @@ def choose(
         scored = None if real is None else scores_by_query(judged_answers, real.sets)[real.sets[0].name]
         ranking = rank_predicted([*searchers], prediction, scored, confidence=level)
         reliability = predictor.reliability
-        advice = _advice(ranking, [*searchers], prediction, 0 if scored is None else scored.shape[1])
     found = find_leaks(questions.own, leaks, data_dir=data_dir, progress=tell) if leaks else None
     named = {
         name: str(model) if isinstance(model, (str, Path)) else name
@@ -197,12 +195,14 @@ def choose(
                 given=named[name],
                 place=ranking.places[name],
                 score=float(np.mean([*sets[name].values()])),
-                interval=intervals.get(name),
+                ranks=ranks,
+                interval=interval,
                 behind=_behind(ranking, name),
                 sets=sets[name],
                 cost=costs[name],
             )
             for name in ranking.names
+            for interval, ranks in [intervals.get(name, (None, None))]
         ),
         pairs=ranking.pairs,
         datasets=next(iter(answers.values())).datasets,
@@ -211,7 +211,7 @@ def choose(
         logged=len(logged),
         skipped=tuple(skipped_kinds(questions.sets)) if texts is not None else (),
         reliability=reliability,
-        advice=advice,
+        advice=_advice(ranking, questions),
         leaks=found,
         environment=environment({"choose": time.perf_counter() - began}, command),
     )
@@ -228,16 +228,15 @@ def _behind(ranking: Ranking, name: str) -> tuple[float, float, float] | None:
     return sign * pair.difference, low, high
 
 
-def _advice(ranking: Ranking, names: Sequence[str], prediction: Prediction, judged: int) -> Advice | None:
-    """Return what could have been called between the first two, and what more qrels would show."""
-    if len(ranking.names) < 2:
+def _advice(ranking: Ranking, questions: Questions) -> Advice | None:
+    """Return what the evidence on the first two systems could have shown."""
+    pair = ranking.pair(*ranking.names[:2]) if len(ranking.names) > 1 else None
+    if pair is None or pair.detectable is None:
         return None
-    first, second = (names.index(name) for name in ranking.names[:2])
-    estimate = prediction.difference(first, second)
-    spread = prediction.query_variance(first, second)
-    more = next((count for count in _JUDGED if count > judged), 2 * judged)
-    detectable = ranking.pair(*ranking.names[:2]).detectable
-    return Advice(detectable or 0.0, more, estimate.expected(more, spread))
+    kind = "queries with qrels (--judged)" if questions.basis == "documents" else "queries with qrels"
+    kind = "pairs" if questions.basis == "pairs" else kind
+    measure = MEASURES[questions.measure]
+    return Advice(pair.difference, pair.detectable, pair.missing, measure, kind)
 
 
 def _refuse_given(options: Mapping[str, Any], basis: str) -> None:

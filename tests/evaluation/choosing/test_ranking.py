@@ -31,7 +31,8 @@ def test_places_scores_and_intervals() -> None:
     assert {*found.names[:2]} == {"first", "near"} and found.names[2] == "low"
     assert [found.places[name] for name in found.names] == [1, 1, 3]
     assert set_scores(systems[0])["a"] == pytest.approx(100 * low.mean())
-    bottom, top = score_intervals(systems, draws=2000, confidence=0.95, seed=0)["low"]
+    (bottom, top), ranks = score_intervals(systems, draws=2000, confidence=0.95, seed=0)["low"]
+    assert ranks == (3, 3)
     assert bottom < 100 * low.mean() < top
     # Four hundred queries: as wide as the normal approximation says.
     assert top - bottom == pytest.approx(2 * 1.96 * 100 * low.std() / 400**0.5, rel=0.15)
@@ -49,6 +50,9 @@ def test_p_values_are_corrected_over_all_pairs() -> None:
     many = rank_measured([system("base", a=base), system("shifted", a=shifted), *others])
     alone, among = (found.pair("base", "shifted").p for found in (two, many))
     assert alone is not None and among is not None and alone < 0.05 < among
+    shown, hidden = (found.pair("base", "shifted") for found in (two, many))
+    assert shown.missing is None and hidden.missing is not None
+    assert (hidden.detectable or 0) > (shown.detectable or 1)  # at a stricter level
 
 
 def test_many_systems_can_still_differ() -> None:
@@ -70,7 +74,12 @@ def test_a_predicted_difference_is_called_if_its_sign_is_sure() -> None:
     pair = found.pair("a", "b")
     assert (pair.better, pair.difference, pair.differs) == ("a", pytest.approx(3.0), False)
     assert pair.interval == pytest.approx((3 - 1.2816 * 5, 3 + 1.2816 * 5), abs=1e-3)
-    assert pair.detectable == pytest.approx(NormalDist().inv_cdf(CALLED) * 5)
+    quantile = NormalDist().inv_cdf
+    assert pair.detectable == pytest.approx((quantile(CALLED) + quantile(0.8)) * 5)
+    assert pair.missing is not None and found.pair("c", "b").missing is None
+    # That many queries with qrels narrow the estimate until the present difference is called so often.
+    precision = 1 / 25 + pair.missing / 1600
+    assert (quantile(CALLED) + quantile(0.8)) / precision**0.5 == pytest.approx(3.0, rel=0.01)
 
 
 def test_judged_queries_turn_a_prediction_around_and_narrow_it() -> None:
