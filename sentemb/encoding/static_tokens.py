@@ -56,30 +56,31 @@ _NEW = 0.75  # share of segments that are new from which nothing is worth keepin
 _NEAR = 1e-5
 _LONGEST_CLAUSE = 20_000
 _LARGEST_SCORE = 100.0
+_SLOTS = 1 << 19
 _LONGEST_TEXT = 1 << 28  # offsets of Arrow have 32 bits
 
 _WORDS = np.dtype(
     [
-        ("start", "i8"),  # of its tokens in the store
-        ("count", "i8"),
-        ("first", "i8"),  # its number among the first words of crossing tokens, or -1
-        ("option", "i8"),  # its first option
-        ("options", "i8"),
-        ("near", "?"),  # other tokens are as likely
+        ("start", "i4"),  # of its tokens in the store
+        ("count", "i4"),
+        ("first", "i4"),  # its number among the first words of crossing tokens, or -1
+        ("option", "i4"),  # its first option
+        ("options", "i4"),
+        ("near", "i4"),  # 1 if other tokens are as likely
         ("score", "f8"),
     ]
 )
 # A beginning of a word with which a crossing token may end, and the likeliest tokens of the rest.
 _OPTIONS = np.dtype(
     [
-        ("second", "i8"),  # its number among the endings of crossing tokens
-        ("start", "i8"),
-        ("count", "i8"),
-        ("near", "?"),
+        ("second", "i4"),  # its number among the endings of crossing tokens
+        ("start", "i4"),
+        ("count", "i4"),
+        ("near", "i4"),
         ("change", "f8"),  # of the word's score, if the rest alone counts; NaN if not known yet
     ]
 )
-_NOTHING = (0, 0, -1, 0, 0, False, 0.0)
+_NOTHING = (0, 0, -1, 0, 0, 0, 0.0)
 
 Ids = NDArray[np.int64]
 Piece = tuple[float, int]  # score and token id
@@ -189,24 +190,22 @@ class _Segments:
 
     def tokenize(self, texts: Sequence[str]) -> tuple[Ids, Ids]:
         """Return the token ids of all texts, joined, and their numbers."""
-        skipped = [row for row, text in enumerate(texts) if "\0" in text or len(text) > self._longest]
-        if skipped:
-            read = list(texts)
-            for row in skipped:
-                read[row] = ""
-        else:
-            read = texts  # type: ignore[assignment]
-        data, does = self._read(read)
-        starts, other = self._divide(read, data, does)
+        skipped: list[int] = []
+        joined = "\0".join(["", *texts, ""])
+        if joined.count("\0") > len(texts) + 1 or max(map(len, texts)) > self._longest:
+            skipped = [row for row, text in enumerate(texts) if "\0" in text or len(text) > self._longest]
+            joined = "\0".join(["", *("" if row in {*skipped} else text for row, text in enumerate(texts)), ""])
+        data, does = self._read(joined)
+        starts, other = self._divide(texts, does)
         offsets = pa.py_buffer(np.append(starts, len(data)).astype(np.int32))
         array = pa.Array.from_buffers(pa.binary(), len(starts), [None, offsets, pa.py_buffer(data)])
         array = array.dictionary_encode()
         numbers = self._look_up(array.dictionary.to_pylist(), len(starts))
         if numbers is None:
             return _joined(_ids(self._tokenizer, texts))
-        words = self._words.all[numbers[array.indices.to_numpy()]]
+        words = self._words.all[numbers][array.indices.to_numpy()]
         ends = np.flatnonzero(does[starts] & _ENDS_TEXT)  # as segments
-        begins, counts = words["start"].copy(), words["count"].copy()
+        begins, counts = words["start"].astype(np.int64), words["count"].astype(np.int64)
         near = [np.flatnonzero(words["near"])]
         if self._model is not None:
             near += self._join(self._model, words, begins, counts)
@@ -222,9 +221,8 @@ class _Segments:
         ids, lengths = self._store.all[places], np.diff(sums[ends])
         return (ids, lengths) if self._limit is None else _truncate(ids, lengths, self._limit)
 
-    def _read(self, texts: Sequence[str]) -> tuple[bytes, NDArray[np.uint8]]:
-        """Return texts as bytes, with an end before the first and after each; and what each byte does."""
-        joined = "\0".join(["", *texts, ""])
+    def _read(self, joined: str) -> tuple[bytes, NDArray[np.uint8]]:
+        """Return joined texts as bytes, and what each byte does."""
         data = joined.encode()
         does = np.frombuffer(bytearray(data.translate(self._of_byte)), np.uint8)
         if joined.isascii():
@@ -241,9 +239,7 @@ class _Segments:
         does[places[signs] + 1 + (codes >= 0x800) + (codes >= 0x10000)] = _CLOSES  # their last bytes
         return data, does
 
-    def _divide(
-        self, texts: Sequence[str], data: bytes, does: NDArray[np.uint8]
-    ) -> tuple[NDArray[np.intp], list[int]]:
+    def _divide(self, texts: Sequence[str], does: NDArray[np.uint8]) -> tuple[NDArray[np.intp], list[int]]:
         """Return where segments start, and which texts the tokenizer has to read: these belong to the end before them."""
         begins = does & _STARTS
         begins[1:] |= (does[:-1] & _CLOSES) >> 1
@@ -314,7 +310,7 @@ class _Segments:
             option = self._options.size + len(options)
             rows.append((starts, len(ids), first, option, len(seconds), near or ids != check, score))
             starts += len(ids)
-            options += [(second, 0, 0, False, np.nan) for _, second in seconds]
+            options += [(second, 0, 0, 0, np.nan) for _, second in seconds]
             self._rests += [(word, end, score) for end, _ in seconds]
         number = self._words.add(rows)
         self._options.add(options)
@@ -332,7 +328,9 @@ class _Segments:
         number = words["options"][pairs + 1]
         pair = np.repeat(pairs, number)
         option = np.arange(len(pair)) + np.repeat(words["option"][pairs + 1] - (np.cumsum(number) - number), number)
-        keys = words["first"][pair] * len(model.seconds) + self._options.all["second"][option]
+        keys = words["first"][pair] * np.int64(len(model.seconds)) + self._options.all["second"][option]
+        some = np.flatnonzero(model.may_cross[keys % _SLOTS])
+        keys, option, pair = keys[some], option[some], pair[some]
         token = np.searchsorted(model.keys[:-1], keys)
         hits = np.flatnonzero(model.keys[token] == keys)
         option, token, at = option[hits], token[hits], pair[hits] + 1  # by their second word
@@ -341,17 +339,22 @@ class _Segments:
         gain = model.scores[token] - words["score"][at - 1] + chosen["change"]
         near = [at[np.abs(gain) < _NEAR]]
         rows = np.flatnonzero(gain > 0)
-        rows = rows[np.lexsort((gain[rows], at[rows]))]
-        same = np.flatnonzero(np.diff(at[rows]) == 0)  # two tokens for one pair: the second is the better one
-        near.append(at[rows][same][gain[rows][same + 1] - gain[rows][same] < _NEAR])
-        rows = np.delete(rows, same)
+        if not len(rows):
+            return near
+        # Of several tokens for one pair, the likeliest.
+        first = np.flatnonzero(np.diff(at[rows], prepend=-1))
+        best = np.repeat(np.maximum.reduceat(gain[rows], first), np.diff(first, append=len(rows)))
+        rows = rows[gain[rows] > best - _NEAR]
+        again = np.diff(at[rows], prepend=-1) == 0
+        near.append(at[rows[again]])
+        rows = rows[~again]
         taken, close = _best_disjoint(at[rows], gain[rows])
         near.append(at[rows][close])
         rows = rows[taken]
         at, chosen = at[rows], chosen[rows]
         begins[at - 1], counts[at - 1] = model.tokens[token[rows]], 1
         begins[at], counts[at] = chosen["start"], chosen["count"]
-        near.append(at[chosen["near"]])
+        near.append(at[chosen["near"] > 0])
         return near
 
     def _find_rests(self, model: _TwoWordModel, options: list[int]) -> None:
@@ -373,6 +376,7 @@ class _TwoWordModel(NamedTuple):
     firsts: dict[str, int]  # numbers of first words of crossing tokens
     seconds: dict[str, int]  # and of what they have of the second one
     keys: Ids  # first * len(seconds) + second of each crossing token, sorted, and a last one that never occurs
+    may_cross: NDArray[np.bool_]  # by key modulo _SLOTS: most pairs are no longer looked up
     tokens: Ids
     scores: NDArray[np.float64]
 
@@ -407,6 +411,9 @@ class _TwoWordModel(NamedTuple):
         within: dict[str, Piece | None] = {piece: of for piece, of in pieces.items() if piece not in crossing}
         for piece in list(within):
             within.update((piece[:end], None) for end in range(1, len(piece)) if piece[:end] not in pieces)
+        keys = np.array([*(first * len(seconds) + second for first, second, _, _ in keyed), -1], dtype=np.int64)
+        may_cross = np.zeros(_SLOTS, dtype=bool)
+        may_cross[keys[:-1] % _SLOTS] = True
         return cls(
             pieces=within,
             unknown=(lowest - 10.0, state["unk_id"]),  # as the tokenizer scores a character without a piece
@@ -414,7 +421,8 @@ class _TwoWordModel(NamedTuple):
             sure=begins + inner + _NEAR if inner < 0 else np.inf,
             firsts=firsts,
             seconds=seconds,
-            keys=np.array([*(first * len(seconds) + second for first, second, _, _ in keyed), -1], dtype=np.int64),
+            keys=keys,
+            may_cross=may_cross,
             tokens=np.array([number for _, _, number, _ in keyed], dtype=np.int64),
             scores=np.array([score for *_, score in keyed]),
         )
