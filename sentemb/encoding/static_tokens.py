@@ -1,16 +1,16 @@
 """Token ids of many texts for static encoders: words are found in NumPy, and each is tokenized once.
 
-A static encoder takes the mean of token vectors, so nearly all its time goes to the tokenizer. Two kinds of tokenizers have
-tokens that follow from parts of a text, after BERT's normalizer:
+A static encoder takes the mean of token vectors, so nearly all its time goes to the tokenizer. After BERT's
+normalizer, tokenizers of two kinds have tokens that follow from parts of a text:
 
 * with BERT's pre-tokenizer, each word and each sign has its own tokens;
-* with the tokenizer of `sentemb distill`, a Unigram model may also have tokens of two words. The likeliest tokens of a clause
-  are those of its words, except where a token that crosses a blank is likelier than the tokens of its two words. Which of
-  these to take is a recursion over the clauses of all texts at once.
+* with that of `sentemb distill`, a Unigram model may also have tokens of two words. The likeliest tokens of a
+  clause are those of its words, except where a token that crosses a blank is likelier than the tokens of its
+  two words. Which of these to take is a recursion over the clauses of all texts at once.
 
-Texts are divided into segments: a word with the blank before it, or a sign. What characters do is found by asking the
-tokenizer's own normalizer and pre-tokenizer about each. All other tokenizers, and texts with anything unusual, such as special
-tokens or segmentations that are equally likely, go to the tokenizer itself.
+Texts are divided into segments: a word with the blank before it, or a sign. What a character does is found by
+asking the tokenizer's normalizer and pre-tokenizer. All other tokenizers, and texts with anything unusual, such
+as special tokens or segmentations that are equally likely, go to the tokenizer itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -84,6 +84,8 @@ _NOTHING = (0, 0, -1, 0, 0, 0, 0.0)
 
 Ids = NDArray[np.int64]
 Piece = tuple[float, int]  # score and token id
+Segmentation = tuple[float, list[int], bool]  # score, tokens, and whether others are as likely
+_ABSENT: Any = ()
 
 
 class StaticTokens:
@@ -99,7 +101,7 @@ class StaticTokens:
         self._lock = threading.Lock()
 
     def __call__(self, texts: Sequence[str]) -> tuple[Ids, Ids]:
-        """Return the token ids of all texts, joined, without those that a tokenizer puts around a text; and their numbers."""
+        """Return the token ids of all texts, joined, and how many each text has, without special tokens."""
         self._seen += len(texts)
         if self.settings is not None and len(texts) >= _FEW and self._seen >= _ENOUGH:
             with self._lock:
@@ -108,6 +110,8 @@ class StaticTokens:
                 if self._segments.is_valid:
                     try:
                         return self._segments.tokenize(texts)
+                    except UnicodeEncodeError:  # a lone surrogate: the tokenizer refuses it
+                        pass
                     except BaseException:  # may have been in the middle of a change
                         self._segments = None
                         raise
@@ -115,7 +119,7 @@ class StaticTokens:
 
 
 def settings_of(tokenizer: Tokenizer) -> tuple[Any, ...] | None:
-    """Return what decides the tokens, except most of the vocabulary; None if the tokens do not follow from parts of a text."""
+    """Return what decides the tokens, except most of the vocabulary; None for a tokenizer of another kind."""
     model, cut, added = tokenizer.model, tokenizer.truncation, tokenizer.get_added_tokens_decoder()
     if (
         not isinstance(tokenizer.normalizer, BertNormalizer)
@@ -128,7 +132,11 @@ def settings_of(tokenizer: Tokenizer) -> tuple[Any, ...] | None:
         return None
     splitter, size = tokenizer.pre_tokenizer.__getstate__(), tokenizer.get_vocab_size()
     if splitter == BertPreTokenizer().__getstate__() and isinstance(model, WordPiece):
-        kind: tuple[Any, ...] = (model.unk_token, model.continuing_subword_prefix, model.max_input_chars_per_word)
+        kind: tuple[Any, ...] = (
+            model.unk_token,
+            model.continuing_subword_prefix,
+            model.max_input_chars_per_word,
+        )
     elif splitter == CLAUSES.__getstate__() and isinstance(model, Unigram):
         kind = ()
     else:
@@ -145,7 +153,7 @@ class _Segments:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._limit: int | None = tokenizer.truncation and tokenizer.truncation["max_length"]
+        self._limit: int | None = tokenizer.truncation["max_length"] if tokenizer.truncation else None
         self._plain = Tokenizer(tokenizer.model)  # does not truncate, and does not know special tokens
         self._plain.normalizer, self._plain.pre_tokenizer = tokenizer.normalizer, tokenizer.pre_tokenizer
         self._model: _TwoWordModel | None = None
@@ -158,7 +166,11 @@ class _Segments:
         self._special = re.compile("|".join(map(re.escape, special)) or "(?!)")
         self._first_characters = {content[0] for content in special}
         self._of_byte = bytes(
-            [_STARTS | _CLOSES | _ENDS_TEXT, *(self._classify(chr(code)) for code in range(1, 128)), *[0] * 128]
+            [
+                _STARTS | _CLOSES | _ENDS_TEXT,
+                *(self._classify(chr(code)) for code in range(1, 128)),
+                *[0] * 128,
+            ]
         )
         self._of_character = np.full(0x110000, _UNSEEN, np.uint8)
         self._forget()
@@ -167,7 +179,7 @@ class _Segments:
         """Drop all words."""
         self._known = {_END: 0}
         self._numbers: dict[str, int] = {}  # by what the model reads
-        self._rests: list[tuple[str, int, float]] = []  # by option: word, where its rest begins, score
+        self._rests: list[tuple[str, float]] = []  # by option: the rest of the word, and the word's score
         self._words, self._options, self._store = _Rows(_WORDS), _Rows(_OPTIONS), _Rows(np.dtype("i8"))
         self._words.add([_NOTHING])
         if self._model is not None:
@@ -194,7 +206,9 @@ class _Segments:
         joined = "\0".join(["", *texts, ""])
         if joined.count("\0") > len(texts) + 1 or max(map(len, texts)) > self._longest:
             skipped = [row for row, text in enumerate(texts) if "\0" in text or len(text) > self._longest]
-            joined = "\0".join(["", *("" if row in {*skipped} else text for row, text in enumerate(texts)), ""])
+            joined = "\0".join(
+                ["", *("" if row in {*skipped} else text for row, text in enumerate(texts)), ""]
+            )
         data, does = self._read(joined)
         starts, other = self._divide(texts, does)
         offsets = pa.py_buffer(np.append(starts, len(data)).astype(np.int32))
@@ -240,7 +254,7 @@ class _Segments:
         return data, does
 
     def _divide(self, texts: Sequence[str], does: NDArray[np.uint8]) -> tuple[NDArray[np.intp], list[int]]:
-        """Return where segments start, and which texts the tokenizer has to read: these belong to the end before them."""
+        """Return where segments start, and which texts the tokenizer has to read: these have no segments."""
         begins = does & _STARTS
         begins[1:] |= (does[:-1] & _CLOSES) >> 1
         starts = np.flatnonzero(begins.view(bool))
@@ -281,14 +295,19 @@ class _Segments:
         if self._model is None:
             ids, counts = _joined(_ids(self._plain, texts))
             starts = self._store.add(ids) + np.cumsum(counts) - counts
-            rows = [(start, count, *_NOTHING[2:]) for start, count in zip(starts.tolist(), counts.tolist(), strict=True)]
+            rows = [
+                (start, count, *_NOTHING[2:])
+                for start, count in zip(starts.tolist(), counts.tolist(), strict=True)
+            ]
             first = self._words.add(rows)
             self._known.update(zip(keys, range(first, first + len(keys)), strict=True))
             return
         normalize = self._plain.normalizer.normalize_str
         signs = [bool(self._does(text[0]) & _SIGN) for text in texts]
         # One call normalizes all words: a sign separates them.
-        words = normalize("!".join("" if sign else text for text, sign in zip(texts, signs, strict=True))).split("!")
+        words = normalize(
+            "!".join("" if sign else text for text, sign in zip(texts, signs, strict=True))
+        ).split("!")
         read = [
             BLANK + normalize(text) if sign else _with_blank(word)
             for text, word, sign in zip(texts, words, signs, strict=True)
@@ -298,36 +317,43 @@ class _Segments:
         self._known.update(zip(keys, map(self._numbers.__getitem__, read), strict=True))
 
     def _learn_words(self, model: _TwoWordModel, words: dict[str, bool]) -> None:
-        """Find the likeliest tokens of words and signs as the model reads them, and what crosses into words."""
-        best = [model.best(word) for word in words]
+        """Find the likeliest tokens of words and signs, as the model reads them."""
         own = _ids(Tokenizer(self._tokenizer.model), list(words))
-        starts = self._store.add([number for _, ids, _ in best for number in ids])
-        rows, options = [], []
-        for (word, sign), (score, ids, near), check in zip(words.items(), best, own, strict=True):
-            ends = () if sign else range(1, len(word) + 1)
-            seconds = [(end, model.seconds[word[1:end]]) for end in ends if word[1:end] in model.seconds]
-            first = -1 if sign or not word else model.firsts.get(word[1:], -1)
-            option = self._options.size + len(options)
-            rows.append((starts, len(ids), first, option, len(seconds), near or ids != check, score))
-            starts += len(ids)
-            options += [(second, 0, 0, 0, np.nan) for _, second in seconds]
-            self._rests += [(word, end, score) for end, _ in seconds]
-        number = self._words.add(rows)
+        start = self._store.size
+        rows: list[tuple[Any, ...]] = []
+        options: list[tuple[Any, ...]] = []
+        store: list[int] = []
+        for (word, is_sign), check in zip(words.items(), own, strict=True):
+            score, ids, near = model.best(word)
+            first, before = -1, len(options)
+            if not is_sign and word:
+                first = model.firsts.get(word[1:], -1)
+                for end in range(1, len(word) + 1):
+                    second = model.seconds.get(word[1:end])
+                    if second is not None:
+                        options.append((second, 0, 0, 0, -score if end == len(word) else np.nan))
+                        self._rests.append((word[end:], score))
+            option, count = self._options.size + before, len(options) - before
+            rows.append((start + len(store), len(ids), first, option, count, near or ids != check, score))
+            store += ids
+        self._store.add(store)
         self._options.add(options)
+        number = self._words.add(rows)
         self._numbers.update(zip(words, range(number, number + len(words)), strict=True))
 
     def _does(self, character: str) -> int:
-        return self._of_byte[ord(character)] if character.isascii() else int(self._of_character[ord(character)])
+        return (
+            self._of_byte[ord(character)] if character.isascii() else int(self._of_character[ord(character)])
+        )
 
     def _join(self, model: _TwoWordModel, words: Any, begins: Ids, counts: Ids) -> list[NDArray[np.intp]]:
-        """Put crossing tokens where they are likelier, into where the tokens of segments begin and their numbers.
-
-        Returns the segments at which other tokens are about as likely.
-        """
+        """Take crossing tokens where they are likelier, changing the tokens of segments; return near ties."""
         pairs = np.flatnonzero((words["first"][:-1] >= 0) & (words["options"][1:] > 0))  # by their first word
         number = words["options"][pairs + 1]
         pair = np.repeat(pairs, number)
-        option = np.arange(len(pair)) + np.repeat(words["option"][pairs + 1] - (np.cumsum(number) - number), number)
+        option = np.arange(len(pair)) + np.repeat(
+            words["option"][pairs + 1] - (np.cumsum(number) - number), number
+        )
         keys = words["first"][pair] * np.int64(len(model.seconds)) + self._options.all["second"][option]
         some = np.flatnonzero(model.may_cross[keys % _SLOTS])
         keys, option, pair = keys[some], option[some], pair[some]
@@ -360,22 +386,22 @@ class _Segments:
     def _find_rests(self, model: _TwoWordModel, options: list[int]) -> None:
         """Find the likeliest tokens of the rests of words, for options that are new."""
         for option in options:
-            word, begin, score = self._rests[option]
-            rest, ids, near = model.best(word, begin)
+            rest, of_word = self._rests[option]
+            score, ids, near = model.best(rest)
             second = self._options.all[option]["second"]
-            self._options.all[option] = (second, self._store.add(ids), len(ids), near, rest - score)
+            self._options.all[option] = (second, self._store.add(ids), len(ids), near, score - of_word)
 
 
 class _TwoWordModel(NamedTuple):
-    """A Unigram model in which a token has the blank before a word, or crosses one blank from the start of a word."""
+    """A Unigram model whose tokens are within a word, or cross one blank from the start of a word."""
 
     pieces: dict[str, Piece | None]  # within a word; None for the beginning of a longer piece
     unknown: Piece
     size: int
-    sure: float  # a word that is a piece with a higher score has no likelier tokens
+    sure: float  # a piece with a higher score is likelier than its parts
     firsts: dict[str, int]  # numbers of first words of crossing tokens
     seconds: dict[str, int]  # and of what they have of the second one
-    keys: Ids  # first * len(seconds) + second of each crossing token, sorted, and a last one that never occurs
+    keys: Ids  # first * len(seconds) + second of crossing tokens, sorted; the last one never occurs
     may_cross: NDArray[np.bool_]  # by key modulo _SLOTS: most pairs are no longer looked up
     tokens: Ids
     scores: NDArray[np.float64]
@@ -406,19 +432,28 @@ class _TwoWordModel(NamedTuple):
         keyed = []
         for piece, (score, number) in crossing.items():
             first, second = piece[1:].split(BLANK)
-            keyed.append((firsts.setdefault(first, len(firsts)), seconds.setdefault(second, len(seconds)), number, score))
+            keyed.append(
+                (
+                    firsts.setdefault(first, len(firsts)),
+                    seconds.setdefault(second, len(seconds)),
+                    number,
+                    score,
+                )
+            )
         keyed.sort()
         within: dict[str, Piece | None] = {piece: of for piece, of in pieces.items() if piece not in crossing}
         for piece in list(within):
             within.update((piece[:end], None) for end in range(1, len(piece)) if piece[:end] not in pieces)
-        keys = np.array([*(first * len(seconds) + second for first, second, _, _ in keyed), -1], dtype=np.int64)
+        keys = np.array(
+            [*(first * len(seconds) + second for first, second, _, _ in keyed), -1], dtype=np.int64
+        )
         may_cross = np.zeros(_SLOTS, dtype=bool)
         may_cross[keys[:-1] % _SLOTS] = True
         return cls(
             pieces=within,
             unknown=(lowest - 10.0, state["unk_id"]),  # as the tokenizer scores a character without a piece
             size=len(pieces),
-            sure=begins + inner + _NEAR if inner < 0 else np.inf,
+            sure=max(begins, inner) + inner + _NEAR if inner < 0 else np.inf,
             firsts=firsts,
             seconds=seconds,
             keys=keys,
@@ -427,66 +462,59 @@ class _TwoWordModel(NamedTuple):
             scores=np.array([score for *_, score in keyed]),
         )
 
-    def best(self, word: str, first: int = 0) -> tuple[float, list[int], bool]:
-        """Return the score and tokens of the likeliest segmentation from a character on, and whether another is as likely.
+    def best(self, word: str) -> Segmentation:
+        """Return the score and tokens of the likeliest segmentation, and True if it is a near tie.
 
-        Another one with the same scores in the same order is not: its sums are equal in any text, and the tokenizer
-        takes that with the longer last token.
+        Two with the same scores in the same order are not a near tie: their sums are equal in any text, and
+        the tokenizer always takes the one with the longer last token.
         """
-        whole = self.pieces.get(word)
-        if first == 0 and whole is not None and whole[0] > self.sure:
+        get, unknown, length = self.pieces.get, self.unknown, len(word)
+        whole = get(word)
+        if whole is not None and whole[0] > self.sure:
             return whole[0], [whole[1]], False
-        best = [0.0] * (len(word) + 1)
-        steps: list[tuple[int, Piece] | None] = [None] * (len(word) + 1)  # the last piece up to a character
-        near = [False] * (len(word) + 1)
-        for begin in range(first, len(word)):
-            for end, piece in self._starting(word, begin):
-                total, step = best[begin] + piece[0], (begin, piece)
-                present = steps[end]
-                if present is None or total > best[end] + _NEAR:
-                    best[end], steps[end], near[end] = total, step, False
-                elif total > best[end] - _NEAR and _scores(steps, step) != _scores(steps, present):
-                    near[end] = True
+        # By the last character of a beginning of the word; the empty beginning is at -1.
+        best = [-np.inf] * length + [0.0]
+        steps: list[tuple[int, int]] = [(0, 0)] * length  # where its last piece begins, and this one's token
+        scores: list[Any] = [None] * (length + 1)  # of its pieces: all but the last one, and the last one
+        near = [False] * length
+        for begin in range(length):
+            before, behind = best[begin - 1], scores[begin - 1]
+            for end in range(begin, length):
+                piece = get(word[begin : end + 1], _ABSENT)
+                if not piece:
+                    if end > begin:
+                        if piece is None:
+                            continue
+                        break
+                    piece = unknown
+                total = before + piece[0]
+                if total > best[end] - _NEAR and (behind, piece[0]) != scores[end]:
+                    near[end] = total <= best[end] + _NEAR
                     if total > best[end]:
-                        best[end], steps[end] = total, step
+                        best[end], steps[end], scores[end] = total, (begin, piece[1]), (behind, piece[0])
+        return best[length - 1], *self._walk(steps, near)
+
+    def _walk(self, steps: list[tuple[int, int]], near: list[bool]) -> tuple[list[int], bool]:
+        """Return the tokens of a segmentation, and whether one of its steps is a near tie."""
         ids: list[int] = []
-        is_near, end = False, len(word)
-        while (back := steps[end]) is not None:
+        is_near, end = False, len(steps) - 1
+        while end >= 0:
             is_near |= near[end]
-            end, (_, number) = back
+            begin, number = steps[end]
             if not ids or number != self.unknown[1] or ids[-1] != number:  # unknown characters are one token
                 ids.append(number)
-        return best[-1], ids[::-1], is_near
-
-    def _starting(self, word: str, begin: int) -> Iterable[tuple[int, Piece]]:
-        """Yield the ends of pieces that start at a character."""
-        get = self.pieces.get
-        if get(word[begin]) is None:
-            yield begin + 1, self.unknown
-        for end in range(begin + 1, len(word) + 1):
-            piece = get(word[begin:end], ())
-            if piece == ():
-                return
-            if piece is not None:
-                yield end, piece
-
-
-def _scores(steps: list[tuple[int, Piece] | None], step: tuple[int, Piece] | None) -> list[float]:
-    """Return the scores of a segmentation, the last one first."""
-    scores = []
-    while step is not None:
-        begin, (score, _) = step
-        scores.append(score)
-        step = steps[begin]
-    return scores
+            end = begin - 1
+        return ids[::-1], is_near
 
 
 def _best_disjoint(at: Ids, gain: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Select pairs of neighbors with the largest sum of gains, so that no word is in two; and where it is a near tie.
+    """Select pairs of words with the largest sum of gains, no word twice; and return where it is a near tie.
 
     `at` has the second word of each pair, ascending.
     """
-    starts = np.flatnonzero(np.diff(at, prepend=-2) != 1)  # of runs in which each pair shares a word with the next
+    starts = np.flatnonzero(
+        np.diff(at, prepend=-2) != 1
+    )  # of runs in which each pair shares a word with the next
     left = np.diff(np.append(starts, len(at)))
     ends = starts + left - 1
     takes = np.zeros(len(at), dtype=bool)
