@@ -1,7 +1,7 @@
 """Measure texts per second of a static student, sentence-transformers, model2vec and the teacher.
 
-The words of the texts are known after the warm-up, except in the first call of a new encoder. Ratios are to the
-faster way of model2vec.
+The words of the texts are known after the warm-up, except in the first call of a new encoder. Ratios are to
+the faster way of model2vec.
 
 Run `python benchmarks/static_speed.py --student static-mini --teacher all-MiniLM-L6-v2 --texts captions.txt`.
 """

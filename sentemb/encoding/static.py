@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -13,6 +15,7 @@ from torch import nn
 from torch.nn.functional import embedding_bag, normalize
 
 from sentemb._compat import Normalize, StaticEmbedding
+from sentemb._threads import one_thread_each
 from sentemb.encoding.encoder import Vectors
 from sentemb.encoding.static_tokens import StaticTokens, settings_of
 
@@ -33,21 +36,48 @@ def is_static_model(model: SentenceTransformer) -> bool:
     )
 
 
-@torch.inference_mode()
 def encode_static(
     model: SentenceTransformer, texts: Sequence[str], *, prompt: str = ""
 ) -> tuple[Vectors, NDArray[np.int64]]:
     """Encode texts, at least one, with a static model, bit for bit as its own `encode` does; count tokens."""
     weight, tokenize = model[0].embedding.weight, _tokens_of(model[0])
-    vectors = torch.empty(len(texts), weight[:1, : model.truncate_dim].shape[1])
+    vectors = np.empty((len(texts), weight[:1, : model.truncate_dim].shape[1]), dtype=np.float32)
     lengths = np.empty(len(texts), dtype=np.int64)
-    for some in _batches(texts):
-        ids, counts = tokenize([prompt + text for text in texts[some]] if prompt else texts[some])
+
+    @torch.inference_mode()
+    def average(some: slice, ids: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
         starts = torch.from_numpy(np.cumsum(counts) - counts)
         means = embedding_bag(torch.from_numpy(ids), weight, starts, mode="mean")
         means = normalize(means) if len(model) > 1 else means
-        vectors[some], lengths[some] = means[:, : model.truncate_dim], counts
-    return vectors.numpy(), lengths
+        vectors[some] = means[:, : model.truncate_dim].float().numpy()
+
+    with _in_turn(len(texts)) as do:
+        for some in _batches(texts):
+            ids, counts = tokenize([prompt + text for text in texts[some]] if prompt else texts[some])
+            lengths[some] = counts
+            do(average, some, ids, counts)
+    return vectors, lengths
+
+
+@contextmanager
+def _in_turn(texts: int) -> Iterator[Callable[..., object]]:
+    """Yield what calls a function: for many texts in a thread, while the next batch is tokenized."""
+    # Autocast would not reach another thread.
+    if texts <= _TEXTS_PER_BATCH or torch.get_num_threads() == 1 or torch.is_autocast_enabled("cpu"):
+        yield lambda function, *given: function(*given)
+        return
+    with one_thread_each() as pool:
+        last: Future[None] | None = None
+
+        def follow(function: Callable[..., None], *given: object) -> None:
+            nonlocal last
+            if last is not None:
+                last.result()  # so that no more than two batches are held
+            last = pool.submit(function, *given)
+
+        yield follow
+        if last is not None:
+            last.result()
 
 
 def _tokens_of(module: StaticEmbedding) -> StaticTokens:

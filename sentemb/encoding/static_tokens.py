@@ -9,8 +9,8 @@ normalizer, tokenizers of two kinds have tokens that follow from parts of a text
   two words. Which of these to take is a recursion over the clauses of all texts at once.
 
 Texts are divided into segments: a word with the blank before it, or a sign. What a character does is found by
-asking the tokenizer's normalizer and pre-tokenizer. Other tokenizers, and texts with anything unusual, such as
-special tokens or segmentations that are equally likely, go to the tokenizer itself.
+asking the tokenizer's normalizer and pre-tokenizer. Other tokenizers, and texts with anything unusual, such
+as special tokens or segmentations that are equally likely, go to the tokenizer itself.
 """
 
 from __future__ import annotations

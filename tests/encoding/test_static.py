@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
@@ -61,6 +62,21 @@ def test_vectors_are_upstreams_bit_for_bit() -> None:
                 [prompt + text for text in texts], add_special_tokens=False
             )
             assert counts.tolist() == [len(some.ids) for some in tokens]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_vectors_do_not_depend_on_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        model, texts = model_of(unigram(seed=2)), written(500)
+        np.testing.assert_array_equal(bits(encode_static(model, texts)[0]), bits(model.encode(texts)))
+        monkeypatch.setattr(static, "normalize", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):  # also from a thread
+            encode_static(model, texts)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_the_bundled_model_has_upstreams_vectors(texts: list[str]) -> None:
