@@ -33,7 +33,7 @@ from sentemb.compression.distillation import (
 )
 from sentemb.compression.static_model import Bags, round_to_storage, tokenize_bags
 from sentemb.encoding.encoder import TextEncoder, Vectors, normalised
-from sentemb.encoding.static import BLANK, CLAUSES
+from sentemb.encoding.static_tokens import BLANK, CLAUSES
 from sentemb.errors import InputError
 
 UNKNOWN = "[UNK]"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -20,7 +19,8 @@ from sentemb._compat import StaticEmbedding
 from sentemb._files import write_json, write_text
 from sentemb.compression.config import Storage
 from sentemb.encoding.encoder import Vectors
-from sentemb.encoding.static import StaticTokens, is_static_model
+from sentemb.encoding.static import is_static_model
+from sentemb.encoding.static_tokens import StaticTokens
 from sentemb.encoding.view import with_modules
 from sentemb.modules.source import ModelSource
 
@@ -110,15 +110,13 @@ class Bags(NamedTuple):
 
 def tokenize_bags(tokenizer: Tokenizer, texts: Sequence[str]) -> Bags:
     """Tokenize texts into bags."""
-    tokenise = StaticTokens(tokenizer)
-    parts: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
-    starts = [0]
+    tokenize = StaticTokens(tokenizer)
+    parts, counts = [np.empty(0, np.int64)], [np.zeros(1, np.int64)]
     for first in range(0, len(texts), _TEXTS_PER_CALL):
-        tokens = tokenise(texts[first : first + _TEXTS_PER_CALL])
-        parts.append(np.fromiter(chain.from_iterable(tokens), dtype=np.int64))
-        for ids in tokens:
-            starts.append(starts[-1] + len(ids))
-    return Bags(np.concatenate(parts), np.array(starts, dtype=np.int64))
+        ids, lengths = tokenize(texts[first : first + _TEXTS_PER_CALL])
+        parts.append(ids)
+        counts.append(lengths)
+    return Bags(np.concatenate(parts), np.cumsum(np.concatenate(counts)))
 
 
 def to_storage(table: Vectors, storage: Storage) -> tuple[NDArray[Any], Vectors]:
