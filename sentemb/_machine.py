@@ -8,6 +8,7 @@ import re
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any, Literal
 
 
 def processor_name() -> str:
@@ -31,6 +32,29 @@ def memory_gib() -> float | None:
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
     except (ValueError, OSError, AttributeError):
         return None
+
+
+def multiplies_bfloat16() -> bool:
+    """Return whether the processor has instructions for it; an older torch cannot tell."""
+    import torch
+
+    features: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return bool(features.get("avx512_bf16") or features.get("amx_bf16"))
+
+
+def faster_precision() -> Literal["float32", "bfloat16"]:
+    """Return the precision in which this machine multiplies faster.
+
+    Its features decide. A measurement depends on what else the machine does, so that a run would resume in
+    another precision.
+    """
+    import torch
+
+    if torch.cuda.is_available():
+        is_faster = torch.cuda.is_bf16_supported(including_emulation=False)
+    else:
+        is_faster = not torch.accelerator.is_available() and multiplies_bfloat16()
+    return "bfloat16" if is_faster else "float32"
 
 
 def describe_processor() -> str:

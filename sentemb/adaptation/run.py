@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.utils.data import BatchSampler, SequentialSampler
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
+from sentemb._machine import faster_precision
 from sentemb.adaptation.config import (
     DEFAULT_TEACHER,
     FINISHED,
@@ -50,7 +51,6 @@ from sentemb.modules import is_finished_encoder, load
 from sentemb.modules.cards import public_name
 from sentemb.modules.loading import default_pooling
 from sentemb.modules.source import find_source
-from sentemb.pretraining.run import faster_precision
 from sentemb.training.objective import build_loss, negatives_per_anchor
 from sentemb.training.outcome import Run
 from sentemb.training.progress import ConsoleProgress

@@ -17,6 +17,7 @@ from sentence_transformers import SentenceTransformer
 from torch import nn
 
 from sentemb._compat import BaseEvaluator, Normalize
+from sentemb._machine import faster_precision
 from sentemb.compression.config import LayeredConfig
 from sentemb.compression.distillation import (
     TIMED,
@@ -32,7 +33,6 @@ from sentemb.encoding.encoder import Vectors, normalised
 from sentemb.encoding.view import linear, with_modules, with_truncation_as_module
 from sentemb.errors import InputError
 from sentemb.modules.cards import public_name
-from sentemb.pretraining.run import faster_precision
 from sentemb.training.card import encoder_code, render_card, training_rows
 from sentemb.training.folder import RunFolder
 from sentemb.training.objective import build_loss, citation_of

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from sentemb._compat import pack_linear_weight, packed_linear, packed_linear_dtypes
+from sentemb._machine import multiplies_bfloat16
 from sentemb._threads import one_thread, one_thread_each
 from sentemb.encoding.encoder import Precision
 
@@ -108,7 +109,7 @@ def this_processor() -> Processor:
     return Processor(
         packs=torch.float32 in dtypes,
         avx512=bool(features.get("avx512_f")),
-        bfloat16=torch.bfloat16 in dtypes and bool(features.get("avx512_bf16") or features.get("amx_bf16")),
+        bfloat16=torch.bfloat16 in dtypes and multiplies_bfloat16(),
     )
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
-from torch.utils.benchmark import Timer
 from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerFast,
@@ -23,6 +21,7 @@ from transformers import (
 )
 
 from sentemb._files import new_folder, read_json, sha256_of, write_json
+from sentemb._machine import faster_precision
 from sentemb.errors import InputError
 from sentemb.losses.base import bibtex
 from sentemb.modules.check import check_vocabulary
@@ -61,20 +60,6 @@ _CODE = """from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained("{name}")
 model = AutoModelForMaskedLM.from_pretrained("{name}")"""
-
-
-@cache
-def faster_precision() -> Literal["float32", "bfloat16"]:
-    """Return the precision in which this machine multiplies faster, measured once in a process."""
-    device = torch.accelerator.current_accelerator() or torch.device("cpu")
-    side, threads = 4096 if device.type == "cuda" else 512, torch.get_num_threads()
-
-    def seconds(dtype: torch.dtype) -> float:
-        matrix = torch.randn(side, side, device=device).to(dtype)
-        timer = Timer("matrix @ matrix", globals={"matrix": matrix}, num_threads=threads)
-        return float(timer.blocked_autorange(min_run_time=0.5).median)
-
-    return "float32" if seconds(torch.float32) <= seconds(torch.bfloat16) else "bfloat16"
 
 
 class Budget(TrainerCallback):

@@ -301,7 +301,7 @@ class PretrainConfig(CheckedModel, RunConfig):
     validation_share: float = Field(0.002, gt=0, lt=1)
     """Fraction of documents held out for validation."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Floating-point type. `auto` measures which one is faster on this machine."""
+    """Floating-point type. `auto` takes bfloat16 where the processor or GPU has instructions for it."""
     seeds: Seeds = (0,)
     """Random seed for initialization, data order, masking and dropout."""
 
