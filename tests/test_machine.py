@@ -1,4 +1,4 @@
-"""What decides how this machine computes."""
+"""The precision that a machine computes in."""
 
 from __future__ import annotations
 

@@ -73,7 +73,6 @@ def test_a_node_that_dies_counts_against_no_shard(nodes: Nodes, tmp_path: Path) 
     assert line.endswith(f"); retrying shard {number + 1}")
 
 
-@pytest.mark.long
 def test_the_bytes_are_those_of_one_process_whatever_dies(nodes: Nodes, tmp_path: Path) -> None:
     killed: list[str] = []
 
@@ -143,7 +142,6 @@ def test_a_command_that_died_is_resumed_by_the_same_command(nodes: Nodes, tmp_pa
     assert all((vectors / name).stat().st_mtime_ns == time for name, time in done.items())
 
 
-@pytest.mark.long
 def test_deaths_and_errors_are_told_as_those_of_processes(nodes: Nodes, tmp_path: Path) -> None:
     said: list[str] = []
     folders = [tmp_path / name for name in ("once", "always", "never")]

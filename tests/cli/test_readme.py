@@ -134,7 +134,6 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
     return Clone(tmp_path_factory.mktemp("clone"))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("number", range(len(STEPS)), ids=[step.text.splitlines()[0][:60] for step in STEPS])
 def test_it_runs_as_printed(number: int, clone: Clone) -> None:
     step = STEPS[number]

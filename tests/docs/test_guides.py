@@ -299,7 +299,6 @@ class Session:
         self._address = f"127.0.0.1:{server.port}"
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("page", PAGE_NAMES)
 def test_page_runs_as_printed(
     page: str, tmp_path: Path, sentemb: Command, monkeypatch: pytest.MonkeyPatch

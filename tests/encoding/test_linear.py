@@ -373,7 +373,6 @@ def environments() -> list[dict[str, str]]:
     return [dict(filter(None, row)) for row in zip_longest(*columns)]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "environment", environments(), ids=lambda environment: "-".join(environment.values())
 )

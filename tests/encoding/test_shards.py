@@ -169,6 +169,9 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_run_is_followed_through_few_files(tmp_path: Path) -> None:
     load_encoder("static-mini").encode(TEXTS)
+    _machine.describe_processor()
     found = files_of(lambda: encode(tmp_path / "vectors"))
-    # Loading a model is the business of modules/.
-    assert len({file for file in found if not file.startswith("/modules/")}) <= 10, sorted(found)
+    # Loading a model is the business of modules/, with what it needs for several versions upstream.
+    assert len({file for file in found if not file.startswith(("/modules/", "/_compat"))}) <= 10, sorted(
+        found
+    )

@@ -107,7 +107,6 @@ def kernel(nbformat: Any) -> Iterator[KernelManager]:
         manager.shutdown_kernel(now=True)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_it_runs_and_shows_what_it_says(
     path: Path, tmp_path: Path, kernel: KernelManager, nbformat: Any

@@ -97,7 +97,8 @@ def test_judged_queries_and_the_prediction_are_weighted_by_their_precision() -> 
 def test_what_could_be_called_and_what_more_judged_queries_would_show() -> None:
     one = Estimate(4.0, 5.0)
     assert not one.is_called and Estimate(12.0, 5.0).is_called
-    assert one.smallest_called == pytest.approx(NormalDist().inv_cdf(CALLED) * 5)
-    assert one.expected(0, 900.0) == pytest.approx(one.smallest_called)
+    shown = NormalDist().inv_cdf(CALLED) + NormalDist().inv_cdf(0.8)
+    assert one.detectable == pytest.approx(shown * 5)
+    assert one.needed(1.01 * one.detectable, 900.0) == 0
     more = (1 / 25 + 100 / 900) ** -0.5
-    assert one.expected(100, 900.0) == pytest.approx(NormalDist().inv_cdf(CALLED) * more)
+    assert one.needed(shown * more, 900.0) in (100, 101)
