@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that `make test` leaves to `make test-long`."""
     long = set((Path(__file__).parent / "long.txt").read_text().split())
     for item in items:
-        if item.nodeid.split("[")[0] in long:
+        if not long.isdisjoint((item.nodeid.split("::")[0], item.nodeid.split("[")[0])):
             item.add_marker(pytest.mark.long)
 
 
