@@ -173,6 +173,11 @@ def naming_code(source: ModelSource) -> Iterator[None]:
 
 def find_source(base: str, *, revision: str | None = None) -> ModelSource:
     """Describe the model at a folder or a hub id without loading its weights."""
+    if base.startswith("endpoint:"):
+        raise InputError(
+            "an endpoint computes vectors, but does not give its weights",
+            "use a folder or a hub id; `sentemb eval` and `sentemb choose` evaluate endpoints",
+        )
     path = Path(base).expanduser()
     if not path.exists() and (bundled := bundled_folder(base)) is not None:
         path = bundled
