@@ -73,7 +73,7 @@ class RerankSearcher:
         reranker = {
             "fingerprint": self._own_fingerprint,
             "candidates": CANDIDATES,
-            "max_length": self.model.max_length,
+            "max_length": self.model.max_seq_length,
             "device": str(self.model.device),
             "threads": torch.get_num_threads(),
             "versions": {
