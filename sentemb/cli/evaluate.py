@@ -132,7 +132,7 @@ def retrieval(options: _Retrieval) -> None:
     All metrics follow trec_eval. A query without results counts as 0. Encoders are searched exactly, with
     their own prompts for queries and documents. BM25 is SQLite's. hybrid:MODEL fuses both; its weight is
     fitted on queries that are generated from the documents. rerank:FIRST+CROSS-ENCODER scores the first 100
-    documents of another system again, and the table has its milliseconds per query.
+    documents of another system, and the table has its milliseconds per query.
     """
     from sentemb.encoding.shards import ShardFolder
     from sentemb.evaluation.retrieval.naming import model_of, searcher_of

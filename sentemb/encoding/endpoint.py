@@ -35,7 +35,7 @@ _TEXTS, _CHARACTERS = 32, 100_000
 _BUSY = (408, 429, 500, 502, 503, 504)
 _RETRIES = 5  # after 1, 2, 4, 8 and 16 seconds, unless the endpoint says when
 _LONGEST_WAIT = 600.0  # seconds that an endpoint may ask for
-_TIMEOUT = 60.0  # seconds that a request may take
+_TIMEOUT = 120.0  # seconds that a request may take
 
 
 def is_endpoint(model: object) -> bool:
@@ -168,7 +168,7 @@ class EndpointEncoder:
             data = answer["data"]
             order = [row.get("index", place) for place, row in enumerate(data)]
             rows = [_numbers(data[place]["embedding"]) for place in np.argsort(order, kind="stable")]
-            said = str(answer.get("model", ""))
+            said = self._hidden(str(answer.get("model", "")))
         except (AttributeError, KeyError, TypeError, ValueError, binascii.Error) as error:
             text = self._shown(response)
             raise InputError(
@@ -184,10 +184,10 @@ class EndpointEncoder:
             )
         if self._answered not in (None, said):
             raise InputError(
-                f"{self.name} answered as {self._hidden(said)}, after {self._answered} before",
+                f"{self.name} answered as {said}, after {self._answered} before",
                 "check what the endpoint serves",
             )
-        self._dimension, self._answered = widths[0], self._hidden(said)
+        self._dimension, self._answered = widths[0], said
         return answer, np.stack(rows)
 
     def _send(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx.Response:

@@ -30,6 +30,6 @@ def load_cross_encoder(name: str, *, device: str | None = None) -> CrossEncoder:
     if model.num_labels != 1:
         raise InputError(
             f"{name} computes {model.num_labels} scores for a pair, not one",
-            "choose a cross-encoder for ranking",
+            "use a cross-encoder for ranking",
         )
     return model

@@ -226,14 +226,15 @@ def _retrieval_tables(records: Sequence[Record]) -> Iterator[Table]:
     timed = {one.model: one.details["milliseconds"] for one in records if "milliseconds" in one.details}
     if timed:
         notes.append("ms/query: what the second stage takes for a query on the machine of the record")
-    milliseconds = {name: f"{fmean(taken.values()):,.0f}" for name, taken in timed.items()}
+    milliseconds = {name: fmean(taken.values()) for name, taken in timed.items()}
     for metric, shown in _RETRIEVAL.items():
         frame = _scores(records, average=RETRIEVAL, metric=metric, protocol="all")
+        frame = frame.assign(seeds=frame.groupby("method")["model"].transform("nunique"))
+        if timed:
+            taken = frame["model"].map(milliseconds).groupby(frame["method"]).transform("mean")
+            frame = frame.assign(milliseconds=taken.map("{:,.0f}".format, na_action="ignore").fillna(ABSENT))
         yield pivot(
-            frame.assign(
-                seeds=frame.groupby("method")["model"].transform("nunique"),
-                milliseconds=frame["model"].map(milliseconds).fillna(ABSENT),
-            ),
+            frame,
             title=f"Retrieval, {shown} x 100",
             rows={"method": "system"}
             | ({"seeds": "seeds"} if trained else {})

@@ -42,7 +42,7 @@ from sentemb.evaluation.choosing.questions import (
 )
 from sentemb.evaluation.comparison import DRAWS, check_draws
 from sentemb.evaluation.environment import environment
-from sentemb.evaluation.retrieval.naming import is_run, searcher_of
+from sentemb.evaluation.retrieval.naming import first_stage, is_run, searcher_of
 from sentemb.evaluation.retrieval.searchers import PREFIXES, DenseSearcher, HybridSearcher, Searcher
 from sentemb.evaluation.runner import shared_vectors
 from sentemb.evaluation.schema import Record
@@ -253,7 +253,8 @@ def _refuse_given(options: Mapping[str, Any], basis: str) -> None:
 def _refuse_fitted(models: Sequence[Any]) -> None:
     """Refuse a hybrid that would fit its weight on the generated queries that score it."""
     for model in models:
-        name = model.name if isinstance(model, HybridSearcher) else str(model)
+        part = getattr(model, "first", model)
+        name = part.name if isinstance(part, HybridSearcher) else first_stage(str(model))
         if name.startswith(_FITTED):
             raise InputError(
                 f"{name} fits its weight on queries with qrels, which documents alone do not have",
@@ -268,7 +269,7 @@ def _searchers(
     found: dict[str, Searcher] = {}
     for model in models:
         named = isinstance(model, (str, Path))
-        if named and is_run(str(model)):
+        if named and is_run(first_stage(str(model))):
             raise InputError(
                 f"{model} is a saved run, which answers other queries", "name encoders, bm25, hybrids"
             )

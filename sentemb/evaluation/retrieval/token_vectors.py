@@ -107,8 +107,8 @@ class TokenSearcher:
             self._check([values])
             vectors, numbers = sparse.csr_array((values, places), shape=tuple(found.shape)), len(values)
             if self.model.similarity_fn_name == "cosine":
-                lengths = sparse.linalg.norm(vectors, axis=1)
-                vectors = sparse.diags_array(1 / np.where(lengths > 0, lengths, 1)).tocsr() @ vectors
+                lengths = np.sqrt(vectors.power(2).sum(axis=1))
+                vectors.data /= np.repeat(np.where(lengths > 0, lengths, 1), np.diff(vectors.indptr))
         if role == "document":
             self._numbers, self._encoded = self._numbers + numbers, self._encoded + len(texts)
         return vectors

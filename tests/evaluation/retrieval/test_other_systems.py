@@ -36,7 +36,9 @@ def sparse(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
     AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(tiny_bert)).save_pretrained(folder / "raw")
     AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(folder / "raw")
-    SparseEncoder(str(folder / "raw"), device="cpu").save_pretrained(str(folder / "sparse"))
+    for name, similarity in (("sparse", "dot"), ("cosine", "cosine")):
+        model = SparseEncoder(str(folder / "raw"), device="cpu", similarity_fn_name=similarity)
+        model.save_pretrained(str(folder / name))
     return folder / "sparse"
 
 
@@ -80,7 +82,8 @@ def test_the_time_of_a_second_stage_is_in_the_record_and_the_table(
 def test_sparse_and_late_interaction_models_score_as_their_library(
     sparse: Path, late: Path, judged_set: RetrievalSet
 ) -> None:
-    for folder, build in ((sparse, SparseEncoder), (late, MultiVectorEncoder)):
+    cosine = sparse.parent / "cosine"
+    for folder, build in ((sparse, SparseEncoder), (cosine, SparseEncoder), (late, MultiVectorEncoder)):
         searcher = searcher_of(str(folder), load_encoder, device="cpu")
         assert isinstance(searcher, TokenSearcher) and searcher.name == folder.name
         model = build(str(folder), device="cpu")
@@ -116,12 +119,17 @@ def test_all_kinds_are_chosen_among_and_priced(
         ("rerank:rerank:bm25+a+b", r"not of the form rerank:FIRST\+CROSS-ENCODER"),
         ("rerank:bm25+static-mini", "static-mini is a sentence encoder.*use a cross-encoder"),
         ("rerank:bm25+./none", "no such model folder"),
-        ("hybrid:{sparse}", "is a sparse encoder.*`sentemb eval retrieval`"),
+        ("hybrid:{sparse}", r"is a sparse encoder.*`sentemb eval retrieval`"),
     ],
 )
 def test_what_cannot_be_a_system_is_told(name: str, told: str, sparse: Path) -> None:
     with pytest.raises(InputError, match=told):
         searcher_of(name.format(sparse=sparse), load_encoder)
+
+
+def test_a_second_stage_does_not_hide_what_its_first_cannot_do(cross: Path) -> None:
+    with pytest.raises(InputError, match="use hybrid:static-mini"):
+        choose([f"rerank:hybrid-fitted:static-mini+{cross}"], ["a text"])
 
 
 def test_models_of_systems_are_known_before_they_are_loaded(cross: Path, sparse: Path) -> None:
