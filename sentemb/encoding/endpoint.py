@@ -46,7 +46,9 @@ def is_endpoint(model: object) -> bool:
 def split_address(address: str) -> tuple[str, str]:
     """Return the URL and the model of `endpoint:URL#MODEL`, or raise InputError."""
     url, _, model = address.removeprefix(PREFIX).partition("#")
-    shown = PREFIX + without_secrets(url) + (f"#{model}" if model else "")
+    # Without a scheme, it is not a URI, but what stands in it may be secret all the same.
+    place = without_secrets(url).rpartition("@")[2].partition("?")[0]
+    shown = f"{PREFIX}{place}#{model}" if model else f"{PREFIX}{place}"
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL:
@@ -169,12 +171,13 @@ class EndpointEncoder:
             order = [row.get("index", place) for place, row in enumerate(data)]
             rows = [_numbers(data[place]["embedding"]) for place in np.argsort(order, kind="stable")]
             said = self._hidden(str(answer.get("model", "")))
+            complete = sorted(order) == [*range(len(texts))]
         except (AttributeError, KeyError, TypeError, ValueError, binascii.Error) as error:
             text = self._shown(response)
             raise InputError(
                 f"{self._url} does not answer as OpenAI's API does: {text}", "check the URL"
             ) from error
-        if sorted(order) != [*range(len(texts))]:
+        if not complete:
             raise InputError(f"{self._url} returned {len(rows)} vectors for {len(texts)} texts")
         widths = [*dict.fromkeys([*([self._dimension] if self._dimension else []), *map(len, rows)])]
         if len(widths) > 1 or not widths[0]:

@@ -117,6 +117,10 @@ UNUSABLE: dict[str, tuple[list[httpx.Response | Exception], str]] = {
     "page": ([httpx.Response(200, text="<html>\nhello")], "as OpenAI's API does: <html> hello"),
     "list": ([httpx.Response(200, json=[1])], "as OpenAI's API does"),
     "null": ([httpx.Response(200, json={"data": [{"embedding": None}]})], "as OpenAI's API does"),
+    "order": (
+        [httpx.Response(200, json={"data": [{"index": "a", "embedding": [1.0]}, {"embedding": [1.0]}]})],
+        "as OpenAI's API does",
+    ),
     "count": ([httpx.Response(200, json={"data": []})], "0 vectors for 1 texts"),
     "width": (
         [httpx.Response(200, json={"model": "small", "data": [{"embedding": [1.0]}]})],
@@ -157,6 +161,7 @@ def test_numbers_that_are_not_finite_are_refused(endpoint: Endpoint) -> None:
         ("endpoint:api.example#small", "not of the form"),
         ("endpoint:https://api.example/v1", "not of the form"),
         ("endpoint:https://[::1#small", "not of the form"),
+        (f"endpoint:me:{KEY}@api.example/v1#small", "not of the form"),
         (f"endpoint:https://me:{KEY}@api.example/v1#small", "a password or a query"),
         (f"endpoint:https://api.example/v1?key={KEY}#small", "a password or a query"),
     ],

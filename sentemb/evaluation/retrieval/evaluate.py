@@ -140,7 +140,8 @@ def _evaluate_set(
     scores = {metric: 100 * float(query_scores(metric, ranks, data.gold).mean()) for metric in METRICS}
     details: dict[str, Any] = {"depth": DEPTH, "documents": {data.name: len(data.documents)}}
     # The encoder's weight in a hybrid, of each half of the queries where it is fitted on the other.
-    if isinstance(searcher, HybridSearcher) and (fits := searcher.fits.get(data.name)):
+    first = searcher.first if isinstance(searcher, RerankSearcher) else searcher
+    if isinstance(first, HybridSearcher) and (fits := first.fits.get(data.name)):
         details["weights"] = {data.name: [fit.weight for fit in fits]}
     if isinstance(searcher, RerankSearcher):
         details["milliseconds"] = {data.name: searcher.milliseconds[data.name]}  # of a query's second stage
