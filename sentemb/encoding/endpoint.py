@@ -10,9 +10,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
@@ -20,6 +18,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
+from sentemb._http import in_parts, retry_after
 from sentemb._uris import is_loopback, without_secrets
 from sentemb.encoding.encoder import Role, Vectors, check_finite, unique_texts
 from sentemb.errors import InputError
@@ -142,8 +141,9 @@ class EndpointEncoder:
         unique, positions = unique_texts(texts)
         if not unique:
             return np.zeros((0, self.dimension), dtype=np.float32)
+        batches = in_parts(unique, len, most=_TEXTS, limit=_CHARACTERS)
         console = Console(stderr=True)
-        parts = track([*_batches(unique)], "encoding", console=console, transient=True, disable=not progress)
+        parts = track([*batches], "encoding", console=console, transient=True, disable=not progress)
         truncated, found = 0, []
         for part in parts:
             answer, vectors = self._request(part)
@@ -203,7 +203,7 @@ class EndpointEncoder:
                 response = self._http.request(method, f"{self._url}/{path}", content=content, headers=headers)
                 if response.status_code not in _BUSY or last:
                     return response
-                why, stated = f"status {response.status_code}", _stated_wait(response)
+                why, stated = f"status {response.status_code}", retry_after(response)
             except httpx.TransportError as error:
                 why = self._hidden(str(error)) or type(error).__name__
                 if last or isinstance(error, (httpx.ConnectError, httpx.UnsupportedProtocol)):
@@ -258,19 +258,6 @@ class EndpointEncoder:
         return text.replace(self._key, "***") if self._key else text
 
 
-def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
-    """Split texts into those of one request."""
-    part: list[str] = []
-    characters = 0
-    for text in texts:
-        if part and (len(part) == _TEXTS or characters + len(text) > _CHARACTERS):
-            yield part
-            part, characters = [], 0
-        part.append(text)
-        characters += len(text)
-    yield part
-
-
 def _numbers(embedding: Any) -> Vectors:
     """Return an embedding, which is a list of numbers or float32 values in base64."""
     if isinstance(embedding, str):
@@ -279,14 +266,3 @@ def _numbers(embedding: Any) -> Vectors:
     if vector.ndim != 1:
         raise ValueError("an embedding is a list of numbers")
     return vector
-
-
-def _stated_wait(response: httpx.Response) -> float | None:
-    """Return the seconds of Retry-After, which is a number or a date; None without one."""
-    stated = response.headers.get("retry-after", "")
-    if stated.isdecimal():
-        return float(stated)
-    try:
-        return max(0.0, (parsedate_to_datetime(stated) - datetime.now(UTC)).total_seconds())
-    except (TypeError, ValueError):
-        return None

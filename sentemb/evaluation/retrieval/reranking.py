@@ -9,9 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import sentence_transformers
 import torch
-import transformers
 from rich.console import Console
 from rich.progress import track
 from sentence_transformers import CrossEncoder
@@ -76,11 +74,6 @@ class RerankSearcher:
             "max_length": self.model.max_seq_length,
             "device": str(self.model.device),
             "threads": torch.get_num_threads(),
-            "versions": {
-                "sentence-transformers": sentence_transformers.__version__,
-                "transformers": transformers.__version__,
-                "torch": torch.__version__,
-            },
         }
         return {**self.first.describe(), "reranked_with": reranker}
 

@@ -7,8 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import sentence_transformers
-import transformers
 from scipy import sparse
 from sentence_transformers import MultiVectorEncoder, SparseEncoder
 
@@ -88,10 +86,6 @@ class TokenSearcher:
             "similarity": str(self.model.similarity_fn_name),
             "numbers_per_document": round(self.numbers, 1),
             "device": str(self.model.device),
-            "versions": {
-                "sentence-transformers": sentence_transformers.__version__,
-                "transformers": transformers.__version__,
-            },
         }
 
     def encode(self, texts: Sequence[str], role: Role, *, progress: bool = False) -> Any:
@@ -99,20 +93,17 @@ class TokenSearcher:
         encode = self.model.encode_query if role == "query" else self.model.encode_document
         if self._kind == "multi-vector":
             vectors = encode(list(texts), convert_to_numpy=True, show_progress_bar=progress)
-            self._check([np.asarray(one) for one in vectors])
-            numbers = sum(one.size for one in vectors)
+            stored = [np.asarray(one) for one in vectors]
         else:
             found = encode(list(texts), save_to_cpu=True, show_progress_bar=progress).coalesce()
             values, places = found.values().float().numpy(), found.indices().numpy()
-            self._check([values])
-            vectors, numbers = sparse.csr_array((values, places), shape=tuple(found.shape)), len(values)
+            vectors, stored = sparse.csr_array((values, places), shape=tuple(found.shape)), [values]
             if self.model.similarity_fn_name == "cosine":
                 lengths = np.sqrt(vectors.power(2).sum(axis=1))
                 vectors.data /= np.repeat(np.where(lengths > 0, lengths, 1), np.diff(vectors.indptr))
-        if role == "document":
-            self._numbers, self._encoded = self._numbers + numbers, self._encoded + len(texts)
-        return vectors
-
-    def _check(self, parts: Sequence[Any]) -> None:
-        if not all(np.isfinite(one).all() for one in parts):
+        if not all(np.isfinite(one).all() for one in stored):
             raise NonFiniteError(f"{self.name} returned NaN or infinity", "check the model's weights")
+        if role == "document":
+            self._numbers += sum(one.size for one in stored)
+            self._encoded += len(texts)
+        return vectors
