@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import numpy as np
@@ -34,6 +35,7 @@ _TEXTS, _CHARACTERS = 32, 100_000
 _BUSY = (408, 429, 500, 502, 503, 504)
 _RETRIES = 5  # after 1, 2, 4, 8 and 16 seconds, unless the endpoint says when
 _LONGEST_WAIT = 600.0  # seconds that an endpoint may ask for
+_SECRET = 8  # characters from which a key is one
 _TIMEOUT = 120.0  # seconds that a request may take
 
 
@@ -204,7 +206,7 @@ class EndpointEncoder:
                 if response.status_code not in _BUSY or last:
                     return response
                 why, stated = f"status {response.status_code}", retry_after(response)
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 why = self._hidden(str(error)) or type(error).__name__
                 if last or isinstance(error, (httpx.ConnectError, httpx.UnsupportedProtocol)):
                     raise InputError(
@@ -221,7 +223,7 @@ class EndpointEncoder:
 
     def _read_card(self) -> dict[str, Any]:
         """Return what the endpoint says of the model; nothing where it does not have that route."""
-        response = self._send("GET", f"models/{self._model}")
+        response = self._send("GET", f"models/{quote(self._model)}")
         if response.status_code in (401, 403):
             raise self._refusal(response)
         try:
@@ -255,7 +257,8 @@ class EndpointEncoder:
         return " ".join(self._hidden(str(text)).split())[:200]
 
     def _hidden(self, text: str) -> str:
-        return text.replace(self._key, "***") if self._key else text
+        # Local servers get any word as a key, which may be part of others.
+        return text.replace(self._key, "***") if len(self._key) >= _SECRET else text
 
 
 def _numbers(embedding: Any) -> Vectors:
