@@ -18,6 +18,7 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
+from sentemb._http import in_parts, retry_after
 from sentemb._uris import find_proxy, is_loopback
 from sentemb.errors import InputError
 from sentemb.search import Changed, Document, Hit, Hits, Snippet
@@ -27,11 +28,8 @@ from sentemb.search.passages import Span
 logger = logging.getLogger(__name__)
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
-Item = TypeVar("Item")
 LongDocuments = Literal["split", "warn", "error"]
 
-_MAX_ITEMS = 2048  # texts, documents or ids of a request
-_MAX_CHARACTERS = 4_000_000  # of a request: as escaped UTF-8 they fit the server's 32 MiB
 _MAX_ADDRESS = 4000  # characters of the ids in an address
 _MAX_WAIT = 60.0
 
@@ -133,7 +131,7 @@ class AsyncClient:
         model = model or (await self._call("GET", "v1/models"))["data"][0]["id"]
         options = {"model": model, "role": role, "dimensions": dimensions, "truncate": truncate}
         rows: list[bytes] = []
-        for part in _parts(texts, len):
+        for part in in_parts(texts, len):
             answer = await self._call(
                 "POST", "v1/embeddings", input=part, encoding_format="base64", **options
             )
@@ -220,13 +218,13 @@ class AsyncClient:
 
     async def delete(self, index: str, ids: Iterable[str | int]) -> int:
         """Delete documents by their ids, and return their number; 1 and "1" are different ids."""
-        answers = [await self._call("DELETE", _path(index, "documents"), ids=part) for part in _parts(ids)]
+        answers = [await self._call("DELETE", _path(index, "documents"), ids=part) for part in in_parts(ids)]
         return sum(answer["deleted"] for answer in answers)
 
     async def get(self, index: str, ids: Iterable[str | int]) -> list[Document | None]:
         """Return the documents with these ids, in their order; None for an unknown id."""
         documents: list[Document | None] = []
-        for part in _parts(map(json.dumps, ids), len, limit=_MAX_ADDRESS):
+        for part in in_parts(map(json.dumps, ids), len, limit=_MAX_ADDRESS):
             query = urlencode([("id", encoded) for encoded in part])
             answer = await self._call("GET", f"{_path(index, 'documents')}?{query}")
             documents += [None if item is None else Document(**item) for item in answer["documents"]]
@@ -241,7 +239,7 @@ class AsyncClient:
         self, method: str, index: str, documents: Iterable[Any], truncate: str | None
     ) -> Changed:
         total = Changed(0, 0, 0)
-        for part in _parts(_bodies(documents), lambda body: len(body["text"])):
+        for part in in_parts(_bodies(documents), lambda body: len(body["text"])):
             answer = await self._call(method, _path(index, "documents"), documents=part, truncate=truncate)
             counts = [answer[name] for name in ("added", "replaced", "skipped", "chunked", "truncated")]
             total = Changed(*map(sum, zip(total, counts, strict=True)))
@@ -266,8 +264,8 @@ class AsyncClient:
             if response.status_code not in (429, 503):
                 break
             if attempt < self._retries:
-                after = response.headers.get("retry-after", "")
-                seconds = min(float(after) if after.isdecimal() else 1.0, _MAX_WAIT)
+                stated = retry_after(response)
+                seconds = min(1.0 if stated is None else stated, _MAX_WAIT)
                 if isinstance(self._http, httpx.Client):
                     time.sleep(seconds)
                 else:
@@ -339,22 +337,6 @@ class Client:
     delete = _blocking(AsyncClient.delete)
     get = _blocking(AsyncClient.get)
     stats = _blocking(AsyncClient.stats)
-
-
-def _parts(
-    items: Iterable[Item], size: Callable[[Item], int] = lambda item: 1, *, limit: int = _MAX_CHARACTERS
-) -> Iterator[list[Item]]:
-    """Split items into lists that fit a request."""
-    part: list[Item] = []
-    total = 0
-    for item in items:
-        if part and (len(part) == _MAX_ITEMS or total + size(item) > limit):
-            yield part
-            part, total = [], 0
-        part.append(item)
-        total += size(item)
-    if part:
-        yield part
 
 
 def _bodies(documents: Iterable[Any]) -> Iterator[dict[str, Any]]:

@@ -18,6 +18,7 @@ BASE = {
     "_compat",
     "_files",
     "_fusion",
+    "_http",
     "_machine",
     "_threads",
     "_uris",

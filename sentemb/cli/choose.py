@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class _Options(opt.EncoderOptions):
     systems: Annotated[list[str], typer.Argument(autocompletion=opt.bundled_models)]
     """Model: folder, hub id, bundled model or word-vector file in GloVe format. Also bm25, hybrid:MODEL,
-    hybrid-rrf:MODEL, and with --judged hybrid-fitted:MODEL. With --pairs only encoders."""
+    hybrid-rrf:MODEL, rerank:FIRST+CROSS-ENCODER, endpoint:URL#MODEL (key in OPENAI_API_KEY), and with
+    --judged hybrid-fitted:MODEL. With --pairs only encoders."""
     texts: str | None = Field(None, description=opt.DOCUMENTS)
     query_log: str | None = None
     """File with real queries of your users, one per line. Generated queries are weighted to resemble them."""
@@ -56,7 +57,7 @@ def choose(options: _Options) -> None:
     from sentemb._files import write_json
     from sentemb.evaluation.choosing import choose as choose_among
     from sentemb.evaluation.environment import command_line
-    from sentemb.evaluation.retrieval.searchers import model_of
+    from sentemb.evaluation.retrieval.naming import model_of
     from sentemb.report.results import choice_table
 
     options.check_output(options.texts, options.query_log, options.judged, options.pairs, *options.systems)
@@ -72,6 +73,7 @@ def choose(options: _Options) -> None:
             most=options.documents,
             leaks=() if options.leaks == "none" else opt.split_names(options.leaks),
             load=options.load,
+            device=options.device,
             command=command_line(),
             progress=bar,
         )
@@ -95,18 +97,21 @@ def _propose(choice: Choice, options: _Options) -> None:
     """Print the commands that use the best system, and before them those that may find a better one."""
     from sentemb.adaptation.held_out import FEWEST_DOCUMENTS
     from sentemb.cli.index import propose_fit
-    from sentemb.evaluation.retrieval.searchers import BM25, PREFIXES, model_of
+    from sentemb.encoding.endpoint import is_endpoint
+    from sentemb.evaluation.retrieval.naming import first_stage, model_of
+    from sentemb.evaluation.retrieval.searchers import BM25, PREFIXES
 
     judged = options.judged if options.judged and Path(options.judged).is_dir() else None
-    source, best = options.texts or judged, choice.best.given
+    source, best = options.texts or judged, first_stage(choice.best.given)
     models = map(model_of, (best, *(one.given for one in choice.candidates)))
     model = next(filter(None, models), None)
     if source is None:
         next_command("serve", model or opt.DEFAULT_ENCODER)
         return
     reading = options.flags("text_column", "title_column", "data_dir", "pooling")
-    # Word vectors, which are a file, are not adapted.
-    if model is not None and not Path(model).is_file() and choice.documents >= FEWEST_DOCUMENTS:
+    # Word vectors, which are a file, are not adapted, nor what an endpoint keeps for itself.
+    is_ours = model is not None and not Path(model).is_file() and not is_endpoint(model)
+    if model is not None and is_ours and choice.documents >= FEWEST_DOCUMENTS:
         adapt = ("adapt", source, *reading, "--base", model, "--output", "FOLDER")
         also_command(*adapt, comment="may improve this encoder for your documents, without labels")
     mode = "keyword" if best == BM25 else "hybrid" if best.startswith(tuple(PREFIXES)) else None

@@ -109,8 +109,9 @@ def transfer(options: _Transfer) -> None:
 
 class _Retrieval(_Evaluation):
     models: Annotated[list[str], typer.Argument(autocompletion=opt.bundled_models)]
-    """Model: folder, hub id, bundled model or word-vector file in GloVe format. Also bm25, hybrid:MODEL, a
-    TREC run file (.trec), or a folder with runs SET.trec."""
+    """Model: folder, hub id, bundled model or word-vector file in GloVe format. Also bm25, hybrid:MODEL,
+    rerank:FIRST+CROSS-ENCODER, endpoint:URL#MODEL (key in OPENAI_API_KEY), a TREC run file (.trec), or a
+    folder with runs SET.trec."""
     sets: str | None = None
     """Data sets such as scifact, cisi, xquad-r/de, or your own folders in BEIR layout, separated by commas.
     The default is all sets of the suite that are in the data folder."""
@@ -130,10 +131,11 @@ def retrieval(options: _Retrieval) -> None:
 
     All metrics follow trec_eval. A query without results counts as 0. Encoders are searched exactly, with
     their own prompts for queries and documents. BM25 is SQLite's. hybrid:MODEL fuses both; its weight is
-    fitted on queries that are generated from the documents.
+    fitted on queries that are generated from the documents. rerank:FIRST+CROSS-ENCODER scores the first 100
+    documents of another system, and the table has its milliseconds per query.
     """
     from sentemb.encoding.shards import ShardFolder
-    from sentemb.evaluation.retrieval.searchers import model_of, searcher_of
+    from sentemb.evaluation.retrieval.naming import model_of, searcher_of
     from sentemb.evaluation.runner import shared_vectors
 
     sets = None if options.sets is None else opt.split_names(options.sets)
@@ -151,7 +153,7 @@ def retrieval(options: _Retrieval) -> None:
             options,
             ["retrieval"],
             needed=[model for model in map(model_of, options.models) if model is not None],
-            load=partial(searcher_of, load=load, stored=stored),
+            load=partial(searcher_of, load=load, stored=stored, device=options.device),
             folders=[options.runs],
             sets=sets,
             judged=options.split,

@@ -114,7 +114,7 @@ def _search(options: _Judge, index: SearchIndex, name: str, queries: Sequence[st
     """Return what a system finds for each query."""
     import sentemb
     from sentemb.data.retrieval import RetrievalSet
-    from sentemb.evaluation.retrieval.searchers import is_run, searcher_of
+    from sentemb.evaluation.retrieval.naming import is_run, searcher_of
 
     mode = _MODES.get(name)
     if mode is None and (Path(name) / "manifest.json").is_file():

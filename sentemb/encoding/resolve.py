@@ -20,6 +20,7 @@ from sentemb.data.files import read_lines
 from sentemb.data.locate import VARIABLE
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.encoder import Precision, TextEncoder, Vectors, check_finite, unique_texts
+from sentemb.encoding.endpoint import EndpointEncoder, is_endpoint, split_address
 from sentemb.encoding.sentence import SentenceEncoder
 from sentemb.encoding.view import view_with_states, with_modules
 from sentemb.errors import InputError
@@ -51,7 +52,8 @@ def load_encoder(
 
     Args:
         model: Folder or hub id of a model, a `SentenceTransformer`, a function `list[str] -> array`, a file
-            of word vectors (`.txt`, `.vec`, also `.gz`), or an encoder, which is returned as it is.
+            of word vectors (`.txt`, `.vec`, also `.gz`), an OpenAI-compatible endpoint (`endpoint:URL#MODEL`,
+            with its key in `OPENAI_API_KEY`), or an encoder, which is returned as it is.
         pooling: For a folder or hub id; a raw transformer without one is pooled by the mean, with a warning.
         precision: `float32` gives what `SentenceTransformer.encode` gives; `reduced` may use fewer bits
             where that is faster on this machine, and says in `describe()` whether it did.
@@ -78,13 +80,14 @@ def load_encoder(
         known = f"choose one of {', '.join(get_args(Precision))}"
         raise InputError(f"unknown precision {precision!r}", known)
     is_name = isinstance(model, (str, Path))
-    if isinstance(model, (str, Path)) and not _is_word_vectors(Path(model)):
+    if isinstance(model, (str, Path)) and not is_endpoint(model) and not _is_word_vectors(Path(model)):
         built = load(model, pooling=pooling, max_length=max_length, device=device)
         # One raw transformer is a different encoder under each pooling, with a record of its own.
         name = name_of(str(model)) if pooling is None else f"{name_of(str(model))}-{pooling}"
         encoder: TextEncoder = SentenceEncoder(built, name=name, precision=precision, frozen=True)
     else:
         kind = f"the word vectors {model}" if is_name else f"a {type(model).__name__}"
+        kind = "an endpoint" if is_name and is_endpoint(model) else kind
         for option, value in (("pooling", pooling), ("max_length", max_length), ("device", device)):
             if value is not None:
                 hint = f"remove {option}, or pass a model folder"
@@ -99,6 +102,8 @@ def load_encoder(
 
 
 def _wrap(model: Any, *, precision: Precision, data_dir: str | Path | None) -> TextEncoder:
+    if isinstance(model, (str, Path)) and is_endpoint(model):
+        return EndpointEncoder(str(model))
     if isinstance(model, (str, Path)):
         return WordVectorEncoder(_word_vectors(Path(model), data_dir))
     if isinstance(model, SentenceTransformer):
@@ -134,7 +139,9 @@ def _folder_name(path: Path) -> str:
 
 def check_address(model: str, *, data_dir: str | Path | None = None) -> None:
     """Raise InputError if a model does not exist, without loading it."""
-    if not _is_word_vectors(Path(model)):
+    if is_endpoint(model):
+        split_address(model)
+    elif not _is_word_vectors(Path(model)):
         check_kind(find_source(model))
     elif not (path := _word_vectors(Path(model), data_dir)).exists():
         raise InputError(f"no such file: {path}")

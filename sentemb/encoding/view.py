@@ -83,14 +83,14 @@ def linear(weight: NDArray[np.float32]) -> Dense:
     return dense
 
 
-def fingerprint_of(model: SentenceTransformer) -> str:
-    """Hash everything that decides a model's vectors: weights, tokenizer, modules, prompts, dimension."""
+def fingerprint_of(model: Any) -> str:
+    """Hash all that decides a model's vectors or scores: weights, tokenizer, modules, prompts, dimension."""
     digest = hashlib.sha256()
     settings = {
         "modules": [[type(module).__name__, _configuration(module)] for module in model],
         "prompts": dict(sorted(model.prompts.items())),
         "default_prompt_name": model.default_prompt_name,
-        "truncate_dim": model.truncate_dim,
+        "truncate_dim": getattr(model, "truncate_dim", None),  # not of cross-encoders and sparse models
     }
     digest.update(json.dumps(settings, sort_keys=True, default=_json_value).encode())
     add_weights(digest, model)

@@ -47,10 +47,13 @@ _PACKAGES: dict[str, Kind] = {
 }
 _TRUSTED = ("sentence_transformers.", "sentemb.")
 _WHAT: dict[Kind, tuple[str, str]] = {
-    "encoder": ("is a sentence encoder", "remove --reranker to serve it as an embedding model"),
+    "encoder": (
+        "is a sentence encoder",
+        "use a cross-encoder, or remove --reranker to serve it as an embedding model",
+    ),
     "cross-encoder": (
         "is a cross-encoder: it scores pairs of texts and does not compute vectors",
-        "use it with --reranker, and a sentence encoder here",
+        "use it with --reranker, or evaluate it as rerank:bm25+MODEL; a sentence encoder is needed here",
     ),
     "classifier": (
         "is a classifier, not an encoder",
@@ -58,13 +61,13 @@ _WHAT: dict[Kind, tuple[str, str]] = {
     ),
     "sparse": (
         "is a sparse encoder: its vectors have one number for each token of the vocabulary",
-        "use a dense encoder; SparseEncoder of sentence-transformers loads this model",
+        "use a dense encoder here; `sentemb eval retrieval` and `sentemb choose` evaluate this model",
     ),
     "multi-vector": (
         "is a multi-vector encoder: it computes one vector for each token of a text",
         (
-            "use an encoder with one vector per text; MultiVectorEncoder of sentence-transformers loads "
-            "this model"
+            "use an encoder with one vector per text here; `sentemb eval retrieval` and `sentemb choose` "
+            "evaluate this model"
         ),
     ),
     "static": (
@@ -173,6 +176,11 @@ def naming_code(source: ModelSource) -> Iterator[None]:
 
 def find_source(base: str, *, revision: str | None = None) -> ModelSource:
     """Describe the model at a folder or a hub id without loading its weights."""
+    if base.startswith("endpoint:"):
+        raise InputError(
+            "an endpoint computes vectors, but does not give its weights",
+            "use a folder or a hub id; `sentemb eval` and `sentemb choose` evaluate endpoints",
+        )
     path = Path(base).expanduser()
     if not path.exists() and (bundled := bundled_folder(base)) is not None:
         path = bundled

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import nan
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from sentemb.evaluation.ranks import shown_ranks
@@ -223,12 +224,22 @@ def _retrieval_tables(records: Sequence[Record]) -> Iterator[Table]:
         notes += differ or ([f"{name}: the split {split}"] if split != "test" else [])
     if {*RETRIEVAL.sets} <= {*names}:
         notes.append(f"average: of {', '.join(_LABELS.get(name, name) for name in RETRIEVAL.sets)}")
+    timed = {one.model: one.details["milliseconds"] for one in records if "milliseconds" in one.details}
+    if timed:
+        notes.append("ms/query: what the second stage takes for a query on the machine of the record")
+    milliseconds = {name: fmean(taken.values()) for name, taken in timed.items()}
     for metric, shown in _RETRIEVAL.items():
         frame = _scores(records, average=RETRIEVAL, metric=metric, protocol="all")
+        frame = frame.assign(seeds=frame.groupby("method")["model"].transform("nunique"))
+        if timed:
+            taken = frame["model"].map(milliseconds).groupby(frame["method"]).transform("mean")
+            frame = frame.assign(milliseconds=taken.map("{:,.0f}".format, na_action="ignore").fillna(ABSENT))
         yield pivot(
-            frame.assign(seeds=frame.groupby("method")["model"].transform("nunique")),
+            frame,
             title=f"Retrieval, {shown} x 100",
-            rows={"method": "system"} | ({"seeds": "seeds"} if trained else {}),
+            rows={"method": "system"}
+            | ({"seeds": "seeds"} if trained else {})
+            | ({"milliseconds": "ms/query"} if timed else {}),
             column="dataset",
             order=_columns(names, frame),
             notes=(*notes, *([_OVER_SEEDS] if trained else [])),
@@ -298,14 +309,23 @@ def choice_table(choice: Choice) -> Table:
         notes.append(
             f"ranks: {100 * choice.confidence:g} % interval of the rank, all systems resampled together"
         )
+    if choice.unmeasured:
+        notes.append(
+            f"{', '.join(choice.unmeasured)}: predictions have not been measured for second stages, "
+            "late-interaction and sparse models; confirm them with queries with qrels (--judged)"
+        )
+    costs = {"texts_per_second": "texts/s", "megabytes": "MB", "dimension": "dimensions"}
+    if any(one.cost.milliseconds is not None for one in choice.candidates):
+        costs["milliseconds"] = "ms/query"
+        notes.append("ms/query: what the second stage takes for a query on this machine")
     rows = []
     for one in choice.candidates:
         score = one.behind if predicted else (one.score, *(one.interval or (nan, nan)))
         cells = (
             (ABSENT, ABSENT) if score is None else (f"{score[0]:.1f}", f"{score[1]:.1f} to {score[2]:.1f}")
         )
-        costs = (one.cost.texts_per_second, one.cost.megabytes, one.cost.dimension)
-        shown = (ABSENT if cost is None else f"{cost:,.0f}" for cost in costs)
+        values = [getattr(one.cost, name) for name in costs]
+        shown = (ABSENT if cost is None else f"{cost:,.0f}" for cost in values)
         ranks = () if one.ranks is None else (shown_ranks(one.ranks),)
         rows.append(
             (str(one.place), one.name, *cells, *ranks, *(f"{one.sets[name]:.1f}" for name in sets), *shown)
@@ -313,16 +333,7 @@ def choice_table(choice: Choice) -> Table:
     score_names = ("behind the first" if predicted else "score", f"{100 * choice.confidence:g} % interval")
     return Table(
         title=_CHOICES[choice.basis],
-        header=(
-            "place",
-            "system",
-            *score_names,
-            *([] if predicted else ["ranks"]),
-            *sets,
-            "texts/s",
-            "MB",
-            "dimensions",
-        ),
+        header=("place", "system", *score_names, *([] if predicted else ["ranks"]), *sets, *costs.values()),
         rows=tuple(rows),
         notes=(*notes, "texts/s: documents encoded on this machine; MB: size of the weights in memory"),
         best=frozenset(

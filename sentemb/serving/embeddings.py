@@ -88,6 +88,7 @@ def _card(served: ServedEncoder) -> dict[str, Any]:
         "owned_by": "sentemb",
         "dimension": served.dimension,
         "max_tokens": served.max_tokens,
+        "similarity": served.similarity,
         "fingerprint": served.fingerprint,
     }
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sentemb.encoding import TextEncoder, for_role
+from sentemb.encoding import TextEncoder, for_role, similarity_of
 from sentemb.encoding.rows import ReadyTexts, RowEncoder, row_encoder
 from sentemb.encoding.tokens import Tokens, tokens_of
 from sentemb.serving.http import Problem
@@ -120,6 +120,7 @@ class ServedEncoder(ServedModel):
         self.max_tokens = tokens.room if tokens else None
         self.encoder = encoder
         self.dimension = encoder.dimension
+        self.similarity = similarity_of(encoder)
         self.fingerprint = encoder.fingerprint
         self.is_matryoshka = is_matryoshka
         self.loop: asyncio.AbstractEventLoop | None = None  # the server's, once it runs

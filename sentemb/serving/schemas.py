@@ -108,6 +108,8 @@ class ModelCard(_Schema):
     dimension: int
     max_tokens: int | None
     """Maximum length of a text in tokens."""
+    similarity: str
+    """How a search compares the vectors: cosine or dot."""
     fingerprint: str
 
 

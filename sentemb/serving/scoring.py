@@ -19,8 +19,7 @@ from sentemb.encoding.rows import ReadyTexts, Rows
 from sentemb.encoding.tokens import tokenise
 from sentemb.encoding.view import inference_view
 from sentemb.errors import InputError
-from sentemb.modules.check import loading
-from sentemb.modules.source import check_kind, find_source, naming_code
+from sentemb.modules.cross_encoder import load_cross_encoder
 from sentemb.serving.http import JsonRoute, Problem, find, json_response
 from sentemb.serving.scheduler import Matrix
 from sentemb.serving.schemas import ClassifyAnswer, ClassifyRequest, RerankAnswer, RerankRequest
@@ -32,7 +31,7 @@ class PairRows:
     by_length = True
 
     def __init__(self, folder: str, *, device: str | None) -> None:
-        model = _load_cross_encoder(folder, device=device)
+        model = _load_reranker(folder, device=device)
         self._name = Path(folder).name
         self._tokenizer: Any = model.tokenizer
         # A tokenizer sets its limits in the first call, which must not run in parallel to another.
@@ -102,25 +101,16 @@ class ClassifierRows:
         return probabilities
 
 
-def _load_cross_encoder(folder: str, *, device: str | None) -> CrossEncoder:
+def _load_reranker(folder: str, *, device: str | None) -> CrossEncoder:
     path = Path(folder).expanduser()
     if not path.is_dir():
         raise InputError(f"no such folder: {folder}", "name the folder of a saved cross-encoder")
-    source = find_source(str(path))
-    if source.has_modules or source.architecture:  # otherwise the folder does not say what it is
-        check_kind(source, "cross-encoder")
-    with naming_code(source), loading(str(path)):
-        model = CrossEncoder(str(path), device=device, local_files_only=True)
+    model = load_cross_encoder(str(path), device=device)
     if [type(module) for module in model] != [Transformer] or model.default_prompt_name is not None:
         parts = ", ".join(type(module).__name__ for module in model)
         raise InputError(
             f"{folder} scores pairs with {parts} and its own prompt, which cannot be served",
             "choose a cross-encoder whose transformer computes the score",
-        )
-    if model.num_labels != 1 or model.model is None:
-        raise InputError(
-            f"{folder} computes {model.num_labels} scores for a pair, not one",
-            "choose a cross-encoder for ranking",
         )
     return model
 

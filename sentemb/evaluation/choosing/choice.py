@@ -23,13 +23,16 @@ from sentemb.evaluation.comparison import DRAWS, Comparison, amounts, compare_al
 from sentemb.evaluation.environment import time_in_turns
 from sentemb.evaluation.measures import measure
 from sentemb.evaluation.ranks import rank_intervals, resampled_systems, share_places
+from sentemb.evaluation.retrieval.reranking import RerankSearcher
 from sentemb.evaluation.retrieval.searchers import HybridSearcher, KeywordSearcher, Searcher
+from sentemb.evaluation.retrieval.token_vectors import TokenSearcher
 from sentemb.evaluation.schema import DataSet, Environment
 from sentemb.evaluation.statistics import LEVEL
 from sentemb.evaluation.systems import System
 
 MEASURES = {"ndcg@10": "NDCG@10", "spearman": "Spearman x 100"}
 """What a metric is called in sentences."""
+_WITH_WEIGHTS = (SentenceEncoder, TokenSearcher)
 _FASTER = 1.05  # times; smaller differences in speed vary from one measurement to the next
 _DRAWS_PER_PAIR = 100
 TEXTS = 100
@@ -42,7 +45,8 @@ class Cost:
 
     texts_per_second: float | None  # that it reads on this machine; None of a searcher of the caller's
     megabytes: float | None  # of the model's weights in memory; None without a model
-    dimension: int | None  # of a vector; None without vectors
+    dimension: int | None  # numbers of a document: of its vector, or the mean; None without vectors
+    milliseconds: float | None = None  # of a second stage per query
 
 
 def costs_of(searchers: Mapping[str, Searcher], texts: Sequence[str], language: str) -> dict[str, Cost]:
@@ -51,25 +55,34 @@ def costs_of(searchers: Mapping[str, Searcher], texts: Sequence[str], language: 
 
     def read(searcher: Searcher) -> None:
         """Read texts as a system does before it can be searched."""
+        if isinstance(searcher, TokenSearcher):
+            searcher.encode(some, "document")
         if (encoder := encoder_of(searcher)) is not None:
             for_role(encoder, "document").encode(some)
         if isinstance(searcher, (KeywordSearcher, HybridSearcher)):
             bm25_weights(count_terms(some, language)[0])
 
+    firsts = {name: one.first if isinstance(one, RerankSearcher) else one for name, one in searchers.items()}
     actions = {
         name: partial(read, one)
-        for name, one in searchers.items()
-        if encoder_of(one) is not None or isinstance(one, KeywordSearcher)
+        for name, one in firsts.items()
+        if encoder_of(one) is not None or isinstance(one, (KeywordSearcher, TokenSearcher))
     }
     seconds = time_in_turns(actions, rounds=3, warm_up=1)
     costs = {}
     for name, searcher in searchers.items():
         speed = len(some) / max(median(seconds[name]), 1e-9) if name in seconds else None
-        encoder, megabytes = encoder_of(searcher), None
-        if isinstance(encoder, SentenceEncoder):
-            tensors = {id(one): one for one in chain(encoder.model.parameters(), encoder.model.buffers())}
-            megabytes = sum(one.numel() * one.element_size() for one in tensors.values()) / 1e6
-        costs[name] = Cost(speed, megabytes, searcher.dimension)
+        first, encoder = firsts[name], encoder_of(searcher)
+        networks: list[Any] = [one.model for one in (encoder, first) if isinstance(one, _WITH_WEIGHTS)]
+        dimension, milliseconds = searcher.dimension, None
+        if isinstance(first, TokenSearcher):
+            dimension = round(first.numbers)
+        if isinstance(searcher, RerankSearcher):
+            networks.append(searcher.model)
+            milliseconds = float(np.mean([*searcher.milliseconds.values()]))
+        tensors = {id(one): one for net in networks for one in chain(net.parameters(), net.buffers())}
+        megabytes = sum(one.numel() * one.element_size() for one in tensors.values()) / 1e6
+        costs[name] = Cost(speed, megabytes if networks else None, dimension, milliseconds)
     return costs
 
 
@@ -163,6 +176,7 @@ class Choice:
     advice: Advice | None  # what this and more evidence can show; None for one system
     leaks: LeakReport | None  # the user's texts in known test sets; None if they were not searched for
     environment: Environment  # versions, machine and time
+    unmeasured: tuple[str, ...] = ()  # systems of kinds on which predictions have not been measured
 
     @property
     def best(self) -> Candidate:
@@ -181,9 +195,11 @@ class Choice:
         named = ", ".join(one.name for one in equal)
         doubt = f"{named} {'does' if len(equal) == 1 else 'do'} not differ significantly from it ({ahead})"
         own = best.cost.texts_per_second
-        if own is None:
+        if own is None or best.cost.milliseconds is not None:
             return f"take {best.name}: {doubt}"
-        fast = max([best, *equal], key=lambda one: one.cost.texts_per_second or 0.0)
+        # The speed of reading documents says nothing of the speed of a second stage.
+        single = [one for one in equal if one.cost.milliseconds is None]
+        fast = max([best, *single], key=lambda one: one.cost.texts_per_second or 0.0)
         ratio = (fast.cost.texts_per_second or 0.0) / own
         if ratio < _FASTER:
             return f"take {best.name}: {doubt}, and none of them is faster"

@@ -34,6 +34,7 @@ from sentemb.evaluation.choosing.questions import (
     family_of,
     generated_from,
     graded_pairs,
+    is_unmeasured,
     judged_queries,
     log_weights,
     read_query_log,
@@ -42,14 +43,8 @@ from sentemb.evaluation.choosing.questions import (
 )
 from sentemb.evaluation.comparison import DRAWS, check_draws
 from sentemb.evaluation.environment import environment
-from sentemb.evaluation.retrieval.searchers import (
-    PREFIXES,
-    DenseSearcher,
-    HybridSearcher,
-    Searcher,
-    is_run,
-    searcher_of,
-)
+from sentemb.evaluation.retrieval.naming import first_stage, is_run, searcher_of
+from sentemb.evaluation.retrieval.searchers import PREFIXES, DenseSearcher, HybridSearcher, Searcher
 from sentemb.evaluation.runner import shared_vectors
 from sentemb.evaluation.schema import Record
 
@@ -76,6 +71,7 @@ def choose(
     confidence: float | None = None,
     leaks: Sequence[str] = SETS,
     load: Callable[[str], TextEncoder] = load_encoder,
+    device: str | None = None,
     data_dir: str | Path | None = None,
     command: Sequence[str] | None = None,
     progress: Progress | None = None,
@@ -87,8 +83,9 @@ def choose(
     graded pairs rank the systems by themselves.
 
     Args:
-        models: Anything that `load_encoder` takes, `bm25`, `hybrid:MODEL`, `hybrid-rrf:MODEL`, for queries
-            with qrels alone `hybrid-fitted:MODEL`, or searchers; for pairs encoders alone.
+        models: Anything that `load_encoder` takes, `bm25`, `hybrid:MODEL`, `hybrid-rrf:MODEL`,
+            `rerank:FIRST+CROSS-ENCODER`, late-interaction and sparse models, for queries with qrels alone
+            `hybrid-fitted:MODEL`, or searchers; for pairs encoders alone.
         texts: Documents, as of `read_unique_documents` or as strings.
         query_log: Queries of your users without qrels, or a file of them, a query a line: generated queries
             count the more the nearer their length and the rarity of their terms are to the log's. With
@@ -104,6 +101,7 @@ def choose(
         confidence: Level of the intervals; by default .8 for predictions and .95 otherwise.
         leaks: Known sets in which to search for your texts, as of `find_leaks`; none skips this.
         load: Loads a model.
+        device: Device of models that `load` does not load: cross-encoders, late-interaction and sparse ones.
         data_dir: The folder of data; `SENTEMB_DATA` by default.
         command: The command line, for the record.
         progress: Called with the stage and how many of how many steps are done.
@@ -157,7 +155,7 @@ def choose(
             encoder: TextEncoder = stack.enter_context(shared_vectors(loaded, None))
             return encoder
 
-        searchers = _searchers(models, shared)
+        searchers = _searchers(models, shared, device)
         for number, (name, searcher) in enumerate(searchers.items()):
             tell(name, number, len(searchers))
             answers[name] = questions.record(searcher)
@@ -209,6 +207,7 @@ def choose(
         documents=0 if questions.basis == "pairs" else len(questions.texts),
         judged=0 if real is None else len(real.sets[0]),
         logged=len(logged),
+        unmeasured=tuple(name for name, one in searchers.items() if texts is not None and is_unmeasured(one)),
         skipped=tuple(skipped_kinds(questions.sets)) if texts is not None else (),
         reliability=reliability,
         advice=_advice(ranking, questions),
@@ -253,7 +252,8 @@ def _refuse_given(options: Mapping[str, Any], basis: str) -> None:
 def _refuse_fitted(models: Sequence[Any]) -> None:
     """Refuse a hybrid that would fit its weight on the generated queries that score it."""
     for model in models:
-        name = model.name if isinstance(model, HybridSearcher) else str(model)
+        part = getattr(model, "first", model)
+        name = part.name if isinstance(part, HybridSearcher) else first_stage(str(model))
         if name.startswith(_FITTED):
             raise InputError(
                 f"{name} fits its weight on queries with qrels, which documents alone do not have",
@@ -261,17 +261,19 @@ def _refuse_fitted(models: Sequence[Any]) -> None:
             )
 
 
-def _searchers(models: Sequence[Any], load: Callable[[Any], TextEncoder]) -> dict[str, Searcher]:
+def _searchers(
+    models: Sequence[Any], load: Callable[[Any], TextEncoder], device: str | None
+) -> dict[str, Searcher]:
     """Return the systems by their names."""
     found: dict[str, Searcher] = {}
     for model in models:
         named = isinstance(model, (str, Path))
-        if named and is_run(str(model)):
+        if named and is_run(first_stage(str(model))):
             raise InputError(
                 f"{model} is a saved run, which answers other queries", "name encoders, bm25, hybrids"
             )
         searcher: Searcher = (
-            searcher_of(str(model), load)
+            searcher_of(str(model), load, device=device)
             if named
             else model
             if hasattr(model, "search")

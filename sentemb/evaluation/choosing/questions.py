@@ -25,7 +25,9 @@ from sentemb.evaluation.choosing.calibration import Double
 from sentemb.evaluation.record import load_predictions
 from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval
 from sentemb.evaluation.retrieval.metrics import query_scores
+from sentemb.evaluation.retrieval.reranking import RerankSearcher
 from sentemb.evaluation.retrieval.searchers import DenseSearcher, HybridSearcher, KeywordSearcher, Searcher
+from sentemb.evaluation.retrieval.token_vectors import TokenSearcher
 from sentemb.evaluation.schema import Record
 from sentemb.evaluation.sts import evaluate_pairs, load_sets
 from sentemb.evaluation.systems import System, system_of
@@ -120,7 +122,8 @@ def scores_by_query(records: Sequence[Record], sets: Sequence[RetrievalSet]) -> 
 
 
 def encoder_of(searcher: Searcher) -> TextEncoder | None:
-    """Return the encoder of a searcher, without its cache."""
+    """Return the encoder of a searcher, or of its first stage, without its cache."""
+    searcher = searcher.first if isinstance(searcher, RerankSearcher) else searcher
     part = searcher.dense if isinstance(searcher, HybridSearcher) else searcher
     if not isinstance(part, DenseSearcher):
         return None
@@ -128,7 +131,8 @@ def encoder_of(searcher: Searcher) -> TextEncoder | None:
 
 
 def family_of(searcher: Searcher) -> str:
-    """Return the family of a system, of `calibration.FAMILIES`."""
+    """Return the family of a system, of `calibration.FAMILIES`; that of its first stage if it has two."""
+    searcher = searcher.first if isinstance(searcher, RerankSearcher) else searcher
     if isinstance(searcher, KeywordSearcher):
         return "keyword"
     if isinstance(searcher, HybridSearcher):
@@ -137,6 +141,11 @@ def family_of(searcher: Searcher) -> str:
     # Wherever it runs: the fast path of static models is one of the CPU.
     static = isinstance(encoder, SentenceEncoder) and isinstance(encoder.model[0], StaticEmbedding)
     return "static" if static else "transformer"
+
+
+def is_unmeasured(searcher: Searcher) -> bool:
+    """Return whether a system is of a kind on which predictions have not been measured."""
+    return isinstance(searcher, (RerankSearcher, TokenSearcher))
 
 
 def skipped_kinds(sets: Sequence[RetrievalSet]) -> list[str]:

@@ -22,8 +22,10 @@ from sentemb.errors import InputError
 from sentemb.evaluation.environment import new_record
 from sentemb.evaluation.record import join_records
 from sentemb.evaluation.retrieval.metrics import METRICS, query_scores
+from sentemb.evaluation.retrieval.naming import searcher_of
 from sentemb.evaluation.retrieval.ranking import judged_ranks, run_file, without_themselves, write_run
-from sentemb.evaluation.retrieval.searchers import DenseSearcher, HybridSearcher, Searcher, searcher_of
+from sentemb.evaluation.retrieval.reranking import RerankSearcher
+from sentemb.evaluation.retrieval.searchers import DenseSearcher, HybridSearcher, Searcher
 from sentemb.evaluation.schema import DataSet, Record, Score, checksum_of_parts, seed_of, slug
 from sentemb.evaluation.suites import RETRIEVAL, Loaded, LoadedSuite, Options, Suite, read_available
 
@@ -50,8 +52,9 @@ def evaluate_retrieval(
     """Evaluate search: graded NDCG@10, MRR@10, MAP, recall, precision and hits, by trec_eval's definitions.
 
     Args:
-        system: Anything that `load_encoder` takes; `bm25`, `hybrid:MODEL`, a run in TREC's format or a folder
-            of runs; or a `Searcher`.
+        system: Anything that `load_encoder` takes, or the name of a late-interaction or sparse model; `bm25`,
+            `hybrid:MODEL`, `rerank:FIRST+CROSS-ENCODER`, a run in TREC's format or a folder of runs; or a
+            `Searcher`.
         sets: Names of sets, folders, or sets that are already read.
         split: Of the sets; `test` by default, or the only one.
         data_dir: The folder of data; `SENTEMB_DATA` by default.
@@ -137,8 +140,11 @@ def _evaluate_set(
     scores = {metric: 100 * float(query_scores(metric, ranks, data.gold).mean()) for metric in METRICS}
     details: dict[str, Any] = {"depth": DEPTH, "documents": {data.name: len(data.documents)}}
     # The encoder's weight in a hybrid, of each half of the queries where it is fitted on the other.
-    if isinstance(searcher, HybridSearcher) and (fits := searcher.fits.get(data.name)):
+    first = searcher.first if isinstance(searcher, RerankSearcher) else searcher
+    if isinstance(first, HybridSearcher) and (fits := first.fits.get(data.name)):
         details["weights"] = {data.name: [fit.weight for fit in fits]}
+    if isinstance(searcher, RerankSearcher):
+        details["milliseconds"] = {data.name: searcher.milliseconds[data.name]}  # of a query's second stage
     return new_record(
         RETRIEVAL.name,
         searcher,

@@ -8,9 +8,10 @@ is `query Q0 document rank score tag`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,16 +40,23 @@ def id_places(data: RetrievalSet) -> Numbers:
 
 @one_blas_thread()
 def nearest(
-    queries: Single, blocks: Iterable[tuple[Places, Single]], firsts: Places, places: Numbers, depth: int
+    queries: Any,
+    blocks: Iterable[tuple[Places, Any]],
+    firsts: Places,
+    places: Numbers,
+    depth: int,
+    *,
+    compare: Callable[[Any, Any], Single] = lambda queries, documents: queries @ documents.T,
 ) -> list[Hits]:
-    """Search exactly by inner products, some documents at a time.
+    """Search exactly by inner products, or by what `compare` computes, some documents at a time.
 
     Args:
-        queries: Vectors of shape (queries, dimension).
+        queries: Vectors of shape (queries, dimension), or an array of anything that `compare` takes.
         blocks: The numbers of some documents (n,) and their vectors (n, dimension), of each text once.
         firsts: The first document with the same text as each, (documents,): equal texts tie exactly.
         places: As of `id_places`.
         depth: Number of documents to return.
+        compare: Maps a part of the queries and a block's vectors to similarities (part, n).
     """
     copies = _copies(firsts)
     found = [NOTHING for _ in queries]
@@ -58,7 +66,7 @@ def nearest(
         documents = np.concatenate([numbers, *(own for _, own in again)])
         size = rows_of_block(len(numbers))
         for start in range(0, len(queries), size):
-            similarities = queries[start : start + size] @ vectors.T  # (block, n)
+            similarities = compare(queries[start : start + size], vectors)  # (block, n)
             for query, own in enumerate(similarities, start):
                 found[query] = merged(found[query], documents, own[rows] if again else own, places, depth)
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -127,12 +127,8 @@ class DenseSearcher:
         """Yield numbers and vectors of documents, those of equal texts once."""
         count = len(firsts)
         if self._stored is None:
-            for start in range(0, count, _DOCUMENTS):
-                texts = data.documents[start : start + _DOCUMENTS]
-                rows = _new_rows(firsts, start, len(texts))
-                if len(rows):
-                    some = [texts[row] for row in rows]
-                    yield start + rows, self.vectors(some, "document", progress=progress)
+            for rows, some in new_texts(data.documents, firsts, _DOCUMENTS):
+                yield rows, self.vectors(some, "document", progress=progress)
             return
         start, where = 0, self._stored.path
         hint = f"encode the documents of {data.name} in their original order, titles included"
@@ -151,6 +147,15 @@ class DenseSearcher:
             raise InputError(
                 f"{where} contains {start:,} vectors, but {data.name} has {count:,} documents", hint
             )
+
+
+def new_texts(texts: Sequence[str], firsts: Places, size: int) -> Iterator[tuple[Places, list[str]]]:
+    """Yield places and texts, `size` texts at a time, those of equal texts once."""
+    for start in range(0, len(firsts), size):
+        some = texts[start : start + size]
+        rows = _new_rows(firsts, start, len(some))
+        if len(rows):
+            yield start + rows, [some[row] for row in rows]
 
 
 def _new_rows(firsts: Places, start: int, count: int) -> Places:
@@ -307,36 +312,3 @@ class SavedRuns:
     def describe(self) -> dict[str, Any]:
         """See `Searcher.describe`."""
         return {"encoder": "saved run", "backend": self.path.name}
-
-
-def searcher_of(name: str, load: Callable[[str], TextEncoder], stored: ShardFolder | None = None) -> Searcher:
-    """Return the searcher that a name means.
-
-    Names are `bm25`; `hybrid:MODEL`, `hybrid-fitted:MODEL` or `hybrid-rrf:MODEL`; a run in TREC's format
-    (`.trec`, `.run`), a folder of runs; or a model. `stored` has the documents' vectors of the model.
-    """
-    if name == BM25:
-        return KeywordSearcher()
-    prefix = _prefix(name)
-    if prefix:
-        return HybridSearcher(load(name.removeprefix(prefix)), PREFIXES[prefix], stored)
-    if not is_run(name):
-        return DenseSearcher(load(name), stored)
-    if not Path(name).exists():
-        raise InputError(f"no such file: {name}", "use a run file in TREC format")
-    return SavedRuns(Path(name))
-
-
-def model_of(name: str) -> str | None:
-    """Return the model that a system needs; None of BM25 and of saved runs."""
-    return None if name == BM25 or is_run(name) else name.removeprefix(_prefix(name))
-
-
-def is_run(name: str) -> bool:
-    """Return whether a name is that of saved runs."""
-    path = Path(name)
-    return path.suffix in (SUFFIX, ".run") or (path.is_dir() and any(path.glob(f"*{SUFFIX}")))
-
-
-def _prefix(name: str) -> str:
-    return next((prefix for prefix in PREFIXES if name.startswith(prefix)), "")
