@@ -1,4 +1,4 @@
-"""What clients of servers share: requests of a limited size, and the wait that a busy server asks for."""
+"""Requests of a limited size, and the wait that a busy server asks for; for all clients of servers."""
 
 from __future__ import annotations
 
