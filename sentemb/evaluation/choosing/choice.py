@@ -56,7 +56,7 @@ def costs_of(searchers: Mapping[str, Searcher], texts: Sequence[str], language: 
     def read(searcher: Searcher) -> None:
         """Read texts as a system does before it can be searched."""
         if isinstance(searcher, TokenSearcher):
-            searcher.encode(some, "document")
+            searcher.vectors(some, "document")
         if (encoder := encoder_of(searcher)) is not None:
             for_role(encoder, "document").encode(some)
         if isinstance(searcher, (KeywordSearcher, HybridSearcher)):

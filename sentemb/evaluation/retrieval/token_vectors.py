@@ -60,7 +60,7 @@ class TokenSearcher:
     def search(self, data: RetrievalSet, depth: int, *, progress: bool = False) -> list[Hits]:
         """See `Searcher.search`."""
         firsts = first_places(data.documents)
-        queries = self.encode(data.queries, "query", progress=progress)
+        queries = self.vectors(data.queries, "query", progress=progress)
 
         def compare(rows: Places, documents: Any) -> Single:
             """Return the similarities of some queries and documents."""
@@ -73,7 +73,7 @@ class TokenSearcher:
 
         def blocks() -> Iterator[tuple[Places, Any]]:
             for rows, texts in new_texts(data.documents, firsts, _DOCUMENTS[self._kind]):
-                yield rows, self.encode(texts, "document", progress=progress)
+                yield rows, self.vectors(texts, "document", progress=progress)
 
         rows = np.arange(len(data.queries))
         return nearest(rows, blocks(), firsts, id_places(data), depth, compare=compare)
@@ -88,12 +88,12 @@ class TokenSearcher:
             "device": str(self.model.device),
         }
 
-    def encode(self, texts: Sequence[str], role: Role, *, progress: bool = False) -> Any:
+    def vectors(self, texts: Sequence[str], role: Role, *, progress: bool = False) -> Any:
         """Return a sparse matrix (texts, vocabulary), or a list of vectors (tokens, dimension) of each."""
         encode = self.model.encode_query if role == "query" else self.model.encode_document
         if self._kind == "multi-vector":
-            vectors = encode(list(texts), convert_to_numpy=True, show_progress_bar=progress)
-            stored = [np.asarray(one) for one in vectors]
+            found = encode(list(texts), convert_to_numpy=True, show_progress_bar=progress)
+            vectors, stored = found, [np.asarray(one) for one in found]
         else:
             found = encode(list(texts), save_to_cpu=True, show_progress_bar=progress).coalesce()
             values, places = found.values().float().numpy(), found.indices().numpy()

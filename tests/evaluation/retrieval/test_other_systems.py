@@ -14,11 +14,13 @@ from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.evaluation.choosing import choose
-from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval
+from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval, retrieval_suite
 from sentemb.evaluation.retrieval.naming import model_of, searcher_of
 from sentemb.evaluation.retrieval.reranking import RerankSearcher
 from sentemb.evaluation.retrieval.searchers import KeywordSearcher
 from sentemb.evaluation.retrieval.token_vectors import TokenSearcher
+from sentemb.evaluation.runner import Options, run_suites
+from sentemb.evaluation.suites import Loaded
 from sentemb.report.results import choice_table, tables_of
 from tests.evaluation.retrieval.conftest import make_set
 from tests.serving.models import cross_encoder
@@ -94,6 +96,10 @@ def test_sparse_and_late_interaction_models_score_as_their_library(
             assert len(hits.documents) == 40
             np.testing.assert_allclose(hits.scores, own[hits.documents], rtol=1e-4)
             assert np.all(np.diff(hits.scores) <= 0)
+        # As `sentemb eval retrieval` does it.
+        suite = Loaded((retrieval_suite([judged_set], Options()),), ())
+        record = run_suites(searcher, suite).records["retrieval"]
+        assert record.scores == evaluate_retrieval(str(folder), [judged_set]).scores
         assert searcher.describe()["numbers_per_document"] > 0
         assert searcher.fingerprint != searcher_of("bm25", load_encoder).fingerprint
 
