@@ -22,11 +22,18 @@ _IN_PROSE = re.compile(
 )
 _NO_OUTPUT = re.compile(rf"{_SCHEME}:[/\\]|lancedb:", re.IGNORECASE)  # `Path` collapses two slashes into one
 _LOCAL = ("file://", "local://")
+ENDPOINT = "endpoint:"
+"""Prefix of an encoder behind an OpenAI-compatible endpoint."""
 
 
 def is_uri(name: str | os.PathLike[str]) -> bool:
     """Return whether a name is a URI."""
     return _URI.match(os.fspath(name)) is not None
+
+
+def is_endpoint(model: object) -> bool:
+    """Return whether a model is the address of an endpoint."""
+    return str(model).startswith(ENDPOINT)
 
 
 def is_remote(name: str | os.PathLike[str]) -> bool:

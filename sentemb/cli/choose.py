@@ -95,9 +95,9 @@ def choose(options: _Options) -> None:
 
 def _propose(choice: Choice, options: _Options) -> None:
     """Print the commands that use the best system, and before them those that may find a better one."""
+    from sentemb._uris import is_endpoint
     from sentemb.adaptation.held_out import FEWEST_DOCUMENTS
     from sentemb.cli.index import propose_fit
-    from sentemb.encoding.endpoint import is_endpoint
     from sentemb.evaluation.retrieval.naming import first_stage, model_of
     from sentemb.evaluation.retrieval.searchers import BM25, PREFIXES
 

@@ -20,13 +20,12 @@ from rich.console import Console
 from rich.progress import track
 
 from sentemb._http import in_parts, retry_after
-from sentemb._uris import is_loopback, without_secrets
+from sentemb._uris import ENDPOINT, is_loopback, without_secrets
 from sentemb.encoding.encoder import Role, Vectors, check_finite, unique_texts
 from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
 
-PREFIX = "endpoint:"
 KEY = "OPENAI_API_KEY"
 """Variable of the environment with the key of the endpoint."""
 _FORM = "write it like endpoint:https://api.openai.com/v1#text-embedding-3-small"
@@ -39,17 +38,12 @@ _SECRET = 8  # characters from which a key is one
 _TIMEOUT = 120.0  # seconds that a request may take
 
 
-def is_endpoint(model: object) -> bool:
-    """Return whether a model is the address of an endpoint."""
-    return str(model).startswith(PREFIX)
-
-
 def split_address(address: str) -> tuple[str, str]:
     """Return the URL and the model of `endpoint:URL#MODEL`, or raise InputError."""
-    url, _, model = address.removeprefix(PREFIX).partition("#")
+    url, _, model = address.removeprefix(ENDPOINT).partition("#")
     # Without a scheme, it is not a URI, but what stands in it may be secret all the same.
     place = without_secrets(url).rpartition("@")[2].partition("?")[0]
-    shown = f"{PREFIX}{place}#{model}" if model else f"{PREFIX}{place}"
+    shown = f"{ENDPOINT}{place}#{model}" if model else f"{ENDPOINT}{place}"
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL:
@@ -84,7 +78,7 @@ class EndpointEncoder:
 
     def __init__(self, address: str) -> None:
         self._url, self._model = split_address(address)
-        self.name = f"{PREFIX}{self._url}#{self._model}"
+        self.name = f"{ENDPOINT}{self._url}#{self._model}"
         self._key = os.environ.get(KEY, "").strip()
         if not (self._key.isascii() and self._key.isprintable()):
             raise InputError(f"{KEY} contains characters that a key cannot have", "set it again")

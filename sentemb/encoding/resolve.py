@@ -16,11 +16,11 @@ from sentence_transformers import SentenceTransformer
 
 from sentemb._compat import Transformer
 from sentemb._files import sha256_of
+from sentemb._uris import is_endpoint
 from sentemb.data.files import read_lines
 from sentemb.data.locate import VARIABLE
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.encoder import Precision, TextEncoder, Vectors, check_finite, unique_texts
-from sentemb.encoding.endpoint import EndpointEncoder, is_endpoint, split_address
 from sentemb.encoding.sentence import SentenceEncoder
 from sentemb.encoding.view import view_with_states, with_modules
 from sentemb.errors import InputError
@@ -103,6 +103,8 @@ def load_encoder(
 
 def _wrap(model: Any, *, precision: Precision, data_dir: str | Path | None) -> TextEncoder:
     if isinstance(model, (str, Path)) and is_endpoint(model):
+        from sentemb.encoding.endpoint import EndpointEncoder
+
         return EndpointEncoder(str(model))
     if isinstance(model, (str, Path)):
         return WordVectorEncoder(_word_vectors(Path(model), data_dir))
@@ -140,6 +142,8 @@ def _folder_name(path: Path) -> str:
 def check_address(model: str, *, data_dir: str | Path | None = None) -> None:
     """Raise InputError if a model does not exist, without loading it."""
     if is_endpoint(model):
+        from sentemb.encoding.endpoint import split_address
+
         split_address(model)
     elif not _is_word_vectors(Path(model)):
         check_kind(find_source(model))
