@@ -34,8 +34,7 @@ from sentemb.search.searching import (
     Grades,
     Hits,
     SearchOptions,
-    check_queries,
-    grades_of,
+    check_qrels,
     rank_dense,
     ranking,
 )
@@ -160,12 +159,7 @@ def calibrate_on_qrels(
     alpha: float,
 ) -> Abstention:
     """Set the threshold by a user's queries, whose relevant documents are removed from the rankings."""
-    texts, grades = check_queries(queries, allow_blank=False), [grades_of(one) for one in relevant]
-    if len(texts) != len(grades):
-        raise InputError(
-            f"there are {len(texts)} queries, but relevant documents for {len(grades)}",
-            "pass the relevant documents of each query, none for an unanswerable one",
-        )
+    texts, grades = check_qrels(queries, relevant)
     _check_enough(len(texts), alpha, "queries with qrels", "judge more queries")
     encoded = for_role(encoder, "query").encode(texts)
     with store.snapshot() as snapshot:

@@ -209,6 +209,19 @@ def _hits(query: str, row: list[Ranked], found: Fetched, facts: Manifest, *, is_
     )
 
 
+def check_qrels(
+    queries: Sequence[str], relevant: Sequence[Iterable[str | int] | Grades]
+) -> tuple[list[str], list[dict[str | int, float]]]:
+    """Return queries and the grades of their relevant documents, or raise InputError."""
+    texts, grades = check_queries(queries, allow_blank=False), [grades_of(one) for one in relevant]
+    if len(texts) != len(grades):
+        raise InputError(
+            f"there are {len(texts)} queries, but relevant documents for {len(grades)}",
+            "pass the relevant documents of each query",
+        )
+    return texts, grades
+
+
 def weight_by_qrels(
     store: Store,
     encoder: TextEncoder,
@@ -216,12 +229,7 @@ def weight_by_qrels(
     relevant: Sequence[Iterable[str | int] | Grades],
 ) -> HybridWeight:
     """Return the weight by queries whose relevant documents are known."""
-    texts, grades = check_queries(queries, allow_blank=False), [grades_of(one) for one in relevant]
-    if len(texts) != len(grades):
-        raise InputError(
-            f"there are {len(texts)} queries, but relevant documents for {len(grades)}",
-            "pass the relevant documents of each query",
-        )
+    texts, grades = check_qrels(queries, relevant)
     texts = [text for text, own in zip(texts, grades, strict=True) if own]
     grades = [own for own in grades if own]
     if not texts:
