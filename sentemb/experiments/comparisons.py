@@ -11,7 +11,7 @@ import numpy as np
 from sentemb.evaluation.comparison import CONFIDENCE, DRAWS, Difference, amounts
 from sentemb.evaluation.ranks import differing_pairs, rank_scores, resampled_means, shown_ranks
 from sentemb.evaluation.statistics import LEVEL
-from sentemb.experiments.tables import Key, Summary, Verdict, differences_of, score_of, value_of
+from sentemb.experiments.tables import Key, Summary, Verdict, differences_of, score_of
 from sentemb.report.table import ABSENT, Table
 
 
@@ -94,7 +94,7 @@ def rank_table(summaries: Sequence[Summary]) -> Table | None:
             resampled_means(scores, DRAWS),
             CONFIDENCE,
         )
-        column = data if len(points) == 1 else f"{data} at {value_of(setting)}"
+        column = data if len(points) == 1 else f"{data} at {setting.text}"
         for each in ranked:
             cells.setdefault(each.name, {})[column] = f"{each.place} ({shown_ranks(each.ranks)})"
     columns = list(dict.fromkeys(column for own in cells.values() for column in own))

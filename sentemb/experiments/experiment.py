@@ -53,10 +53,17 @@ class Setting(NamedTuple):
     """A value that an experiment varies besides method, data set and seed."""
 
     name: str  # such as `full`, `shots` or `rho`
-    value: float | None = None  # such as a number of examples; None if nothing is varied
+    value: float | str | None = None  # such as a number of examples; None if nothing is varied
 
     def __str__(self) -> str:
-        return self.name if self.value is None else f"{self.name}-{self.value:g}"
+        return self.name if self.value is None else f"{self.name}-{self.text}"
+
+    @property
+    def text(self) -> str:
+        """The value as text, or the name if nothing is varied."""
+        if self.value is None:
+            return self.name
+        return self.value if isinstance(self.value, str) else f"{self.value:g}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the setting as in records."""
@@ -73,8 +80,9 @@ class Trial:
     seed: int | None
 
     def __str__(self) -> str:
-        sets = f" {self.datasets[0]} {self.setting}" if len(self.datasets) == 1 else ""
-        return f"{self.method.name}{sets}" + ("" if self.seed is None else f" seed {self.seed}")
+        data = f" {self.datasets[0]}" if len(self.datasets) == 1 else ""
+        setting = f" {self.setting}" if data or self.setting.value is not None else ""
+        return f"{self.method.name}{data}{setting}" + ("" if self.seed is None else f" seed {self.seed}")
 
 
 class PublishedDifference(Written):
@@ -110,7 +118,9 @@ class Experiment(Written):
     groups: dict[str, tuple[str, ...]] = Field({}, description="names for groups of methods")
     datasets: tuple[str, ...] = Field((), description="data sets to evaluate on")
     setting: str = Field("full", description="setting that is varied, such as shots")
-    values: tuple[float, ...] = Field((), description="values of the setting")
+    values: tuple[float | str, ...] = Field(
+        (), description="values of the setting: numbers, or dev sets if the setting is dev"
+    )
     seeds: Seeds = Field((1, 2, 3), description="seeds, one run each")
     base: str | None = Field(None, description="base model of all methods")
     bases: dict[str, str] = Field({}, description="base models for individual data sets")

@@ -143,7 +143,9 @@ class LabelledSets:
             raise InputError(f"noisy copies of {data} are missing", hint)
         if setting.name not in _DRAWS:
             raise InputError(f"unknown setting {setting.name!r}", f"choose among {', '.join(_DRAWS)}")
-        if setting.name not in ("full", "noise") and (value < 1 or value != int(value)):
+        if isinstance(value, str) or (
+            setting.name not in ("full", "noise") and (value < 1 or value != int(value))
+        ):
             raise InputError(f"{setting.name} must be an integer, not {setting.value}")
         where = f"{pool.name} at {setting}"
         try:

@@ -11,11 +11,12 @@ import tempfile
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import groupby
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -74,6 +75,10 @@ class Place:
     announce: Announce = logger.info
 
 
+Task = Sequence[tuple[Trial, Callable[[], Outcome]]]
+"""Trials that one process runs one after another."""
+
+
 class TrialKind(ABC):
     """A kind of experiment: its trials, and how to run one."""
 
@@ -103,6 +108,10 @@ class TrialKind(ABC):
     @abstractmethod
     def groups(self) -> Iterable[tuple[str, ...]]:
         """Return the data sets of the trials. Each group is evaluated in one trial."""
+
+    def shared(self, trial: Trial) -> Hashable:
+        """Return what is equal for trials that one process runs one after another."""
+        return trial
 
     def methods(self, names: tuple[str, ...]) -> Sequence[Method]:
         """Return the methods with all options for some data sets."""
@@ -222,8 +231,8 @@ def run_trials(
         return f", about {_duration(fmean(taken) * len(left) / jobs)} left" if left and taken else ""
 
     announce(f"{len(plan)} trials, {len(records)} already finished{remaining()}")
-    tasks = [(trial, plan[trial].run) for trial in left]
-    with closing(_run_tasks(tasks, min(jobs, max(len(left), 1)))) as ended:
+    tasks = [[(one, plan[one].run) for one in together] for _, together in groupby(left, kind.shared)]
+    with closing(_run_tasks(tasks, min(jobs, max(len(tasks), 1)))) as ended:
         for trial, outcome, seconds in ended:
             record = _complete(outcome.record, name, trial, plan[trial], seconds)
             file = kind.file_name(trial, plan[trial])
@@ -312,9 +321,7 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _run_tasks(
-    tasks: Iterable[tuple[Trial, Callable[[], Outcome]]], jobs: int
-) -> Generator[tuple[Trial, Outcome, float], None, None]:
+def _run_tasks(tasks: Iterable[Task], jobs: int) -> Generator[tuple[Trial, Outcome, float], None, None]:
     """Run tasks in this process, or in several that share the cores, and yield results with seconds.
 
     Two processes of one thread take less time than one of two threads if batches are small. The processes are
@@ -322,7 +329,7 @@ def _run_tasks(
     is closed: by this function, or by the system when this process dies.
     """
     if jobs == 1:
-        yield from ((trial, *_run(trial, run)) for trial, run in tasks)
+        yield from ((trial, *_run(trial, run)) for task in tasks for trial, run in task)
         return
     context = get_context("spawn")
     theirs, ours = context.Pipe(duplex=False)
@@ -331,15 +338,16 @@ def _run_tasks(
     arguments = (theirs, max(1, cores() // jobs), scratch.name)
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start, initargs=arguments)
     waiting = iter(tasks)
-    running: dict[Future[tuple[Outcome, float]], Trial] = {}
+    running: set[Future[list[tuple[Trial, Outcome, float]]]] = set()
     try:
         while True:
             while len(running) < jobs and (task := next(waiting, None)) is not None:
-                running[pool.submit(_run, *task)] = task[0]
+                running.add(pool.submit(_run_task, task))
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                yield running.pop(future), *future.result()
+                running.remove(future)
+                yield from future.result()
     except BrokenProcessPool:
         raise InputError(
             "a worker process was killed, probably because the machine ran out of memory",
@@ -349,6 +357,10 @@ def _run_tasks(
         ours.close()
         pool.shutdown(cancel_futures=True)
         scratch.cleanup()
+
+
+def _run_task(task: Task) -> list[tuple[Trial, Outcome, float]]:
+    return [(trial, *_run(trial, run)) for trial, run in task]
 
 
 def _run(trial: Trial, run: Callable[[], Outcome]) -> tuple[Outcome, float]:

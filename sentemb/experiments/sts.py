@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -21,14 +21,14 @@ from sentemb.encoding.sentence import SentenceEncoder
 from sentemb.errors import InputError
 from sentemb.evaluation.environment import command_line
 from sentemb.evaluation.record import load_predictions
-from sentemb.evaluation.schema import Record
+from sentemb.evaluation.schema import Record, slug
 from sentemb.evaluation.sts import checksum_of, evaluate_pairs, load_sets
 from sentemb.evaluation.suites import get_suite
 from sentemb.experiments.experiment import Experiment, Method, Trial, Written, joined, portable
 from sentemb.experiments.runner import Job, Outcome, Place, TrialKind, differing
 from sentemb.losses import ViewCache
 from sentemb.modules import load
-from sentemb.training import resolve, train
+from sentemb.training import choose_checkpoint, resolve, train
 from sentemb.training.checkpoints import remove_folder
 from sentemb.training.config import FlowRunConfig, TrainConfig, WhiteningRunConfig
 from sentemb.training.folder import RunFolder
@@ -36,9 +36,12 @@ from sentemb.transforms import add_flow, add_whitening
 from sentemb.transforms.fit import Sentences, load_sentences
 
 TRANSFORMS: tuple[str, ...] = ("whitening", "flow")
+_AS_SHIPPED = "base"
+_DEV = "dev"
 # Folders do not decide the weights, and the seed has a field of its own.
 _NO_SETTING = ("output", "data_dir", "seeds")
 _NO_SETTING_OF_TRANSFORMS = (*_NO_SETTING, "cache_dir", "recipe", "preset", "columns", "seed")
+_DEFAULT_BASE = "bert-base-uncased"
 _VIEWS = ViewCache()  # the trials of a process compute the views of a frozen encoder once
 
 
@@ -57,15 +60,18 @@ class StsData(Written):
 class StsTrials(TrialKind):
     """Methods by seeds, each trained once and evaluated on all sets together.
 
-    A method's recipe is one of `sentemb train`, or `flow` or `whitening`, which is fitted on a frozen
-    encoder. A loss of your own is the option `loss = "FILE.py:CLASS"` of a recipe.
+    A recipe is one of `sentemb train`; `flow` or `whitening`, which is fitted on a frozen encoder; or
+    `base`, which is the base as shipped. A loss of your own is the option `loss = "FILE.py:CLASS"` of a
+    recipe. If the setting of the experiment is `dev`, its values are the dev sets by which checkpoints are
+    chosen, all from the same training.
     """
 
     data_model = StsData
     recipes = ("contrastive", *TRANSFORMS)
 
     def __init__(self, experiment: Experiment, data: StsData, place: Place) -> None:
-        super().__init__(experiment.replace(values=()), data, place)
+        values = experiment.values if experiment.setting == _DEV else ()
+        super().__init__(experiment.replace(values=values), data, place)
         self.suite = data.suite
         self._data = data
         names = experiment.datasets or get_suite(data.suite).sets
@@ -82,10 +88,26 @@ class StsTrials(TrialKind):
         below = {**self.experiment.options, **base}
         return [replace(one, options=joined(below, one.options)) for one in self.experiment.chosen]
 
+    def trials(self) -> list[Trial]:
+        """Return all combinations, with the trials of one training side by side."""
+        return [
+            Trial(method, names, setting, seed)
+            for seed in self.experiment.seeds
+            for names in self.groups()
+            for method in self.methods(names)
+            for setting in self.experiment.settings
+        ]
+
+    def shared(self, trial: Trial) -> Hashable:
+        """Return what the trials of one training have in common."""
+        return trial.method.name, trial.seed
+
     def settings(self, trial: Trial) -> dict[str, Any]:
         """Return all settings that decide the weights, except the seed."""
         method, fitted = trial.method, trial.method.recipe in TRANSFORMS
-        values = (_transform_config(method) if fitted else self._config(method, 1)).values()
+        if method.recipe == _AS_SHIPPED:
+            return {"base": portable(self._base(method))}
+        values = (_transform_config(method) if fitted else self._config(trial)).values()
         ignored = _NO_SETTING_OF_TRANSFORMS if fitted else _NO_SETTING
         described = {name: value for name, value in values.items() if name not in ignored}
         described["base"] = portable(described["base"])
@@ -97,11 +119,19 @@ class StsTrials(TrialKind):
 
     def prepare(self, trial: Trial) -> Job:
         """Find the sentences. Recipes read their data themselves."""
-        method, folder = trial.method, self._folder(trial)
-        if method.recipe in TRANSFORMS:
+        method, folder, first = trial.method, self._folder(trial), self._training(trial)
+        make: Callable[[], TextEncoder]
+        if method.recipe == _AS_SHIPPED:
+            make = partial(_shipped, folder.name, self._base(method))
+        elif method.recipe in TRANSFORMS:
             make = partial(_fit_transform, folder, method, trial.seed, self._sentences(method))
         else:
-            make = partial(_train, self._config(method, trial.seed or 0, folder), self.place.progress)
+            output = self._folder(first)
+            several = len(self.experiment.settings) > 1
+            config = self._config(first, output)
+            make = partial(_train, config, self.place.progress, keep_checkpoints=several)
+            if trial != first:
+                make = partial(_choose, make, self._config(trial, output), folder.name)
         return self._job(trial, make)
 
     def _job(self, trial: Trial, make: Callable[[], TextEncoder]) -> Job:
@@ -131,22 +161,36 @@ class StsTrials(TrialKind):
                 )
 
     def end(self, trial: Trial) -> None:
-        """Remove the model."""
-        if not self.place.keep_models:
-            remove_folder(self._folder(trial))
+        """Remove the models of a training after its last trial."""
+        if self.place.keep_models:
+            return
+        settings = self.experiment.settings
+        if trial.setting == settings[-1]:
+            for setting in settings:
+                remove_folder(self._folder(replace(trial, setting=setting)))
+
+    def _training(self, trial: Trial) -> Trial:
+        """Return the trial that trains what a trial evaluates."""
+        return replace(trial, setting=self.experiment.settings[0])
 
     def _folder(self, trial: Trial) -> Path:
         """Return the folder in which the model is trained, whose name is that of the model."""
         base = name_of(self._base(trial.method))
         name = self.experiment.model.format(base=base, method=trial.method.name)
+        if trial.setting.value is not None:
+            name += f"-{slug(trial.setting.text)}"
         return self.place.work / (name if trial.seed is None else f"{name}-seed-{trial.seed}")
 
     def _base(self, method: Method) -> str:
-        return str(method.options["base"]) if "base" in method.options else self._config(method, 1).base
+        if "base" in method.options or method.recipe == _AS_SHIPPED:
+            return str(method.options.get("base", _DEFAULT_BASE))
+        return str(resolve(method.recipe, overrides={"output": "unused"}).base)
 
-    def _config(self, method: Method, seed: int, output: Path | None = None) -> TrainConfig:
-        data_dir = None if self.place.data_dir is None else str(self.place.data_dir)
+    def _config(self, trial: Trial, output: Path | None = None) -> TrainConfig:
+        method, data_dir = trial.method, None if self.place.data_dir is None else str(self.place.data_dir)
         overrides = {**method.options, "data_dir": data_dir, "output": str(output or "unused")}
+        if trial.setting.value is not None:
+            overrides[_DEV] = trial.setting.value
         if method.options.get("data") == "sample":
             # Recipes train on single sentences, from a file.
             path = self.place.work.parent / "sample-sentences.jsonl"
@@ -155,7 +199,7 @@ class StsTrials(TrialKind):
                 lines = (json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in texts)
                 write_text(path, "".join(lines))
             overrides["data"] = str(path)
-        config: TrainConfig = resolve(method.recipe, overrides={**overrides, "seeds": (seed,)})
+        config: TrainConfig = resolve(method.recipe, overrides={**overrides, "seeds": (trial.seed or 0,)})
         return config
 
     def _sentences(self, method: Method) -> Sentences:
@@ -200,14 +244,24 @@ class FrozenTrials(StsTrials):
         return self._job(trial, partial(_frozen, *arguments))
 
     def _base(self, method: Method) -> str:
-        return str(method.options.get("base", "bert-base-uncased"))
+        return str(method.options.get("base", _DEFAULT_BASE))
 
 
-def _train(config: TrainConfig, progress: Any) -> TextEncoder:
+def _train(config: TrainConfig, progress: Any, *, keep_checkpoints: bool) -> TextEncoder:
     """Train, or load the finished model of a killed run."""
     if RunFolder(Path(config.output)).status() != "finished":
-        train(config, resume=True, progress=progress, view_cache=_VIEWS)
+        train(config, resume=True, progress=progress, view_cache=_VIEWS, keep_checkpoints=keep_checkpoints)
     return load_encoder(config.output)
+
+
+def _choose(make: Callable[[], TextEncoder], config: TrainConfig, name: str) -> TextEncoder:
+    """Train, and choose the weights by another dev set."""
+    make()
+    return SentenceEncoder(choose_checkpoint(config), name=name, frozen=True)
+
+
+def _shipped(name: str, base: str) -> TextEncoder:
+    return SentenceEncoder(load(base), name=name, frozen=True)
 
 
 def _fit_transform(folder: Path, method: Method, seed: int | None, sentences: Sentences) -> TextEncoder:

@@ -171,12 +171,12 @@ def draw_curves(experiment: Experiment, folder: Path) -> Iterator[Path]:
 def curves(summaries: Sequence[Summary]) -> dict[str, dict[str, Band]]:
     """Return ascending values, means and standard deviations x 100 for each data set and method."""
     found: dict[str, dict[str, Band]] = {}
-    for one in sorted(summaries, key=lambda one: one.setting.value or 0.0):
-        if one.setting.value is not None:
-            deviation = one.factor * stdev(one.scores) if len(one.scores) > 1 else 0.0
-            band = found.setdefault(one.data, {}).setdefault(one.label, ([], [], []))
-            for column, number in zip(band, (one.setting.value, one.mean, deviation), strict=True):
-                column.append(number)
+    points = [(one.setting.value, one) for one in summaries if isinstance(one.setting.value, float | int)]
+    for value, one in sorted(points, key=lambda point: point[0]):
+        deviation = one.factor * stdev(one.scores) if len(one.scores) > 1 else 0.0
+        band = found.setdefault(one.data, {}).setdefault(one.label, ([], [], []))
+        for column, number in zip(band, (value, one.mean, deviation), strict=True):
+            column.append(number)
     return found
 
 
@@ -327,13 +327,13 @@ def _results(experiment: Experiment, summaries: Sequence[Summary], verdicts: Map
     encoders = experiment.kind != "classification"
     published = {one.name: one.published for one in experiment.chosen if one.published is not None}
     metrics = {one.data: _METRICS.get(one.metric, one.metric) for one in summaries}
-    settings = sorted({one.setting for one in summaries}, key=lambda one: (one.name, one.value or 0.0))
+    settings = sorted({one.setting for one in summaries}, key=_in_order)
     labels = sorted({one.label: one for one in summaries}, key=lambda label: label != experiment.baseline)
     lines = []
     for one in sorted(summaries, key=lambda one: (settings.index(one.setting), labels.index(one.label))):
         first = next(other for other in summaries if other.key[::2] == one.key[::2])
         seeds = ABSENT if first.records[0].seed is None else str(len(first.records))
-        row = {"label": one.label, "point": value_of(one.setting), "seeds": seeds}
+        row = {"label": one.label, "point": one.setting.text, "seeds": seeds}
         marker = verdicts[one.key].marker if one.key in verdicts else ""
         text = mean_cell(one.scores, 2 if encoders else 1, scale=one.factor) + marker
         lines.append({**row, "data": one.data, "text": text})
@@ -384,7 +384,7 @@ def class_table(summaries: Sequence[Summary]) -> Table:
 
 def average_table(summaries: Sequence[Summary]) -> Table:
     """Tabulate methods and sets by values, with the average over the values except 0 (SCL, table 5)."""
-    settings = sorted({one.setting for one in summaries}, key=lambda one: one.value or 0.0)
+    settings = sorted({one.setting for one in summaries}, key=_in_order)
     means = {one.key: one.mean for one in summaries}
     rows = []
     for label, data in dict.fromkeys(one.key[:2] for one in summaries):
@@ -397,18 +397,19 @@ def average_table(summaries: Sequence[Summary]) -> Table:
     name = _heading(settings[0].name)
     return Table(
         title=f"Mean x 100 by {name}, and the average excluding {name} 0",
-        header=("method", "set", *map(value_of, settings), AVERAGE),
+        header=("method", "set", *(one.text for one in settings), AVERAGE),
         rows=tuple(rows),
     )
 
 
+def _in_order(setting: Setting) -> tuple[str, float, str]:
+    """Return what settings are sorted by: numbers by size, texts by length, so that a set is before sums."""
+    value = setting.value or 0.0
+    return (setting.name, len(value), value) if isinstance(value, str) else (setting.name, value, "")
+
+
 def _heading(setting: str) -> str:
     return _VARIED.get(setting, setting)
-
-
-def value_of(setting: Setting) -> str:
-    """Return the value of a setting as text, or its name."""
-    return setting.name if setting.value is None else f"{setting.value:g}"
 
 
 def _notes(

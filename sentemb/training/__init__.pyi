@@ -10,6 +10,7 @@ from .recipes import RECIPES as RECIPES
 from .recipes import get_recipe as get_recipe
 from .recipes import recipes_of as recipes_of
 from .run import SeedSummary as SeedSummary
+from .run import choose_checkpoint as choose_checkpoint
 from .run import train as train
 from .run import train_seeds as train_seeds
 from .settings import resolve as resolve

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import shutil
 import statistics
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ import torch
 from datasets import Dataset
 from pydantic import TypeAdapter
 from safetensors.numpy import load_file, save_file
+from sentence_transformers import SentenceTransformer
 
 from sentemb._compat import BaseEvaluator
 from sentemb._files import write_json
@@ -36,6 +38,7 @@ from sentemb.losses import GradientCache, RankEncoderLoss, SNCSELoss, ViewCache
 from sentemb.losses.base import EncoderLoss
 from sentemb.modules import is_finished_encoder, load
 from sentemb.modules.cards import public_name
+from sentemb.training.checkpoints import check_checkpoint, checkpoints
 from sentemb.training.config import PairsConfig, TrainConfig
 from sentemb.training.folder import RunFolder
 from sentemb.training.objective import build_loss, check_loss_options, loss_class, negatives_per_anchor
@@ -90,6 +93,7 @@ def train(
     resume: bool = False,
     progress: ConsoleProgress | None = None,
     view_cache: ViewCache | None = None,
+    keep_checkpoints: bool = False,
 ) -> Run:
     """Train one encoder with one seed.
 
@@ -100,6 +104,7 @@ def train(
         resume: Resume the interrupted run in the output folder, if there is one.
         progress: Where to show progress.
         view_cache: Cache of frozen views to share between runs on the same base model and data.
+        keep_checkpoints: Keep the weights of all evaluations, for `choose_checkpoint`.
 
     Returns:
         The finished run.
@@ -116,10 +121,54 @@ def train(
 
     def session() -> Session:
         if isinstance(config, PairsConfig):
-            return PairsSession(config, progress=progress)
-        return ContrastiveSession(config, progress=progress, view_cache=view_cache)
+            made: Session = PairsSession(config, progress=progress)
+        else:
+            made = ContrastiveSession(config, progress=progress, view_cache=view_cache)
+        made.keep_checkpoints = keep_checkpoints
+        return made
 
     return run_session(config, session, resume=resume)[1]
+
+
+def choose_checkpoint(config: TrainConfig) -> SentenceTransformer:
+    """Return the encoder that training with `config` would have kept, without training again.
+
+    The dev set decides only which weights are kept. So one training serves several dev sets.
+
+    Args:
+        config: The configuration of a finished run that kept its checkpoints; `dev` may be another.
+
+    Returns:
+        The best checkpoint on the dev set, or the base as shipped, where training would fall back to it.
+
+    Raises:
+        InputError: The run does not have its checkpoints, or the dev set cannot be used.
+
+    Example:
+        >>> train(config, keep_checkpoints=True)  # doctest: +SKIP
+        >>> choose_checkpoint(config.replace(dev="stsb,sickr"))  # doctest: +SKIP
+    """
+    evaluator, found = dev_evaluator(config), checkpoints(RunFolder(Path(config.output)).checkpoints)
+    if not found:
+        raise InputError(f"{config.output} does not contain checkpoints", "train with keep_checkpoints=True")
+    for _, path in found:
+        check_checkpoint(path)
+    candidates = [str(path) for _, path in found]
+    if evaluator is None or config.use_last:
+        return load(candidates[-1])
+    if _starts_from_another_pooling(config):
+        candidates.insert(0, config.base)
+    best, best_score = "", -math.inf
+    for name in candidates:
+        score = evaluator(load(name))[evaluator.primary_metric]
+        if score > best_score:
+            best, best_score = name, score
+    return load(best)
+
+
+def _starts_from_another_pooling(config: TrainConfig) -> bool:
+    """Return True if the base as shipped is not the state before the first step."""
+    return config.pooling is not None and is_finished_encoder(config.base)
 
 
 def train_seeds(
@@ -225,7 +274,7 @@ class ContrastiveSession(Session):
         config = self.config
         if config.teachers:
             self._learn_from_teachers()
-        if self.evaluator is not None and config.pooling is not None and is_finished_encoder(config.base):
+        if self.evaluator is not None and _starts_from_another_pooling(config):
             with torch.random.fork_rng():
                 scores = self.evaluator(load(config.base))
             self.shipped = scores[self.evaluator.primary_metric]

@@ -77,6 +77,7 @@ class Session(ABC):
     is_resumable: bool = True  # whether checkpoints have the optimizer's state
     uses_prompts: ClassVar[bool] = True  # whether the model is judged with its prompts, and so trained
     use_last: bool = False  # keep the last weights, not those of the best score
+    keep_checkpoints: bool = False  # keep the weights of all evaluations
     remarks: tuple[str, ...] = ()  # lines for the user before the run
     scores: list[float]  # dev scores in order, once training is over
 
@@ -155,7 +156,7 @@ class Session(ABC):
             save_steps=self.eval_steps,
             save_only_model=not self.is_resumable,
             # With a limit of 1 upstream removes the newest checkpoint when an interrupted run ends.
-            save_total_limit=_KEPT_CHECKPOINTS,
+            save_total_limit=None if self.keep_checkpoints else _KEPT_CHECKPOINTS,
             logging_steps=max(1, self.eval_steps // _LOGS_PER_EVALUATION),
             seed=self.seed,
             dataloader_pin_memory=torch.cuda.is_available(),
@@ -343,7 +344,7 @@ class Session(ABC):
         remove_folder(folder.checkpoints / "eval")
         retained = self.retained(trainer, kept)
         for step, path in checkpoints(folder.checkpoints):
-            if step in retained:
+            if self.keep_checkpoints or step in retained:
                 keep_weights(path)  # a finished run contains no pickle
             else:
                 remove_folder(path)

@@ -12,7 +12,8 @@ import pytest
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.evaluation.schema import Record
-from sentemb.experiments import Experiment, experiment_tables, load_experiment, run_experiment
+from sentemb.experiments import Experiment, experiment_tables, load_experiment, run_experiment, sts
+from tests.training.training_helpers import make_sentences
 
 Run = Callable[..., list[Record]]
 
@@ -198,3 +199,44 @@ loss_options = {{ temperature = 0.2 }}
     scores, differences = experiment_tables(own, records)
     assert [row[:2] for row in scores.rows] == [("simcse", "1"), ("closer", "1")]
     assert differences.rows[0][:4] == ("closer", "stsb", "full", "1")
+
+
+def test_one_training_serves_several_dev_sets(
+    make: Callable[..., Experiment],
+    run: Run,
+    small_bert: Path,
+    shared_data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Choose what training with one dev set alone keeps."""
+    texts = make_sentences(10)
+    pairs = [(one, other) for one in texts[:6] for other in texts[6:]]
+    for name, sign in (("near", 1), ("far", -1)):  # one's best checkpoint is the other's worst
+        lines = (f"{one}\t{other}\t{sign * len({*one.split()} & {*other.split()})}" for one, other in pairs)
+        (tmp_path / f"{name}.tsv").write_text("sentence1\tsentence2\tscore\n" + "\n".join(lines) + "\n")
+    sets = [str(tmp_path / f"{name}.tsv") for name in ("near", "far")]
+    options = {"max_steps": 4, "eval_steps": 1, "learning_rate": 1e-3}
+    rows = {"sg": {}, "base": {}}
+    both = make("ablations", "sg", "base", setting="dev", values=sets, options=options, methods=rows)
+    trained, outputs = sts.train, []
+
+    def counted(config: Any, **given: Any) -> Any:
+        outputs.append(config.output)
+        return trained(config, **given)
+
+    monkeypatch.setattr(sts, "train", counted)
+    lines: list[str] = []
+    records = run(both, announce=lines.append)
+    assert [one.trial and (one.trial.method, one.trial.options.get("dev")) for one in records] == [
+        ("sg", sets[0]), ("sg", sets[1]), ("base", None), ("base", None)
+    ]  # fmt: skip
+    assert len(outputs) == 1 and not list((tmp_path / "records" / "models").iterdir())
+    assert len({one.fingerprint for one in records}) == 3
+    for number, dev in enumerate(sets):
+        (alone,) = run_experiment(
+            make("ablations", "sg", options={**options, "dev": dev}),
+            tmp_path / f"alone-{number}",
+            data_dir=shared_data,
+        )
+        assert alone.fingerprint == records[number].fingerprint
