@@ -15,7 +15,7 @@ from sentence_transformers import SentenceTransformer
 
 from sentemb._files import new_folder, write_text
 from sentemb.data.pairs import draw_pairs
-from sentemb.encoding import TextEncoder, load_encoder
+from sentemb.encoding.encoder import Precision
 from sentemb.encoding.resolve import name_of
 from sentemb.encoding.sentence import SentenceEncoder
 from sentemb.errors import InputError
@@ -42,6 +42,7 @@ _DEV = "dev"
 _NO_SETTING = ("output", "data_dir", "seeds")
 _NO_SETTING_OF_TRANSFORMS = (*_NO_SETTING, "cache_dir", "recipe", "preset", "columns", "seed")
 _DEFAULT_BASE = "bert-base-uncased"
+_OUTCOMES: dict[Any, Outcome] = {}  # of the encoders that this process evaluated
 _VIEWS = ViewCache()  # the trials of a process compute the views of a frozen encoder once
 
 
@@ -55,6 +56,7 @@ class StsData(Written):
     columns: tuple[str, ...] | None = Field(None, description="the two text columns of the sample")
     pairs: int = Field(8628, ge=1, description="number of pairs of the sample; by default that of STS-B")
     check_rows: bool = Field(True, description="true to reject copies of sets with missing or extra rows")
+    precision: Precision = Field("float32", description="precision of the evaluation: float32 or reduced")
 
 
 class StsTrials(TrialKind):
@@ -105,8 +107,11 @@ class StsTrials(TrialKind):
     def settings(self, trial: Trial) -> dict[str, Any]:
         """Return all settings that decide the weights, except the seed."""
         method, fitted = trial.method, trial.method.recipe in TRANSFORMS
+        evaluation = (
+            {"evaluation_precision": self._data.precision} if self._data.precision != "float32" else {}
+        )
         if method.recipe == _AS_SHIPPED:
-            return {"base": portable(self._base(method))}
+            return {"base": portable(self._base(method)), **evaluation}
         values = (_transform_config(method) if fitted else self._config(trial)).values()
         ignored = _NO_SETTING_OF_TRANSFORMS if fitted else _NO_SETTING
         described = {name: value for name, value in values.items() if name not in ignored}
@@ -115,28 +120,29 @@ class StsTrials(TrialKind):
             columns = None if self._data.columns is None else ",".join(self._data.columns)
             source = {"nli": self._data.sample, "columns": columns, "pairs": self._data.pairs}
             described |= {**source, "data": "sample"}
-        return described
+        return described | evaluation
 
     def prepare(self, trial: Trial) -> Job:
         """Find the sentences. Recipes read their data themselves."""
-        method, folder, first = trial.method, self._folder(trial), self._training(trial)
-        make: Callable[[], TextEncoder]
+        method, first = trial.method, self._training(trial)
+        output = self._folder(first)
+        make: Callable[[], SentenceTransformer]
         if method.recipe == _AS_SHIPPED:
-            make = partial(_shipped, folder.name, self._base(method))
+            make = partial(load, self._base(method))
         elif method.recipe in TRANSFORMS:
-            make = partial(_fit_transform, folder, method, trial.seed, self._sentences(method))
+            make = partial(_fit_transform, output, method, trial.seed, self._sentences(method))
         else:
-            output = self._folder(first)
             several = len(self.experiment.settings) > 1
             config = self._config(first, output)
             make = partial(_train, config, self.place.progress, keep_checkpoints=several)
             if trial != first:
-                make = partial(_choose, make, self._config(trial, output), folder.name)
+                make = partial(_choose, make, self._config(trial, output))
         return self._job(trial, make)
 
-    def _job(self, trial: Trial, make: Callable[[], TextEncoder]) -> Job:
+    def _job(self, trial: Trial, make: Callable[[], SentenceTransformer]) -> Job:
         checksums = {one.name: checksum_of(one) for one in self._pairs}
-        return Job(partial(_evaluate, make, self._pairs, self.suite, trial.seed), checksums)
+        made = partial(_encoder, make, self._folder(trial).name, self._data.precision)
+        return Job(partial(_evaluate, made, self._pairs, self.suite, trial.seed), checksums)
 
     def file_name(self, trial: Trial, job: Job) -> None:
         """Name the record like any record of the model."""
@@ -240,50 +246,55 @@ class FrozenTrials(StsTrials):
         """Find the sentences on whose vectors a transform is fitted."""
         method = trial.method
         sentences = self._sentences(method) if method.recipe in TRANSFORMS else None
-        arguments = (self._folder(trial).name, self._base(method), method, trial.seed, sentences)
-        return self._job(trial, partial(_frozen, *arguments))
+        return self._job(trial, partial(_frozen, self._base(method), method, trial.seed, sentences))
 
     def _base(self, method: Method) -> str:
         return str(method.options.get("base", _DEFAULT_BASE))
 
 
-def _train(config: TrainConfig, progress: Any, *, keep_checkpoints: bool) -> TextEncoder:
+def _encoder(make: Callable[[], SentenceTransformer], name: str, precision: Precision) -> SentenceEncoder:
+    return SentenceEncoder(make(), name=name, precision=precision, frozen=True)
+
+
+def _train(config: TrainConfig, progress: Any, *, keep_checkpoints: bool) -> SentenceTransformer:
     """Train, or load the finished model of a killed run."""
     if RunFolder(Path(config.output)).status() != "finished":
         train(config, resume=True, progress=progress, view_cache=_VIEWS, keep_checkpoints=keep_checkpoints)
-    return load_encoder(config.output)
+    return load(config.output)
 
 
-def _choose(make: Callable[[], TextEncoder], config: TrainConfig, name: str) -> TextEncoder:
+def _choose(make: Callable[[], SentenceTransformer], config: TrainConfig) -> SentenceTransformer:
     """Train, and choose the weights by another dev set."""
     make()
-    return SentenceEncoder(choose_checkpoint(config), name=name, frozen=True)
+    return choose_checkpoint(config)
 
 
-def _shipped(name: str, base: str) -> TextEncoder:
-    return SentenceEncoder(load(base), name=name, frozen=True)
-
-
-def _fit_transform(folder: Path, method: Method, seed: int | None, sentences: Sentences) -> TextEncoder:
+def _fit_transform(
+    folder: Path, method: Method, seed: int | None, sentences: Sentences
+) -> SentenceTransformer:
     """Fit a transform, or load the model of a killed run."""
     if not folder.exists():
         with new_folder(folder) as partial_folder:
             _transformed(method, seed, sentences).save(str(partial_folder), create_model_card=False)
-    return load_encoder(folder)
+    return load(str(folder))
 
 
-def _frozen(
-    name: str, base: str, method: Method, seed: int | None, sentences: Sentences | None
-) -> TextEncoder:
+def _frozen(base: str, method: Method, seed: int | None, sentences: Sentences | None) -> SentenceTransformer:
     """Load a base with a pooling, or fit a transform."""
-    pooled = sentences is None
-    model = load(base, pooling=method.recipe) if pooled else _transformed(method, seed, sentences)  # type: ignore[arg-type]
-    return SentenceEncoder(model, name=name, frozen=True)
+    if sentences is None:
+        return load(base, pooling=method.recipe)  # type: ignore[arg-type]
+    return _transformed(method, seed, sentences)
 
 
-def _evaluate(make: Callable[[], TextEncoder], pairs: Any, suite: str, seed: int | None) -> Outcome:
-    record = evaluate_pairs(make(), pairs, suite=get_suite(suite), seed=seed, command=command_line())
-    return Outcome(record, *load_predictions(record))
+def _evaluate(make: Callable[[], SentenceEncoder], pairs: Any, suite: str, seed: int | None) -> Outcome:
+    """Evaluate an encoder, unless one with the same weights was evaluated before."""
+    encoder = make()
+    key = encoder.fingerprint, suite, json.dumps(encoder.describe()), *map(checksum_of, pairs)
+    if key not in _OUTCOMES:
+        record = evaluate_pairs(encoder, pairs, suite=get_suite(suite), seed=seed, command=command_line())
+        _OUTCOMES[key] = Outcome(record, *load_predictions(record))
+    record, *arrays = _OUTCOMES[key]
+    return Outcome(record.model_copy(update={"model": encoder.name, "seed": seed}), *arrays)
 
 
 def _transform_config(method: Method) -> FlowRunConfig | WhiteningRunConfig:

@@ -218,7 +218,16 @@ def test_one_training_serves_several_dev_sets(
     sets = [str(tmp_path / f"{name}.tsv") for name in ("near", "far")]
     options = {"max_steps": 4, "eval_steps": 1, "learning_rate": 1e-3}
     rows = {"sg": {}, "base": {}}
-    both = make("ablations", "sg", "base", setting="dev", values=sets, options=options, methods=rows)
+    both = make(
+        "ablations",
+        "sg",
+        "base",
+        setting="dev",
+        values=sets,
+        options=options,
+        methods=rows,
+        data={"precision": "reduced"},
+    )
     trained, outputs = sts.train, []
 
     def counted(config: Any, **given: Any) -> Any:
@@ -233,6 +242,7 @@ def test_one_training_serves_several_dev_sets(
     ]  # fmt: skip
     assert len(outputs) == 1 and not list((tmp_path / "records" / "models").iterdir())
     assert len({one.fingerprint for one in records}) == 3
+    assert {one.encoder["precision_asked"] for one in records} == {"reduced"}
     for number, dev in enumerate(sets):
         (alone,) = run_experiment(
             make("ablations", "sg", options={**options, "dev": dev}),
