@@ -12,7 +12,8 @@ queries, ranks all documents and those that do not answer the query, and does th
 qnli-dev and xquad-r share texts: neither is fitted on the other.
 
 - `kept`: answerable queries with an answer, at a threshold where alpha of the unanswerable ones have one.
-- `judged`: the threshold comes from 50 of the queries, and is applied to the others; mean of 500 draws.
+- `judged`: the threshold comes from 50 of the queries, and is applied to the others; mean of 500 draws. These
+  queries also decide whether similarity alone is the evidence, as `calibrate` does.
 - `generated`: the threshold comes from queries that are generated from the documents.
 - `rules`: fixed rules, the share of unanswerable queries that get an answer by them, and the answerable
   queries that they and the evidence keep at that share.
@@ -38,7 +39,13 @@ from sentemb.encoding import load_encoder
 from sentemb.encoding.encoder import for_role
 from sentemb.report.figures import panels, png_of
 from sentemb.search import SearchIndex
-from sentemb.search.abstention import Rankings, features, generate_unanswerable, rank_queries
+from sentemb.search.abstention import (
+    Rankings,
+    better_evidence,
+    features,
+    generate_unanswerable,
+    rank_queries,
+)
 
 Double = NDArray[np.float64]
 ALPHAS = (0.05, 0.1, 0.2)
@@ -190,9 +197,11 @@ def measure_index(index: Index, weights: Double) -> dict[str, Any]:
         limit = threshold(generated, alpha)
         one["generated"] = {"false": float((no > limit).mean()), "kept": float((yes > limit).mean())}
         if len(no) >= _CALIBRATION + _FEWEST:
-            draws = [_draw(yes, no, alpha, rng) for _ in range(_DRAWS)]
-            false, kept = np.array(draws).T
+            both = {"weighted": (yes, no), "similarity": simple["cosine"][:2]}
+            draws = [_draw(both, alpha, rng) for _ in range(_DRAWS)]
+            false, kept, alone, cosine = np.array(draws).T
             one["judged"] = {"false": float(false.mean()), "kept": float(kept.mean())}
+            one["judged"] |= {"similarity": float(alone.mean()), "kept by cosine": float(cosine.mean())}
             one["judged"] |= {
                 "false_low": float(np.quantile(false, 0.05)),
                 "false_high": float(np.quantile(false, 0.95)),
@@ -206,12 +215,22 @@ def measure_index(index: Index, weights: Double) -> dict[str, Any]:
     return row
 
 
-def _draw(yes: Double, no: Double, alpha: float, rng: np.random.Generator) -> tuple[float, float]:
-    """Return false answers and kept answers of the other queries, with a threshold from 50."""
-    order = rng.permutation(len(no))
+def _draw(
+    scores: dict[str, Sequence[Double]], alpha: float, rng: np.random.Generator
+) -> tuple[float, float, bool, float]:
+    """Calibrate on 50 queries, and apply it to the others.
+
+    Returns:
+        False answers and kept answers; whether similarity alone is the evidence; and what it would keep.
+    """
+    order = rng.permutation(len(scores["weighted"][0]))
     own, others = order[:_CALIBRATION], order[_CALIBRATION:]
-    limit = threshold(no[own], alpha)
-    return float((no[others] > limit).mean()), float((yes[others] > limit).mean())
+    kind = better_evidence({name: (yes[own], no[own]) for name, (yes, no) in scores.items()})
+    found = {}
+    for name, (yes, no) in scores.items():
+        limit = threshold(no[own], alpha)
+        found[name] = float((no[others] > limit).mean()), float((yes[others] > limit).mean())
+    return *found[kind], kind == "similarity", found["similarity"][1]
 
 
 def fit(options: argparse.Namespace) -> None:
@@ -256,12 +275,14 @@ def _percent(share: float) -> str:
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """Return the table of the guide: what is kept, and the share of false answers, at 5 % and at 10 %."""
     header = "set|model|documents|queries|kept at 5 %|by cosine|kept at 10 %|by cosine".split("|")
-    header += "false, 50 queries, 5 %|10 %|false, generated, 5 %|10 %".split("|")
+    header += "false, 50 queries, 5 %|10 %|kept, 5 %|10 %|false, generated, 5 %|10 %".split("|")
     lines = []
     for row in rows:
         five, ten = row["0.05"], row["0.1"]
         cells = [_percent(one["kept"][name]) for one in (five, ten) for name in ("evidence", "cosine")]
-        cells += [f"{100 * one['judged']['false']:.1f}" if "judged" in one else "–" for one in (five, ten)]
+        judged = [one.get("judged") for one in (five, ten)]
+        cells += [f"{100 * one['false']:.1f}" if one else "–" for one in judged]
+        cells += [_percent(one["kept"]) if one else "–" for one in judged]
         cells += [f"{100 * one['generated']['false']:.1f}" for one in (five, ten)]
         sizes = [f"{row[name]:,}" for name in ("documents", "queries")]
         lines.append([row["set"], row["model"], *sizes, *cells])

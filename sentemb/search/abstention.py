@@ -4,6 +4,8 @@ The evidence of a document is a weighted sum of six numbers, none of which lower
 similarity is above the mean of all documents, the share of the query's words that it has (a rare word counts
 more), BM25 on a logarithmic scale and in units of the query's 100 best, and the margins to the best other
 document in similarity and in BM25. The weights were fitted on queries with qrels by `benchmarks/abstain.py`.
+With queries of a user, similarity alone is the evidence if it tells answerable from unanswerable ones clearly
+better, as it may where queries are paraphrases of documents.
 
 The documents that answer some queries are removed from the rankings, so that these queries are unanswerable.
 A search has an answer if at most a share alpha of them has as much evidence (Angelopoulos and Bates, A gentle
@@ -17,7 +19,7 @@ import dataclasses
 import functools
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -49,6 +51,8 @@ RULES = 1
 _BEST = 100  # BM25 scores of a query that are its unit
 _CHANGED = 0.1  # share of the documents whose change makes a calibration invalid
 _ROUNDING = 1e-9
+_BETTER = 0.05  # in the area under the ROC curve
+_FEWEST = 20  # answerable queries that can show which evidence is better
 
 
 class Rankings(NamedTuple):
@@ -139,9 +143,20 @@ def evidence(snapshot: Snapshot, query: Rankings) -> dict[int, float]:
     return dict(zip(documents.tolist(), (numbers @ measured().weights).tolist(), strict=True))
 
 
-def best(snapshot: Snapshot, query: Rankings) -> float:
+def similarities(snapshot: Snapshot, query: Rankings) -> dict[int, float]:
+    """Return the similarity of the documents of the dense ranking, by their numbers."""
+    return dict(zip(query.dense.documents.tolist(), query.dense.scores.tolist(), strict=True))
+
+
+_EVIDENCE: Mapping[str, Callable[[Snapshot, Rankings], dict[int, float]]] = {
+    "weighted": evidence,
+    "similarity": similarities,
+}
+
+
+def best(snapshot: Snapshot, query: Rankings, kind: str = "weighted") -> float:
     """Return the highest evidence of any document for a query."""
-    return max(evidence(snapshot, query).values(), default=0.0)
+    return max(_EVIDENCE[kind](snapshot, query).values(), default=0.0)
 
 
 def check_alpha(alpha: Any) -> float:
@@ -172,9 +187,13 @@ def calibrate_on_qrels(
                 "check their ids; 1 and '1' are different",
             )
         rows = rank_queries(snapshot, texts, encoded)
-        scores = [best(snapshot, row.without(own)) for row, own in zip(rows, answers, strict=True)]
-        answerable = [best(snapshot, row) for row, own in zip(rows, answers, strict=True) if own]
-        return _abstention(snapshot, alpha, scores, answerable)
+        scores, answerable = {}, {}
+        for kind in _EVIDENCE:
+            pairs = list(zip(rows, answers, strict=True))
+            scores[kind] = [best(snapshot, row.without(own), kind) for row, own in pairs]
+            answerable[kind] = [best(snapshot, row, kind) for row, own in pairs if own]
+        kind = better_evidence({kind: (answerable[kind], scores[kind]) for kind in _EVIDENCE})
+        return _abstention(snapshot, alpha, scores[kind], answerable[kind], kind)
 
 
 def calibrate_on_generated(store: Store, encoder: TextEncoder, alpha: float) -> Abstention:
@@ -210,6 +229,20 @@ def _copies(snapshot: Snapshot, texts: Sequence[str], sources: Numbers) -> list[
     return found
 
 
+def better_evidence(scores: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str:
+    """Return the evidence that tells the scores of answerable queries from those of others."""
+    areas = {kind: _area(*both) for kind, both in scores.items()}
+    is_better = areas["similarity"] > areas["weighted"] + _BETTER
+    return "similarity" if is_better and len(scores["weighted"][0]) >= _FEWEST else "weighted"
+
+
+def _area(higher: Sequence[float], lower: Sequence[float]) -> float:
+    """Return the share of pairs in which the score of `higher` is above; ties count half."""
+    rising = np.sort(lower)
+    below = np.searchsorted(rising, higher, "left") + np.searchsorted(rising, higher, "right")
+    return float(below.sum()) / max(2 * len(higher) * len(lower), 1)
+
+
 def _check_enough(count: int, alpha: float, what: str, hint: str) -> None:
     """Raise InputError if no threshold on so many queries guarantees alpha."""
     if (count + 1) * alpha < 1 - _ROUNDING:
@@ -222,12 +255,17 @@ def _check_enough(count: int, alpha: float, what: str, hint: str) -> None:
 
 
 def _abstention(
-    snapshot: Snapshot, alpha: float, scores: Sequence[float], answerable: Sequence[float] | None
+    snapshot: Snapshot,
+    alpha: float,
+    scores: Sequence[float],
+    answerable: Sequence[float] | None,
+    kind: str = "weighted",
 ) -> Abstention:
     """Return a calibration by the evidence of unanswerable queries, and what it keeps of answerable ones."""
     last = int(documents_of(snapshot.chunks()).max(initial=0))
     rising = tuple(sorted(round(score, 6) for score in scores))
-    found = Abstention(alpha, rising, answerable is not None, None, snapshot.manifest.documents, last, RULES)
+    judged, documents = answerable is not None, snapshot.manifest.documents
+    found = Abstention(alpha, rising, judged, None, documents, last, RULES, kind)
     if not answerable:
         return found
     answered = [is_answer(found, found.p_value(score)) for score in answerable]
@@ -244,9 +282,11 @@ def explain(abstention: Abstention) -> str:
     count, share = len(abstention.scores), f"{100 * abstention.alpha:g} %"
     if abstention.judged:
         kept = f". {100 * (abstention.kept or 0):.0f} % of the answerable ones get one"
+        alone = ", which show that similarity alone is the better evidence here"
         return (
             f"at most {share} of unanswerable queries get an answer. This is guaranteed for queries like the "
-            f"{count:,} of the calibration{'' if abstention.kept is None else kept}"
+            f"{count:,} of the calibration{alone if abstention.evidence == 'similarity' else ''}"
+            f"{'' if abstention.kept is None else kept}"
         )
     shifts = measured()
     nearest = min(shifts.false_answers, key=lambda alpha: abs(float(alpha) - abstention.alpha))
@@ -290,7 +330,7 @@ def decide(
     assert abstention is not None
     decided = []
     for row, hits in zip(rank_queries(snapshot, queries, encoded, where), found, strict=True):
-        scores = evidence(snapshot, row)
+        scores = _EVIDENCE[abstention.evidence](snapshot, row)
         numbers = snapshot.numbers_of([hit.id for hit in hits])
         for hit in hits:
             hit.p_value = abstention.p_value(scores.get(numbers[hit.id], -np.inf))

@@ -240,6 +240,7 @@ class Abstention:
         documents: Number of documents at the time.
         last: Number of the last document at the time.
         rules: The number of the rules by which evidence was computed.
+        evidence: `weighted`, or `similarity` where this alone tells answerable queries better.
 
     Example:
         >>> abstention = Abstention(0.1, (0.1, 0.2, 0.2, 0.3, 0.4, 0.4, 0.5, 0.6, 0.7), True, 0.8, 65, 64, 1)
@@ -254,6 +255,7 @@ class Abstention:
     documents: int
     last: int
     rules: int
+    evidence: str = "weighted"
 
     def p_value(self, evidence: float) -> float:
         """Return the share of unanswerable queries with as much evidence, this one counted among them."""

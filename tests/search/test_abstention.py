@@ -142,6 +142,46 @@ def test_a_calibration_is_for_documents_and_an_encoder(tmp_path: Path, texts: li
     assert other.explain_no_abstention() == "the index is not calibrated to abstain"
 
 
+class Paraphrases(BagOfWords):
+    """Encodes `d1`, `e1` and `q1`: a document, one of the same topic, and a query that `d1` answers.
+
+    All have no words in common. Topics with an even number are far from each other, others are near.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(dimension=72)
+
+    def _vector(self, text: str) -> np.ndarray:
+        topic = int(text[1:])
+        part = slice(0, 64) if topic % 2 == 0 else slice(64, 72)
+        parts = np.random.default_rng(topic).normal(size=(3, 72))
+        vector = np.zeros(72)
+        for share, direction in zip(
+            {"d": (1, 0, 0), "e": (1, 1, 0), "q": (1, 0, 0.3)}[text[0]], parts, strict=True
+        ):
+            vector[part] += share * direction[part] / np.linalg.norm(direction[part])
+        return (vector / np.linalg.norm(vector)).astype(np.float32)
+
+
+def test_similarity_alone_is_the_evidence_where_it_is_better(tmp_path: Path) -> None:
+    documents = [(f"{kind}{topic}", f"{kind}{topic}") for topic in range(120) for kind in "de"]
+    SearchIndex.build(documents, Paraphrases(), language="en").save(tmp_path / "index")
+    index = SearchIndex.load(tmp_path / "index", Paraphrases())
+    queries, relevant = [f"q{topic}" for topic in range(60)], [[f"d{topic}"] for topic in range(60)]
+    few = index.calibrate(queries[:19], relevant[:19])
+    assert few.evidence == "weighted"
+    found = index.calibrate(queries, relevant)
+    assert found.evidence == "similarity" and found.kept == 1
+    assert "show that similarity alone is the better evidence here" in explain(found)
+    others = [f"q{topic}" for topic in range(60, 120)]
+    hits = index.search(others, 1, abstain=True)
+    assert [own[0].id for own in hits] == [f"d{query[1:]}" for query in others]
+    index.delete([f"d{topic}" for topic in range(110, 120)])
+    assert sum(len(hits) for hits in index.search(others[50:], 1, abstain=True)) <= 2
+    again = SearchIndex.load(tmp_path / "index", Paraphrases())
+    assert again.manifest.abstention == found
+
+
 def test_p_values_count_the_query_itself() -> None:
     nine = Abstention(0.1, tuple(range(9)), True, None, 1, 1, 1)
     assert [nine.p_value(score) for score in (-1, 0, 0.5, 8, 9)] == [1, 1, 0.9, 0.2, 0.1]
