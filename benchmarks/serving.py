@@ -235,7 +235,7 @@ def middle(rounds: list[Rate], name: str = "texts_per_second") -> float:
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     port = options.port
-    serve = [OURS, "serve", "--port"]
+    serve = [OURS, "serve", "--precision", options.precision, "--port"]
     threads = options.threads
     result: dict[str, Any] = {
         "machine": hardware(),
@@ -318,6 +318,7 @@ def main() -> None:
         query_seconds=40.0,
         rate=10.0,  # interactive queries a second
         only_static=False,
+        precision="float32",
         minutes=0.0,  # of a soak of our server instead
         output=(Path, None),
     )

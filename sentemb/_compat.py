@@ -119,9 +119,12 @@ def pack_linear_weight(weight: torch.Tensor) -> torch.Tensor:
     return packed
 
 
-def packed_linear(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    """Apply a linear layer whose weight is packed."""
-    outputs: torch.Tensor = torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")
+def packed_linear(
+    inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, *, gelu: bool = False
+) -> torch.Tensor:
+    """Apply a linear layer whose weight is packed, and GELU to what it gives."""
+    then = ("gelu", "none") if gelu else ("none", "")
+    outputs: torch.Tensor = torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, then[0], [], then[1])
     return outputs
 
 

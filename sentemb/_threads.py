@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 # torch and threadpoolctl are imported late: `share_cores` must come before torch.
 _WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
@@ -41,19 +41,24 @@ def one_thread_each() -> Iterator[ThreadPoolExecutor]:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """One thread for the products of this thread."""
+def at_most_threads(most: int) -> Iterator[None]:
+    """So many threads at most for the products of this thread."""
     import torch
 
     threads = torch.get_num_threads()
-    if threads == 1:
+    if threads <= most:
         yield
         return
-    torch.set_num_threads(1)
+    torch.set_num_threads(most)
     try:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+def one_thread() -> AbstractContextManager[None]:
+    """One thread for the products of this thread."""
+    return at_most_threads(1)
 
 
 @contextmanager

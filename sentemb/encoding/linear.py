@@ -21,6 +21,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from transformers.activations import GELUActivation
 
 from sentemb._compat import pack_linear_weight, packed_linear, packed_linear_dtypes
 from sentemb._machine import multiplies_bfloat16
@@ -45,6 +46,11 @@ _ALIGNED = 16  # a block starts at a multiple of this: its memory is aligned as 
 _FEW = 32  # padding a few texts to so many rows costs nothing that can be measured
 _MOST_PADDING = 0.25  # a larger share of padding costs more than a second call
 _ROWS_OF_A_CALL = 16  # that cost as much as a call
+_MOST_DIVIDED = 64  # tokens of a text whose products are divided among threads
+# Names of a linear layer and of the activation that transformers' models apply to it.
+_ACTIVATIONS = {"dense": "intermediate_act_fn", "lin1": "activation"}
+_UNDIVIDED = 32_768  # numbers from which torch divides an operation
+_WHOLE = 128  # numbers that up to four threads have whole vectors of
 
 
 class Processor(NamedTuple):
@@ -56,11 +62,12 @@ class Processor(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """The shape of a linear layer."""
+    """The shape of a linear layer, and whether it applies GELU."""
 
     inputs: int
     outputs: int
     bias: bool
+    gelu: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,28 +121,33 @@ def this_processor() -> Processor:
 
 
 class PackedLinear(nn.Module):
-    """A linear layer with weights packed for oneDNN: a copy, which does not follow the layer."""
+    """A linear layer with weights packed for oneDNN: a copy, which does not follow the layer.
 
-    def __init__(self, linear: nn.Linear, *, dtype: torch.dtype) -> None:
+    Outputs are in float32. After GELU they stay as they are, since the next layer reads them.
+    """
+
+    def __init__(self, linear: nn.Linear, *, dtype: torch.dtype, gelu: bool = False) -> None:
         super().__init__()
-        self._dtype = dtype
+        self._dtype, self._gelu = dtype, gelu
         self._weight = pack_linear_weight(linear.weight.detach().to(dtype))
         self._bias = None if linear.bias is None else linear.bias.detach().to(dtype)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Apply the layer."""
-        return packed_linear(inputs.to(self._dtype), self._weight, self._bias).to(inputs.dtype)
+        outputs = packed_linear(inputs.to(self._dtype), self._weight, self._bias, gelu=self._gelu)
+        return outputs if self._gelu else outputs.float()
 
 
 class SteadyLinear(nn.Linear):
     """A view of a linear layer in which a row of the output does not depend on how many rows there are."""
 
-    def __init__(self, linear: nn.Linear, kernel: LinearKernel) -> None:
+    def __init__(self, linear: nn.Linear, kernel: LinearKernel, *, gelu: bool = False) -> None:
         nn.Module.__init__(self)
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self._parameters = linear._parameters
-        self._product = _product_by(kernel, linear)
-        self._plan = row_plan(kernel, _shape_of(linear))
+        self._shape = _shape_of(linear)._replace(gelu=gelu)
+        self._product = _product_by(kernel, linear, gelu=gelu)
+        self._kernel, self._plan = kernel, row_plan(kernel, self._shape)
         self.training = linear.training
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -148,6 +160,11 @@ class SteadyLinear(nn.Linear):
         outputs = torch.cat([self._product(block) for block in _cut(flat, blocks)])[:rows]
         return outputs.reshape(*inputs.shape[:-1], self.out_features)
 
+    def is_divisible(self, rows: int) -> bool:
+        """Return whether a number of rows has the same bits with all of this thread's threads as with one."""
+        divisible = _divisible_rows(self._kernel, self._shape, torch.get_num_threads())
+        return divisible.issuperset(self._plan.blocks(rows))
+
 
 @cache
 def row_plan(kernel: LinearKernel, shape: Shape) -> RowPlan:
@@ -156,20 +173,39 @@ def row_plan(kernel: LinearKernel, shape: Shape) -> RowPlan:
     A few rows are repeated, so that their outputs must be too. The terms of each sum cancel out: what is left
     is the rounding error, which any other order of summation changes, in bfloat16 as well.
     """
-    linear, distinct = _cancelling(shape)
-    if kernel == "packed-bfloat16":
-        # The products are then exact, and the halves of a sum still cancel out.
-        linear.weight.data, distinct = linear.weight.data.bfloat16().float(), distinct.bfloat16().float()
-    product = _product_by(kernel, linear)
-    inputs = distinct.repeat(_TRIED[-1] // _DISTINCT + 1, 1)
+    product, inputs = _trial(kernel, shape, _TRIED[-1])
     groups: defaultdict[bytes, list[int]] = defaultdict(list)
     with one_thread(), torch.inference_mode():
         for rows in _TRIED:
             outputs = product(inputs[:rows])
             if torch.equal(outputs[:-_DISTINCT], outputs[_DISTINCT:]):
-                groups[outputs[:_DISTINCT].numpy().tobytes()].append(rows)
+                groups[outputs[:_DISTINCT].float().numpy().tobytes()].append(rows)
     usable = [rows for rows in groups.values() if any(number % _ALIGNED == 0 for number in rows)]
     return min((RowPlan(tuple(rows)) for rows in usable), key=lambda plan: plan.cost, default=RowPlan(()))
+
+
+@cache
+def _divisible_rows(kernel: LinearKernel, shape: Shape, threads: int) -> frozenset[int]:
+    """Find out here for which numbers of rows so many threads, all that there are, give the bits of one."""
+    product, inputs = _trial(kernel, shape, _MOST_DIVIDED)
+
+    def is_divisible(rows: int) -> bool:
+        divided = product(inputs[:rows])
+        with one_thread():
+            return torch.equal(divided, product(inputs[:rows]))
+
+    with torch.inference_mode():
+        return frozenset(rows for rows in range(1, _MOST_DIVIDED + 1) if is_divisible(rows))
+
+
+def _trial(kernel: LinearKernel, shape: Shape, rows: int) -> tuple[Callable[[Tensor], Tensor], Tensor]:
+    """Return a product whose sums cancel out, and at least so many inputs."""
+    linear, distinct = _cancelling(shape)
+    if kernel == "packed-bfloat16":
+        # The products are then exact, and the halves of a sum still cancel out.
+        linear.weight.data, distinct = linear.weight.data.bfloat16().float(), distinct.bfloat16().float()
+    product = _product_by(kernel, linear, gelu=shape.gelu)
+    return product, distinct.repeat(rows // _DISTINCT + 1, 1)
 
 
 def _cancelling(shape: Shape) -> tuple[nn.Linear, Tensor]:
@@ -230,13 +266,61 @@ def replace_linears(view: nn.Module, kernel: LinearKernel) -> None:
     for parent in list(view.modules()):
         for name, child in parent.named_children():
             if _is_replaceable(child):
-                parent._modules[name] = SteadyLinear(child, kernel)  # type: ignore[arg-type]
+                then = _ACTIVATIONS.get(name, "")
+                gelu = _is_gelu(parent._modules.get(then)) and fuses_gelu(kernel, _shape_of(child))  # type: ignore[arg-type]
+                parent._modules[name] = SteadyLinear(child, kernel, gelu=gelu)  # type: ignore[arg-type]
+                if gelu:
+                    parent._modules[then] = nn.Identity()
 
 
-def _product_by(kernel: LinearKernel, linear: nn.Linear) -> Callable[[Tensor], Tensor]:
+def is_divisible(view: nn.Module, tokens: int) -> bool:
+    """Return whether one text of so many tokens has the same bits with all of this thread's threads.
+
+    Besides linear layers, torch divides operations on single numbers, whose bits stay if each thread has
+    whole vectors of the processor; it must not divide sums over tokens.
+    """
+    linears = [module for module in view.modules() if isinstance(module, nn.Linear)]
+    steady = [linear for linear in linears if isinstance(linear, SteadyLinear)]
+    return (
+        len(linears) == len(steady) > 0
+        and tokens <= _MOST_DIVIDED
+        and tokens * steady[0].in_features < _UNDIVIDED
+        and torch.get_num_threads() in (2, 4)
+        and all(linear.out_features % _WHOLE == linear.in_features % _WHOLE == 0 for linear in steady)
+        and all(linear.is_divisible(rows) for linear in steady for rows in (1, tokens))
+    )
+
+
+def _product_by(kernel: LinearKernel, linear: nn.Linear, *, gelu: bool = False) -> Callable[[Tensor], Tensor]:
     if kernel == "stock":
         return linear
-    return PackedLinear(linear, dtype=torch.float32 if kernel == "packed" else torch.bfloat16)
+    return PackedLinear(linear, dtype=torch.float32 if kernel == "packed" else torch.bfloat16, gelu=gelu)
+
+
+def _is_gelu(module: Any) -> bool:
+    """Return whether a module is GELU by the error function, in torch or in transformers."""
+    exact = type(module) is nn.GELU and module.approximate == "none"
+    return exact or (type(module) is GELUActivation and module.act is nn.functional.gelu)
+
+
+@cache
+def fuses_gelu(kernel: LinearKernel, shape: Shape) -> bool:
+    """Return whether a layer that applies GELU gives the bits of both operations; bfloat16 has fewer bits."""
+    if kernel == "stock":
+        return False
+    if kernel == "packed-bfloat16":
+        return True
+    linear, distinct = _cancelling(shape)
+    with torch.inference_mode():
+        # Values of all sizes, not sums that cancel out.
+        linear.weight.data, inputs = (
+            linear.weight.data.abs().sqrt() / shape.inputs,
+            8 * distinct.repeat(74, 1),
+        )
+        alone, fused = (_product_by(kernel, linear, gelu=gelu) for gelu in (False, True))
+        return all(
+            torch.equal(nn.functional.gelu(alone(inputs[:rows])), fused(inputs[:rows])) for rows in (16, 512)
+        )
 
 
 def _cut(rows: Tensor, blocks: list[int]) -> Iterable[Tensor]:

@@ -27,9 +27,9 @@ from sentemb._compat import (
     get_world_size,
     input_of_route,
 )
-from sentemb._threads import one_thread, one_thread_each
+from sentemb._threads import at_most_threads, one_thread, one_thread_each
 from sentemb.encoding.encoder import BAGS, Precision, Role, Vectors, check_finite, select_prompt, unique_texts
-from sentemb.encoding.linear import kernel_for, replace_linears, this_processor
+from sentemb.encoding.linear import is_divisible, kernel_for, replace_linears, this_processor
 from sentemb.encoding.rows import ReadyTexts, Rows, texts_of
 from sentemb.encoding.static import encode_static, is_static_model
 from sentemb.encoding.tokens import Tokens, batches, same_length_batches, tokenise
@@ -60,6 +60,7 @@ class SentenceEncoder:
         self._of_role: dict[Role, SentenceEncoder] = {}
         self._frozen = frozen
         self._view: SentenceTransformer | None = None
+        self._divisible: dict[tuple[int, int], bool] = {}  # by tokens of a text and threads
         self._fingerprint: str | None = None
         self._precision: Precision = precision
         self._tokens: tuple[Any, Tokens] | None = None
@@ -190,7 +191,9 @@ class SentenceEncoder:
         if rows[0][0].vectors is not None:
             found: list[Any] = [(ready.vectors, places) for ready, places in rows]
             return np.concatenate([vectors[places] for vectors, places in found])
-        vectors = _forward(self._ready_view(), rows)
+        view = self._ready_view()
+        with self._threads_of(view, rows):
+            vectors = _forward(view, rows)
         check_finite(vectors, texts_of(rows), name=self.name)
         return vectors
 
@@ -215,7 +218,8 @@ class SentenceEncoder:
             parts = list(batches(ready.lengths, token_budget=TOKEN_BUDGET_ACCELERATOR))
 
         def encode(rows: NDArray[np.intp]) -> Vectors:
-            return _forward(view, [(ready, rows)])
+            with self._threads_of(view, [(ready, rows)]):
+                return _forward(view, [(ready, rows)])
 
         vectors = np.empty((len(texts), 0), dtype=np.float32)
         bar = Progress(console=Console(stderr=True), transient=True) if progress else None
@@ -228,6 +232,24 @@ class SentenceEncoder:
                 if bar is not None and task is not None:
                     bar.advance(task, len(rows))
         return vectors
+
+    @contextmanager
+    def _threads_of(self, view: SentenceTransformer, rows: Rows) -> Iterator[None]:
+        """On a CPU, one thread, or several for a short text alone if its bits are the same."""
+        if view.device.type != "cpu" or torch.get_num_threads() == 1:
+            yield
+            return
+        tokens = [int(length) for ready, places in rows for length in ready.lengths[places]]
+        with at_most_threads(4 if torch.get_num_threads() >= 4 else 2):
+            several = len(tokens) == 1 and self._is_divisible(view, tokens[0])
+            with nullcontext() if several else one_thread():
+                yield
+
+    def _is_divisible(self, view: SentenceTransformer, tokens: int) -> bool:
+        key = tokens, torch.get_num_threads()
+        if not self._frozen or key not in self._base._divisible:
+            self._base._divisible[key] = is_divisible(view, tokens)
+        return self._base._divisible[key]
 
 
 @torch.inference_mode()
@@ -322,11 +344,9 @@ def _has_routes(model: SentenceTransformer) -> bool:
 def _mapping(device: torch.device, batches: int) -> Iterator[Callable[..., Iterable[Vectors]]]:
     """Yield `map`, on a CPU with one thread for each batch: bits depend on how an operation is divided."""
     # Autocast would not reach other threads.
-    if device.type != "cpu" or torch.is_autocast_enabled("cpu"):
-        yield map
-    elif batches == 1 or torch.get_num_threads() == 1:
-        with one_thread():
-            yield map
-    else:
+    several = batches > 1 and torch.get_num_threads() > 1
+    if device.type == "cpu" and several and not torch.is_autocast_enabled("cpu"):
         with one_thread_each() as workers:
             yield workers.map
+    else:
+        yield map

@@ -89,6 +89,7 @@ def _card(served: ServedEncoder) -> dict[str, Any]:
         "dimension": served.dimension,
         "max_tokens": served.max_tokens,
         "similarity": served.similarity,
+        "precision": served.precision,
         "fingerprint": served.fingerprint,
     }
 

@@ -113,14 +113,16 @@ class ServedEncoder(ServedModel):
         for role in ("query", "document"):
             own = for_role(encoder, role)
             rows[role] = rows[None] if own is encoder else row_encoder(own)
-        # A tokenizer sets its limits in the first call, which must not run in parallel to another.
-        rows[None].prepare(["first"])
+        # A tokenizer sets its limits in the first call, which must not run in parallel to another. Kernels
+        # are tried in it too, with as many threads as torch has before the scheduler starts.
+        encoder.encode(["first"])
         tokens = tokens_of(encoder)
         super().__init__(encoder.name, rows, scheduler, truncate)
         self.max_tokens = tokens.room if tokens else None
         self.encoder = encoder
         self.dimension = encoder.dimension
         self.similarity = similarity_of(encoder)
+        self.precision: str | None = encoder.describe().get("precision")
         self.fingerprint = encoder.fingerprint
         self.is_matryoshka = is_matryoshka
         self.loop: asyncio.AbstractEventLoop | None = None  # the server's, once it runs

@@ -80,6 +80,13 @@ class Registry:
         for served in self.encoders.values():
             documents = for_role(served.encoder, "document")
             if facts.fingerprint in (served.fingerprint, documents.fingerprint):
+                built = facts.details.get("precision", served.precision)
+                if built != served.precision:
+                    raise InputError(
+                        f"{path} was built with {built}, and {served.name} is served with "
+                        f"{served.precision}, whose vectors differ a little",
+                        "build the index with the same --precision, or serve it separately",
+                    )
                 return served
         if facts.source is None:
             raise InputError(

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from sentemb.encoding.rows import ReadyTexts, RowEncoder
+from sentemb.encoding.sentence import SentenceEncoder
 from sentemb.serving.http import Problem
 from sentemb.serving.metrics import Metrics
 
@@ -85,6 +86,7 @@ class Batch(NamedTuple):
     parts: list[tuple[Job, NDArray[np.intp]]]
     length: int
     priority: Priority
+    alone: bool = False  # whether nothing else is computed or waits
 
 
 class Queues:
@@ -92,6 +94,11 @@ class Queues:
 
     def __init__(self) -> None:
         self._jobs: dict[Priority, list[Job]] = {"interactive": [], "bulk": []}
+
+    @property
+    def is_empty(self) -> bool:
+        """True if no job is waiting."""
+        return not any(self._jobs.values())
 
     def add(self, job: Job) -> None:
         """Queue a job."""
@@ -103,9 +110,9 @@ class Queues:
         if job in self._jobs[job.priority]:
             self._jobs[job.priority].remove(job)
 
-    def take(self, now: float, *, only_interactive: bool = False) -> Batch | None:
+    def take(self, now: float, *, only: Priority | None = None) -> Batch | None:
         """Take the longest rows of the first job, and rows of the same length from later jobs."""
-        jobs = self._jobs["interactive" if only_interactive else self._next(now)]
+        jobs = self._jobs[only or self._next(now)]
         if not jobs:
             return None
         first = jobs[0]
@@ -138,11 +145,16 @@ class Scheduler:
         self._changed = threading.Condition()
         self._threads: list[threading.Thread] = []
         self._waiting = 0
+        self._running = 0  # batches
+        self._interactive_is_free = True  # the thread for interactive batches
         self._speed = 10_000.0  # tokens per second, a guess until the first batch
         self._closing = False
 
     def start(self) -> None:
-        """Start the threads. From now on torch computes each operation with one thread."""
+        """Start the threads. From now on torch computes each operation with one thread.
+
+        A text alone on an idle server has all of them, where this does not change its vector.
+        """
         torch.set_num_threads(1)
         names = {f"model-{number}": False for number in range(self._workers)}
         # It shares the cores with the others, so that nobody waits for the end of a bulk batch.
@@ -202,8 +214,13 @@ class Scheduler:
 
     def _work(self, only_interactive: bool) -> None:
         torch.set_num_threads(1)
+        threads = 1
         while (batch := self._take(only_interactive)) is not None:
             start = time.monotonic()
+            wanted = self._workers if batch.alone and isinstance(batch.source, SentenceEncoder) else 1
+            if wanted != threads:  # torch then forgets its kernels, which takes time
+                torch.set_num_threads(wanted)
+                threads = wanted
             try:
                 vectors = batch.source.compute([(job.ready, rows) for job, rows in batch.parts])
             except Exception as error:
@@ -213,15 +230,28 @@ class Scheduler:
                 with self._changed:
                     for (job, rows), part in zip(batch.parts, np.split(vectors, ends), strict=True):
                         job.accept(rows, part)
+            with self._changed:
+                self._running -= 1
+                self._interactive_is_free |= only_interactive
             self._count(batch, time.monotonic() - start)
 
     def _take(self, only_interactive: bool) -> Batch | None:
-        """Wait for the next batch; return None once the scheduler is closed and the queues are empty."""
+        """Wait for the next batch; return None once the scheduler is closed and the queues are empty.
+
+        One interactive request after another goes to the same thread, which has the weights in its cache.
+        """
         with self._changed:
             while True:
-                batch = self._queues.take(time.monotonic(), only_interactive=only_interactive)
-                if batch is not None or self._closing:
-                    return batch
+                only: Priority | None = "bulk" if self._interactive_is_free else None
+                batch = self._queues.take(time.monotonic(), only="interactive" if only_interactive else only)
+                if batch is not None:
+                    self._running += 1
+                    if only_interactive:
+                        self._interactive_is_free = False
+                        self._changed.notify_all()
+                    return batch._replace(alone=self._running == 1 and self._queues.is_empty)
+                if self._closing:
+                    return None
                 self._changed.wait()
 
     def _compute_each(self, batch: Batch, error: Exception) -> None:

@@ -110,6 +110,8 @@ class ModelCard(_Schema):
     """Maximum length of a text in tokens."""
     similarity: str
     """How a search compares the vectors: cosine or dot."""
+    precision: str | None
+    """How vectors are computed: float32, or bfloat16 linear layers with --precision reduced."""
     fingerprint: str
 
 

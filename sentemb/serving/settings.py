@@ -45,7 +45,7 @@ class Settings:
     workers: int | None = Field(None, ge=1)
     """Number of model threads, each on one core. The default is all cores."""
     precision: Precision = "float32"
-    """reduced: use fewer bits (bfloat16) where that is faster."""
+    """reduced: use fewer bits (bfloat16) where that is faster. Indexes must have been built with it."""
     device: str | None = None
     """Device, such as cpu or cuda:0. The default is a GPU if there is one."""
     max_body: int = 32 * 1024 * 1024

@@ -116,7 +116,9 @@ def test_blocks_need_little_padding_and_few_calls() -> None:
     assert ALL_ROWS.cost < IN_BLOCKS.cost < RowPlan((4096,)).cost
 
 
-def unsteady(kernel: LinearKernel, layer: nn.Linear) -> Callable[[torch.Tensor], torch.Tensor]:
+def unsteady(
+    kernel: LinearKernel, layer: nn.Linear, *, gelu: bool = False
+) -> Callable[[torch.Tensor], torch.Tensor]:
     """Make a product that adds up in reverse for 96 to 300 rows, and in float64 for one to 15.
 
     It works in tiles of six rows: one or two rows that are left over are added up in reverse.
@@ -387,3 +389,76 @@ def test_the_numeric_tests_pass_under_every_setting(environment: dict[str, str])
         check=False,
     )
     assert ran.returncode == 0, ran.stdout[-6000:]
+
+
+@pytest.fixture
+def short_texts() -> list[str]:
+    return [" ".join(["files"] * words) for words in range(1, 70, 3)]
+
+
+def test_a_short_text_alone_may_use_several_threads(
+    monkeypatch: pytest.MonkeyPatch, short_texts: list[str]
+) -> None:
+    """The vectors of texts alone have the bits that one thread gives, whatever the threads."""
+    encoder = SentenceEncoder(load("bert-mini", pooling="mean"), name="bert-mini", frozen=True)
+    used: dict[int, list[int]] = {}
+    forward = sentence._forward
+
+    def counted(view: SentenceTransformer, rows: Any) -> Any:
+        used.setdefault(threads, []).append(torch.get_num_threads())
+        return forward(view, rows)
+
+    monkeypatch.setattr(sentence, "_forward", counted)
+    before, found = torch.get_num_threads(), {}
+    try:
+        for threads in (1, 2, 3, 9):
+            torch.set_num_threads(threads)
+            found[threads] = np.concatenate([encoder.encode([text]) for text in short_texts])
+            assert torch.get_num_threads() == threads
+            pair = encoder.encode(short_texts[:1] * 2 + short_texts[1:2])
+            np.testing.assert_array_equal(pair, found[1][[0, 0, 1]])
+    finally:
+        torch.set_num_threads(before)
+    for threads, vectors in found.items():
+        np.testing.assert_array_equal(vectors, found[1])
+        assert max(used[threads]) <= {1: 1, 2: 2, 3: 2, 9: 4}[threads]
+    if kernel_for(encoder.model, precision="float32") == "packed":
+        assert used[2][0] == 2
+    assert used[2][len(short_texts) - 1] == 1  # a long text
+
+
+def test_threads_that_change_the_bits_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    def divided(kernel: LinearKernel, layer: nn.Linear, *, gelu: bool = False) -> Callable[..., torch.Tensor]:
+        return lambda rows: layer(rows) * (1 + 1e-6 * (torch.get_num_threads() > 1 and len(rows) > 9))
+
+    monkeypatch.setattr(linear, "_product_by", divided)
+    monkeypatch.setattr(linear, "_divisible_rows", linear._divisible_rows.__wrapped__)
+    layer = nn.Sequential(nn.Linear(128, 256))
+    replace_linears(layer, "stock")
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        assert [linear.is_divisible(layer, tokens) for tokens in (8, 9, 10, 65)] == [True, True, False, False]
+        assert not linear.is_divisible(nn.Sequential(layer, nn.Linear(8, 8)), 8)
+        torch.set_num_threads(1)
+        assert not linear.is_divisible(layer, 8)
+    finally:
+        torch.set_num_threads(before)
+
+
+@needs_packing
+@pytest.mark.parametrize("kernel", ["packed", "packed-bfloat16"])
+def test_gelu_is_applied_by_the_layer_before_it(kernel: LinearKernel) -> None:
+    skip_without(kernel)
+    views = [inference_view(load("bert-mini", pooling="mean")) for _ in range(2)]
+    with torch.inference_mode(), pytest.MonkeyPatch.context() as patch:
+        replace_linears(views[0], kernel)
+        patch.setattr(linear, "_ACTIVATIONS", {})
+        replace_linears(views[1], kernel)
+    fused, apart = (sum(isinstance(part, nn.Identity) for part in view.modules()) for view in views)
+    found, expected = (view.encode(bundled_sentences()[:20]) for view in views)
+    if kernel == "packed":
+        np.testing.assert_array_equal(found, expected)
+    else:
+        assert fused - apart == 6 and np.abs(found - expected).max() < 0.05
+    assert np.isfinite(found).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import resource
 import shutil
 from collections.abc import Iterator
@@ -52,6 +53,16 @@ def test_hits_are_the_librarys(mode: Any, client: TestClient, animals: Path) -> 
         (hit.id, hit.text, hit.metadata) for hit in expected
     ]
     assert [hit["score"] for hit in hits] == pytest.approx([hit.score for hit in expected], abs=1e-6)
+
+
+def test_an_index_is_not_served_with_vectors_of_another_precision(folder: Path) -> None:
+    index = SearchIndex.load(folder)
+    facts = index.manifest.encoder
+    details = {**facts.details, "precision": "bfloat16 linear layers"}
+    index.store.keep(encoder=dataclasses.replace(facts, details=details))
+    reason = f"built with bfloat16 linear layers, and {facts.name} is served with float32"
+    with pytest.raises(InputError, match=reason):
+        create_app(Settings(models=(facts.name,), indexes=(folder,)))
 
 
 def test_a_search_may_abstain(writer: TestClient, folder: Path) -> None:
