@@ -8,6 +8,7 @@ Run `python benchmarks/static_speed.py --student static-mini --teacher all-MiniL
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -23,18 +24,8 @@ from sentemb.evaluation.environment import time_in_turns
 from sentemb.modules.source import find_source
 
 
-def main() -> None:
-    given = harness.options(
-        __doc__,
-        student=str,
-        teacher=str,
-        texts=str,  # one a row
-        count=20_000,
-        for_teacher=500,
-        rounds=5,
-        output=(Path, None),
-    )
-    texts = [next(iter(row.values.values())) for row in islice(read_rows(given.texts), given.count)]
+def measure(given: argparse.Namespace, texts: list[str]) -> dict[str, float]:
+    """Return the texts per second of each way."""
     folder = find_source(given.student).address
     student, teacher = load_encoder(folder), load_encoder(given.teacher)
     plain, own = SentenceTransformer(folder, device="cpu"), StaticModel.from_pretrained(folder)
@@ -49,7 +40,22 @@ def main() -> None:
         "teacher": (few, lambda: teacher.encode(few)),
     }
     taken = time_in_turns({name: run for name, (_, run) in ways.items()}, rounds=given.rounds, warm_up=1)
-    speeds = {name: len(some) / min(taken[name]) for name, (some, _) in ways.items()}
+    return {name: len(some) / min(taken[name]) for name, (some, _) in ways.items()}
+
+
+def main() -> None:
+    given = harness.options(
+        __doc__,
+        student=str,
+        teacher=str,
+        texts=str,  # one a row
+        count=20_000,
+        for_teacher=500,
+        rounds=5,
+        output=(Path, None),
+    )
+    texts = [next(iter(row.values.values())) for row in islice(read_rows(given.texts), given.count)]
+    speeds = measure(given, texts)
     other = max(speed for name, speed in speeds.items() if name.startswith("model2vec"))
     for name, speed in speeds.items():
         print(f"{name:24}{speed:12,.0f} texts a second{speed / other:10.2f} times model2vec")
@@ -57,8 +63,8 @@ def main() -> None:
         given.output,
         student=given.student,
         teacher=Path(given.teacher).name,
-        texts={"file": Path(given.texts).name, "student": len(texts), "teacher": len(few)},
-        words=sum(len(text.split()) for text in few) / len(few),
+        texts={"file": Path(given.texts).name, "student": len(texts), "teacher": given.for_teacher},
+        words=sum(len(text.split()) for text in texts) / len(texts),
         texts_per_second=speeds,
     )
 

@@ -248,7 +248,10 @@ class SentenceEncoder:
     def _is_divisible(self, view: SentenceTransformer, tokens: int) -> bool:
         key = tokens, torch.get_num_threads()
         if not self._frozen or key not in self._base._divisible:
-            self._base._divisible[key] = is_divisible(view, tokens)
+            # Other attention consists of products that torch may divide.
+            config: Any = getattr(view[0].model, "config", None)
+            is_fused = getattr(config, "_attn_implementation", "") == "sdpa"
+            self._base._divisible[key] = is_fused and is_divisible(view, tokens)
         return self._base._divisible[key]
 
 

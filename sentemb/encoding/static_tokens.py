@@ -56,7 +56,6 @@ _NEW = 0.75  # share of segments that are new from which nothing is worth keepin
 _NEAR = 1e-5
 _LONGEST_CLAUSE = 20_000
 _LARGEST_SCORE = 100.0
-_SLOTS = 1 << 19
 _LONGEST_TEXT = 1 << 28  # offsets of Arrow have 32 bits
 
 _WORDS = np.dtype(
@@ -80,6 +79,18 @@ _OPTIONS = np.dtype(
         ("change", "f8"),  # of the word's score, if the rest alone counts; NaN if not known yet
     ]
 )
+# The crossing token that two words may have, if it gains anything.
+_PAIRS = np.dtype(
+    [
+        ("code", "i8"),  # of both words; 0 is that of no pair
+        ("gain", "f8"),
+        ("token", "i4"),
+        ("option", "i4"),
+        ("near", "i4"),  # 1 if other tokens are as likely
+    ]
+)
+_WORD_BITS, _WORD = 31, (1 << 31) - 1
+_SCATTER, _SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(46)  # of a multiplicative hash
 _NOTHING = (0, 0, -1, 0, 0, 0, 0.0)
 
 Ids = NDArray[np.int64]
@@ -182,6 +193,9 @@ class _Segments:
         self._rests: list[tuple[str, float]] = []  # by option: the rest of the word, and the word's score
         self._words, self._options, self._store = _Rows(_WORDS), _Rows(_OPTIONS), _Rows(np.dtype("i8"))
         self._words.add([_NOTHING])
+        self._pairs = np.zeros(
+            1 << (64 - int(_SHIFT)), _PAIRS
+        )  # by a hash of their words; a later one replaces it
         if self._model is not None:
             self._store.add(np.arange(self._model.size))  # so that the number of a token is its place
 
@@ -217,10 +231,10 @@ class _Segments:
         numbers = self._look_up(array.dictionary.to_pylist(), len(starts))
         if numbers is None:
             return _joined(_ids(self._tokenizer, texts))
-        words = self._words.all[numbers][array.indices.to_numpy()]
+        words = numbers[array.indices.to_numpy()]
         ends = np.flatnonzero(does[starts] & _ENDS_TEXT)  # as segments
-        begins, counts = words["start"].astype(np.int64), words["count"].astype(np.int64)
-        near = [np.flatnonzero(words["near"])]
+        begins, counts, near = (self._words.all[field][words] for field in ("start", "count", "near"))
+        near = [np.flatnonzero(near)]
         if self._model is not None:
             near += self._join(self._model, words, begins, counts)
         rows = np.unique(np.concatenate([skipped, other, np.searchsorted(ends, np.concatenate(near)) - 1]))
@@ -346,42 +360,59 @@ class _Segments:
             self._of_byte[ord(character)] if character.isascii() else int(self._of_character[ord(character)])
         )
 
-    def _join(self, model: _TwoWordModel, words: Any, begins: Ids, counts: Ids) -> list[NDArray[np.intp]]:
+    def _join(self, model: _TwoWordModel, words: Ids, begins: Ids, counts: Ids) -> list[NDArray[np.intp]]:
         """Take crossing tokens where they are likelier, changing the tokens of segments; return near ties."""
-        pairs = np.flatnonzero((words["first"][:-1] >= 0) & (words["options"][1:] > 0))  # by their first word
-        number = words["options"][pairs + 1]
-        pair = np.repeat(pairs, number)
-        option = np.arange(len(pair)) + np.repeat(
-            words["option"][pairs + 1] - (np.cumsum(number) - number), number
-        )
-        keys = words["first"][pair] * np.int64(len(model.seconds)) + self._options.all["second"][option]
-        some = np.flatnonzero(model.may_cross[keys % _SLOTS])
-        keys, option, pair = keys[some], option[some], pair[some]
-        token = np.searchsorted(model.keys[:-1], keys)
-        hits = np.flatnonzero(model.keys[token] == keys)
-        option, token, at = option[hits], token[hits], pair[hits] + 1  # by their second word
-        self._find_rests(model, np.unique(option[np.isnan(self._options.all["change"][option])]).tolist())
-        chosen = self._options.all[option]
-        gain = model.scores[token] - words["score"][at - 1] + chosen["change"]
-        near = [at[np.abs(gain) < _NEAR]]
-        rows = np.flatnonzero(gain > 0)
-        if not len(rows):
-            return near
-        # Of several tokens for one pair, the likeliest.
-        first = np.flatnonzero(np.diff(at[rows], prepend=-1))
-        best = np.repeat(np.maximum.reduceat(gain[rows], first), np.diff(first, append=len(rows)))
-        rows = rows[gain[rows] > best - _NEAR]
-        again = np.diff(at[rows], prepend=-1) == 0
-        near.append(at[rows[again]])
-        rows = rows[~again]
-        taken, close = _best_disjoint(at[rows], gain[rows])
+        first, options = (self._words.all[field][words] for field in ("first", "options"))
+        at = np.flatnonzero((first[:-1] >= 0) & (options[1:] > 0)) + 1  # the second words of pairs
+        pairs = self._pairs_of(model, words[at - 1] << _WORD_BITS | words[at])
+        near = [at[pairs["near"] > 0]]
+        rows = np.flatnonzero(pairs["gain"] > 0)
+        taken, close = _best_disjoint(at[rows], pairs["gain"][rows])
         near.append(at[rows][close])
-        rows = rows[taken]
-        at, chosen = at[rows], chosen[rows]
-        begins[at - 1], counts[at - 1] = model.tokens[token[rows]], 1
+        at, pairs = at[rows][taken], pairs[rows[taken]]
+        chosen = self._options.all[pairs["option"]]
+        begins[at - 1], counts[at - 1] = pairs["token"], 1
         begins[at], counts[at] = chosen["start"], chosen["count"]
         near.append(at[chosen["near"] > 0])
         return near
+
+    def _pairs_of(self, model: _TwoWordModel, codes: Ids) -> Any:
+        """Return the best crossing token of each pair of words; most pairs have occurred before."""
+        slots = (codes.view(np.uint64) * _SCATTER >> _SHIFT).astype(np.intp)
+        found = self._pairs[slots]
+        new = np.flatnonzero(found["code"] != codes)
+        if len(new):
+            unique, inverse = np.unique(codes[new], return_inverse=True)
+            judged = self._judge(model, unique)
+            found[new] = judged[inverse]
+            self._pairs[slots[new]] = found[new]
+        return found
+
+    def _judge(self, model: _TwoWordModel, codes: Ids) -> Any:
+        """Find the best crossing token of pairs of words."""
+        judged = np.zeros(len(codes), _PAIRS)
+        judged["code"] = codes
+        first, second = self._words.all[codes >> _WORD_BITS], self._words.all[codes & _WORD]
+        number = second["options"]
+        pair = np.repeat(np.arange(len(codes)), number)
+        option = np.arange(len(pair)) + np.repeat(second["option"] - (np.cumsum(number) - number), number)
+        keys = first["first"][pair] * np.int64(len(model.seconds)) + self._options.all["second"][option]
+        token = np.searchsorted(model.keys[:-1], keys)
+        hits = np.flatnonzero(model.keys[token] == keys)
+        option, token, pair = option[hits], token[hits], pair[hits]
+        self._find_rests(model, np.unique(option[np.isnan(self._options.all["change"][option])]).tolist())
+        gain = model.scores[token] - first["score"][pair] + self._options.all["change"][option]
+        judged["near"][pair[np.abs(gain) < _NEAR]] = 1
+        # Of several tokens for one pair, the likeliest.
+        order = np.lexsort((-gain, pair))
+        option, token, pair, gain = option[order], token[order], pair[order], gain[order]
+        is_best = np.diff(pair, prepend=-1) > 0
+        best, second = np.flatnonzero(is_best), np.flatnonzero(is_best[:-1] & ~is_best[1:]) + 1
+        judged["near"][pair[second[gain[second] > gain[second - 1] - _NEAR]]] = 1
+        pair = pair[best]
+        judged["gain"][pair], judged["option"][pair] = gain[best], option[best]
+        judged["token"][pair] = model.tokens[token[best]]
+        return judged
 
     def _find_rests(self, model: _TwoWordModel, options: list[int]) -> None:
         """Find the likeliest tokens of the rests of words, for options that are new."""
@@ -402,7 +433,6 @@ class _TwoWordModel(NamedTuple):
     firsts: dict[str, int]  # numbers of first words of crossing tokens
     seconds: dict[str, int]  # and of what they have of the second one
     keys: Ids  # first * len(seconds) + second of crossing tokens, sorted; the last one never occurs
-    may_cross: NDArray[np.bool_]  # by key modulo _SLOTS: most pairs are no longer looked up
     tokens: Ids
     scores: NDArray[np.float64]
 
@@ -447,8 +477,6 @@ class _TwoWordModel(NamedTuple):
         keys = np.array(
             [*(first * len(seconds) + second for first, second, _, _ in keyed), -1], dtype=np.int64
         )
-        may_cross = np.zeros(_SLOTS, dtype=bool)
-        may_cross[keys[:-1] % _SLOTS] = True
         return cls(
             pieces=within,
             unknown=(lowest - 10.0, state["unk_id"]),  # as the tokenizer scores a character without a piece
@@ -457,7 +485,6 @@ class _TwoWordModel(NamedTuple):
             firsts=firsts,
             seconds=seconds,
             keys=keys,
-            may_cross=may_cross,
             tokens=np.array([number for _, _, number, _ in keyed], dtype=np.int64),
             scores=np.array([score for *_, score in keyed]),
         )

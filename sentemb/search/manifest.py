@@ -71,19 +71,15 @@ class Calibration:
 
     def percentiles(self, scores: Sequence[float]) -> list[float]:
         """Return the percentiles of several scores."""
-        points, odds = self.scores, _odds(self.pairs)
-        found = []
-        for score in scores:
-            place = bisect.bisect_left(points, score)
-            if place == 0 and score < points[0]:
-                found.append(0.0)
-                continue
-            low, high = max(place - 1, 0), min(place, len(points) - 1)
-            # Between two points the logarithm of the odds is a straight line, as in the tails it is.
-            width = points[high] - points[low]
-            part = (score - points[low]) / width if width > 0 else 0.0
-            found.append(round(100 / (1 + math.exp(odds[low] + part * (odds[high] - odds[low]))), _DIGITS))
-        return found
+        points, odds = np.array(self.scores), np.array(_odds(self.pairs))
+        given = np.array(scores, dtype=np.float64)
+        place = np.searchsorted(points, given)
+        low, high = np.maximum(place - 1, 0), np.minimum(place, len(points) - 1)
+        # Between two points the logarithm of the odds is a straight line, as in the tails it is.
+        width = points[high] - points[low]
+        part = np.where(width > 0, given - points[low], 0.0) / np.where(width > 0, width, 1.0)
+        found = np.round(100 / (1 + np.exp(odds[low] + part * (odds[high] - odds[low]))), _DIGITS)
+        return np.where(given < points[0], 0.0, found).tolist()  # type: ignore[no-any-return]
 
     def score(self, percentile: float) -> float:
         """Return the lowest score that has a percentile, 0 to `most`; minus infinity for 0.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
@@ -15,7 +16,7 @@ from sentemb.encoding.encoder import TextEncoder, Vectors, for_role
 from sentemb.errors import InputError
 from sentemb.search.documents import check_id, check_letters, encode_checked, normalize_for
 from sentemb.search.keywords import Snippet, query_terms, snippets_of
-from sentemb.search.manifest import HybridWeight, Manifest, lowest_score
+from sentemb.search.manifest import HybridWeight, lowest_score
 from sentemb.search.passages import Span
 from sentemb.search.store import Fetched, Ranked, Snapshot, Store
 from sentemb.search.where import Where
@@ -148,11 +149,13 @@ def find(
         ranked = [_fuse(*pair, total, weight, options.k, least) for pair in zip(dense, keyword, strict=True)]
     if where is not None and (reason := explain_no_match(snapshot, where)):
         logger.warning("the conditions cannot match any document: %s", reason)
-    found = snapshot.fetch(ranked)
-    return [
-        _hits(query, row, found, snapshot.manifest, is_dense=options.mode == "dense")
-        for query, row in zip(queries, ranked, strict=True)
-    ]
+    found, facts = snapshot.fetch(ranked), snapshot.manifest
+    if options.mode != "dense":
+        return [_hits(row, found, query, facts.language) for query, row in zip(queries, ranked, strict=True)]
+    if facts.calibration is None:
+        return [_hits(row, found) for row in ranked]
+    percentiles = iter(facts.calibration.percentiles([one.score for row in ranked for one in row]))
+    return [_hits(row, found, percentiles=list(islice(percentiles, len(row)))) for row in ranked]
 
 
 def explain_no_match(snapshot: Snapshot, where: Where) -> str | None:
@@ -191,18 +194,22 @@ def _fuse(
     ]
 
 
-def _hits(query: str, row: list[Ranked], found: Fetched, facts: Manifest, *, is_dense: bool) -> Hits:
-    """Return the hits of a query: of dense search with their percentiles, else with what shows its words."""
+def _hits(
+    row: list[Ranked],
+    found: Fetched,
+    query: str | None = None,
+    language: str = "",
+    percentiles: Sequence[float] | None = None,
+) -> Hits:
+    """Return the hits of a query, with what shows its words if it is given."""
     documents = [found.documents[one.document] for one in row]
     spans = [found.spans.get(one.chunk) if one.chunk is not None else None for one in row]
-    percentiles: Sequence[float | None] = [None] * len(row)
     snippets: Sequence[Snippet | None] = [None] * len(row)
-    if not is_dense:
+    if query is not None:
         starts = [span.start if span else 0 for span in spans]
-        snippets = snippets_of(query, [text for _, text, _ in documents], facts.language, starts)
-    elif facts.calibration is not None:
-        percentiles = facts.calibration.percentiles([one.score for one in row])
-    parts = zip(row, documents, percentiles, snippets, spans, strict=True)
+        snippets = snippets_of(query, [text for _, text, _ in documents], language, starts)
+    shown: Sequence[float | None] = percentiles or [None] * len(row)
+    parts = zip(row, documents, shown, snippets, spans, strict=True)
     return Hits(
         Hit(key, one.score, text, metadata, percentile, snippet, span)
         for one, (key, text, metadata), percentile, snippet, span in parts
