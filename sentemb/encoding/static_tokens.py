@@ -102,7 +102,7 @@ _ABSENT: Any = ()
 class StaticTokens:
     """Token ids as a tokenizer gives them, sooner if it is of one of the two kinds.
 
-    Words are kept between calls. Threads may share an instance.
+    Words and pairs of words are kept between calls. Threads may share an instance.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -462,14 +462,8 @@ class _TwoWordModel(NamedTuple):
         keyed = []
         for piece, (score, number) in crossing.items():
             first, second = piece[1:].split(BLANK)
-            keyed.append(
-                (
-                    firsts.setdefault(first, len(firsts)),
-                    seconds.setdefault(second, len(seconds)),
-                    number,
-                    score,
-                )
-            )
+            places = firsts.setdefault(first, len(firsts)), seconds.setdefault(second, len(seconds))
+            keyed.append((*places, number, score))
         keyed.sort()
         within: dict[str, Piece | None] = {piece: of for piece, of in pieces.items() if piece not in crossing}
         for piece in list(within):
