@@ -148,9 +148,14 @@ def choose_checkpoint(config: TrainConfig) -> SentenceTransformer:
         >>> train(config, keep_checkpoints=True)  # doctest: +SKIP
         >>> choose_checkpoint(config.replace(dev="stsb,sickr"))  # doctest: +SKIP
     """
-    evaluator, found = dev_evaluator(config), checkpoints(RunFolder(Path(config.output)).checkpoints)
-    if not found:
-        raise InputError(f"{config.output} does not contain checkpoints", "train with keep_checkpoints=True")
+    folder, evaluator = RunFolder(Path(config.output)), dev_evaluator(config)
+    found, evaluations = (
+        checkpoints(folder.checkpoints),
+        folder.read_record().get("dev", {}).get("evaluations", 1),
+    )
+    if len(found) < max(evaluations, 1):
+        reason = f"{config.output} contains {len(found)} checkpoints of {evaluations} evaluations"
+        raise InputError(reason, "train with keep_checkpoints=True")
     for _, path in found:
         check_checkpoint(path)
     candidates = [str(path) for _, path in found]

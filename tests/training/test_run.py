@@ -19,7 +19,7 @@ from sentence_transformers.sentence_transformer.modules import Normalize, Poolin
 
 from sentemb.errors import InputError
 from sentemb.modules import load
-from sentemb.training import Interrupted, TrainConfig, train, train_seeds
+from sentemb.training import Interrupted, TrainConfig, choose_checkpoint, train, train_seeds
 from sentemb.training.folder import RunFolder
 from sentemb.training.run import ContrastiveSession, dev_evaluator
 from tests.training.training_helpers import assert_equal, model_weights, stop_at
@@ -30,6 +30,25 @@ Configure = Callable[..., TrainConfig]
 def read_metrics(output: str) -> list[dict[str, Any]]:
     lines = (Path(output) / "run" / "metrics.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]
+
+
+def test_another_dev_set_chooses_among_checkpoints_that_were_kept(
+    configure: Configure, dev_file: Path, tmp_path: Path
+) -> None:
+    config, contrary = configure("simcse"), tmp_path / "contrary.tsv"
+    header, *lines = dev_file.read_text().splitlines()
+    pairs = (line.rsplit("\t", 1) for line in lines)
+    contrary.write_text("\n".join([header, *(f"{texts}\t{5 - int(score)}" for texts, score in pairs)]))
+    train(config, keep_checkpoints=True)
+    kept = (Path(config.output) / "run" / "checkpoints").iterdir()
+    assert {path.name for path in kept} == {f"checkpoint-{step}" for step in (0, 2, 4, 6)}
+    assert_equal(dict(choose_checkpoint(config).state_dict()), model_weights(Path(config.output)))
+    alone = config.replace(dev=str(contrary), output=str(tmp_path / "alone"))
+    run = train(alone)
+    found = choose_checkpoint(config.replace(dev=str(contrary)))
+    assert_equal(dict(found.state_dict()), model_weights(run.output))
+    with pytest.raises(InputError, match="alone contains 1 checkpoints of 4 evaluations"):
+        choose_checkpoint(alone)
 
 
 @pytest.mark.parametrize("recipe", ["simcse", "sg-opt1", "sg-opt"])
