@@ -212,7 +212,7 @@ def test_minilm_on_the_sts_benchmark(minilm: Path, shared_data: Path) -> None:
 @pytest.mark.slow
 def test_minilm_on_the_seven_sets(minilm: Path, shared_data: Path) -> None:
     record = evaluate_sts(str(minilm), data_dir=shared_data)
-    assert (record.details["sentences"], record.details["unique"]) == (37_700, 26_126)
+    assert (record.details["sentences"], record.details["unique"]) == (37_700, 26_173)
     for name, expected in MINILM.items():
         assert record.score(name) == pytest.approx(expected, abs=1e-3), name
     assert record.average() == pytest.approx(sum(MINILM.values()) / 7, abs=1e-3)
