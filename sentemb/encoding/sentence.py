@@ -236,7 +236,8 @@ class SentenceEncoder:
     @contextmanager
     def _threads_of(self, view: SentenceTransformer, rows: Rows) -> Iterator[None]:
         """On a CPU, one thread, or several for a short text alone if its bits are the same."""
-        if view.device.type != "cpu" or torch.get_num_threads() == 1:
+        is_free = view.device.type != "cpu" or torch.is_autocast_enabled("cpu")
+        if is_free or torch.get_num_threads() == 1:
             yield
             return
         tokens = [int(length) for ready, places in rows for length in ready.lengths[places]]

@@ -52,7 +52,7 @@ _BEST = 100  # BM25 scores of a query that are its unit
 _CHANGED = 0.1  # share of the documents whose change makes a calibration invalid
 _ROUNDING = 1e-9
 _BETTER = 0.05  # in the area under the ROC curve
-_FEWEST = 20  # answerable queries that can show which evidence is better
+_FEWEST = 25  # answerable queries that can show which evidence is better
 
 
 class Rankings(NamedTuple):

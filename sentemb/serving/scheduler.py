@@ -86,7 +86,7 @@ class Batch(NamedTuple):
     parts: list[tuple[Job, NDArray[np.intp]]]
     length: int
     priority: Priority
-    alone: bool = False  # whether nothing else is computed or waits
+    alone: bool = False  # whether it is a single text, and nothing else is computed or waits
 
 
 class Queues:
@@ -249,7 +249,8 @@ class Scheduler:
                     if only_interactive:
                         self._interactive_is_free = False
                         self._changed.notify_all()
-                    return batch._replace(alone=self._running == 1 and self._queues.is_empty)
+                    single = sum(len(rows) for _, rows in batch.parts) == 1
+                    return batch._replace(alone=single and self._running == 1 and self._queues.is_empty)
                 if self._closing:
                     return None
                 self._changed.wait()

@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import pytest
+import torch
 
+from sentemb.encoding import sentence
 from sentemb.encoding.encoder import Vectors
 from sentemb.encoding.rows import ReadyTexts, Rows
+from sentemb.modules import load
 from sentemb.serving.metrics import Metrics
 from sentemb.serving.scheduler import Scheduler
 from tests.waiting import wait_for
@@ -75,3 +80,32 @@ def test_what_is_queued_is_finished_before_the_end() -> None:
         return await waiting
 
     np.testing.assert_array_equal(asyncio.run(run()), [[2], [1]] * 600)
+
+
+def test_a_text_alone_on_an_idle_server_has_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = sentence.SentenceEncoder(load("bert-mini", pooling="mean"), name="bert-mini", frozen=True)
+    expected = encoder.encode(["some files", "others"])
+    forward, seen = sentence._forward, []
+
+    def watched(*given: Any) -> Vectors:
+        seen.append((threading.current_thread().name, torch.get_num_threads()))
+        return forward(*given)
+
+    monkeypatch.setattr(sentence, "_forward", watched)
+    monkeypatch.setattr(sentence, "is_divisible", lambda view, tokens: torch.get_num_threads() > 1)
+    before = torch.get_num_threads()
+    scheduler = Scheduler(workers=2, max_waiting=100, metrics=Metrics())
+
+    async def run() -> list[Vectors]:
+        scheduler.start()
+        ready = [encoder.prepare(texts) for texts in (["some files"], ["others"], ["some files", "others"])]
+        return [await scheduler.compute(encoder, one, "interactive") for one in ready]
+
+    try:
+        first, second, both = asyncio.run(run())
+    finally:
+        scheduler.close()
+        torch.set_num_threads(before)
+    np.testing.assert_allclose(np.concatenate([first, second, both]), expected[[0, 1, 0, 1]], atol=1e-5)
+    assert {name for name, _ in seen} == {"model-interactive"}
+    assert [threads for _, threads in seen[:2]] == [2, 2]
