@@ -225,15 +225,19 @@ class Scheduler:
                 vectors = batch.source.compute([(job.ready, rows) for job, rows in batch.parts])
             except Exception as error:
                 self._compute_each(batch, error)
+                with self._changed:
+                    self._end(only_interactive)
             else:
                 ends = np.cumsum([len(rows) for _, rows in batch.parts])[:-1]
                 with self._changed:
+                    self._end(only_interactive)  # before the answer, which the next request may follow
                     for (job, rows), part in zip(batch.parts, np.split(vectors, ends), strict=True):
                         job.accept(rows, part)
-            with self._changed:
-                self._running -= 1
-                self._interactive_is_free |= only_interactive
             self._count(batch, time.monotonic() - start)
+
+    def _end(self, only_interactive: bool) -> None:
+        self._running -= 1
+        self._interactive_is_free |= only_interactive
 
     def _take(self, only_interactive: bool) -> Batch | None:
         """Wait for the next batch; return None once the scheduler is closed and the queues are empty.
