@@ -119,8 +119,8 @@ def rate() -> float:
             for _ in range(20):
                 layer(rows)
 
+    cores = torch.get_num_threads()
     with one_thread_each() as pool:
-        cores = pool._max_workers
         seconds = best(5, run=lambda: list(pool.map(multiply, range(cores))))["run"]
     return 2 * 20 * cores * rows.numel() * 1536 / seconds
 

@@ -267,7 +267,7 @@ def replace_linears(view: nn.Module, kernel: LinearKernel) -> None:
         for name, child in parent.named_children():
             if _is_replaceable(child):
                 then = _ACTIVATIONS.get(name, "")
-                gelu = _is_gelu(parent._modules.get(then)) and fuses_gelu(kernel, _shape_of(child))  # type: ignore[arg-type]
+                gelu = _is_gelu(parent._modules.get(then)) and _fuses_gelu(kernel, _shape_of(child))  # type: ignore[arg-type]
                 parent._modules[name] = SteadyLinear(child, kernel, gelu=gelu)  # type: ignore[arg-type]
                 if gelu:
                     parent._modules[then] = nn.Identity()
@@ -304,7 +304,7 @@ def _is_gelu(module: Any) -> bool:
 
 
 @cache
-def fuses_gelu(kernel: LinearKernel, shape: Shape) -> bool:
+def _fuses_gelu(kernel: LinearKernel, shape: Shape) -> bool:
     """Return whether a layer that applies GELU gives the bits of both operations; bfloat16 has fewer bits."""
     if kernel == "stock":
         return False

@@ -10,7 +10,8 @@ better, as it may where queries are paraphrases of documents.
 The documents that answer some queries are removed from the rankings, so that these queries are unanswerable.
 A search has an answer if at most a share alpha of them has as much evidence (Angelopoulos and Bates, A gentle
 introduction to conformal prediction. 2021). An unanswerable query from the same source then gets an answer
-with a probability of at most alpha, whatever the weights are.
+with a probability of at most alpha, whatever the weights are; approximately so, where the same queries also
+chose similarity alone.
 """
 
 from __future__ import annotations
@@ -282,12 +283,14 @@ def explain(abstention: Abstention) -> str:
     count, share = len(abstention.scores), f"{100 * abstention.alpha:g} %"
     if abstention.judged:
         kept = f". {100 * (abstention.kept or 0):.0f} % of the answerable ones get one"
-        alone = ", which show that similarity alone is the better evidence here"
-        return (
-            f"at most {share} of unanswerable queries get an answer. This is guaranteed for queries like the "
-            f"{count:,} of the calibration{alone if abstention.evidence == 'similarity' else ''}"
-            f"{'' if abstention.kept is None else kept}"
-        )
+        holds = f"This is guaranteed for queries like the {count:,} of the calibration"
+        if abstention.evidence == "similarity":
+            holds = (
+                f"This holds approximately for queries like the {count:,} of the calibration, which also "
+                "show that similarity alone is the better evidence here"
+            )
+        end = "" if abstention.kept is None else kept
+        return f"at most {share} of unanswerable queries get an answer. {holds}{end}"
     shifts = measured()
     nearest = min(shifts.false_answers, key=lambda alpha: abs(float(alpha) - abstention.alpha))
     false, kept = (
