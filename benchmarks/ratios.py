@@ -22,6 +22,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +37,11 @@ from sentence_transformers import SentenceTransformer
 from sentemb._files import read_json, write_json, write_text
 from sentemb._machine import multiplies_bfloat16, processor_name
 from sentemb._threads import one_thread_each
-from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import load_encoder
 from sentemb.encoding.encoder import Precision
 from sentemb.encoding.linear import PackedLinear
 from sentemb.evaluation.environment import time_in_turns
-from sentemb.evaluation.sts import encode_sets, load_sets
+from sentemb.evaluation.sts import load_sets
 from sentemb.evaluation.suites import get_suite
 from sentemb.search import SearchIndex
 
@@ -76,19 +76,21 @@ def encoding(given: argparse.Namespace) -> Ratios:
     plain = SentenceTransformer(given.model, device="cpu")
     precisions: list[Precision] = ["float32", "reduced"] if multiplies_bfloat16() else ["float32"]
     ours = {precision: load_encoder(given.model, precision=precision) for precision in precisions}
-    few = sets[:1]
-    seconds = {}
-    for name, encoder in ours.items():
-        encode_sets(encoder, few)
-        began = time.perf_counter()
-        encode_sets(encoder, sets)
-        seconds[name] = time.perf_counter() - began
-    _encode_pairs(plain, few)
-    began = time.perf_counter()
-    _encode_pairs(plain, sets)
-    found = {"sts": (time.perf_counter() - began) / seconds["float32"]}
+    seconds = dict.fromkeys(["plain", *ours], 0.0)
+    seen: set[str] = set()
+    for round_, one in enumerate([sets[0], *sets]):
+        texts = [text for text in dict.fromkeys((*one.first, *one.second)) if text not in seen]
+        pairs = [list(one.first), list(one.second)]
+        actions = {name: partial(encoder.encode, texts) for name, encoder in ours.items()}
+        for name, action in {"plain": partial(_encode_each, plain, pairs), **actions}.items():
+            began = time.perf_counter()
+            action()
+            # In turns, since a machine's speed varies; the first round is for warming up.
+            seconds[name] += time.perf_counter() - began if round_ else 0
+        seen.update(texts if round_ else ())
+    found = {"sts": seconds["plain"] / seconds["float32"]}
     if "reduced" in seconds:
-        found["sts reduced"] = found["sts"] * seconds["float32"] / seconds["reduced"]
+        found["sts reduced"] = seconds["plain"] / seconds["reduced"]
     unique = list(dict.fromkeys(text for one in sets for text in (*one.first, *one.second)))
     tokens = sum(map(len, plain.tokenizer(unique, truncation=True)["input_ids"]))
     linears = [part for part in plain.modules() if isinstance(part, torch.nn.Linear)]
@@ -103,10 +105,9 @@ def encoding(given: argparse.Namespace) -> Ratios:
     return found | {"one text": single["ours"] / single["plain"]}
 
 
-def _encode_pairs(model: SentenceTransformer, sets: list[ScoredPairs]) -> None:
-    for one in sets:
-        model.encode(list(one.first))
-        model.encode(list(one.second))
+def _encode_each(model: SentenceTransformer, parts: list[list[str]]) -> None:
+    for part in parts:
+        model.encode(part)
 
 
 def rate() -> float:

@@ -12,11 +12,12 @@ that gave the same bits there.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -30,15 +31,17 @@ from sentemb.encoding.encoder import Precision
 
 LinearKernel = Literal["stock", "packed", "packed-bfloat16"]
 """`stock`: `nn.Linear`. `packed`: oneDNN, weights packed beforehand, float32. `packed-bfloat16`: the same
-with inputs, weights and outputs in bfloat16 and everything between the linear layers in float32."""
+with inputs, weights and outputs in bfloat16; sums over layers and norms stay in float32."""
 
 _NARROWEST = 128  # below, a call to oneDNN costs more than it gains
 # Numbers of rows that are tried for each shape. All up to 64, since a kernel works in tiles of up to 48 rows
 # and may add up the rows left over by a tile in another order. Above, the numbers at which kernels switch, up
 # to where they no longer do, with several remainders of a tile. Fewer rows than the first are padded.
+_SEVERAL_REMAINDERS = 384  # from here on, several remainders of a tile are tried
 _TRIED = (
     *range(8, 65),
-    *(80, 96, 112, 128, 129, 160, 192, 224, 255, 256, 320, 383, 384, 512, 640, 767, 768, 1024, 2048, 4096),
+    *(80, 96, 112, 128, 129, 160, 192, 224, 255, 256, 320, 383, *range(_SEVERAL_REMAINDERS, 448, 9)),
+    *(512, 640, 767, 768, 1024, 2048, 4096),
 )
 _DISTINCT = 7  # rows that differ, in turn, so that rows left over by a tile are not all alike
 _LOADS = tuple(1 << exponent for exponent in range(3, 13))  # from one text to a large batch
@@ -47,8 +50,6 @@ _FEW = 32  # padding a few texts to so many rows costs nothing that can be measu
 _MOST_PADDING = 0.25  # a larger share of padding costs more than a second call
 _ROWS_OF_A_CALL = 16  # that cost as much as a call
 _MOST_DIVIDED = 64  # tokens of a text whose products are divided among threads
-# Names of a linear layer and of the activation that transformers' models apply to it.
-_ACTIVATIONS = {"dense": "intermediate_act_fn", "lin1": "activation"}
 _UNDIVIDED = 32_768  # numbers from which torch divides an operation
 _WHOLE = 128  # numbers that up to four threads have whole vectors of
 
@@ -76,14 +77,21 @@ class RowPlan:
 
     steady: tuple[int, ...]  # the tried numbers of rows that gave the same bits, ascending; empty if none did
 
+    @cached_property
+    def least(self) -> float:
+        """From this number of rows on, all numbers will do."""
+        pairs = zip(reversed(self.steady), reversed(_TRIED), strict=False)
+        least = min((mine for mine, tried in pairs if mine == tried), default=math.inf)
+        return least if least <= _SEVERAL_REMAINDERS else math.inf
+
     @property
     def is_plain(self) -> bool:
         """True if the kernel can be called with any number of rows after padding a few of them."""
-        return bool(self.steady) and self.steady[0] <= _FEW and self.steady == _TRIED[-len(self.steady) :]
+        return self.least <= _FEW
 
     def blocks(self, rows: int) -> list[int]:
         """Split a number of rows into calls; the last one may be longer than what is left, and is padded."""
-        if not self.steady or rows in self.steady:
+        if not self.steady or rows in self.steady or rows >= self.least:
             return [rows]
         if self.is_plain:
             return [max(rows, self.steady[0])]
@@ -123,30 +131,34 @@ def this_processor() -> Processor:
 class PackedLinear(nn.Module):
     """A linear layer with weights packed for oneDNN: a copy, which does not follow the layer.
 
-    Outputs are in float32. After GELU they stay as they are, since the next layer reads them.
+    Outputs are in float32, or stay in the dtype of the weights.
     """
 
-    def __init__(self, linear: nn.Linear, *, dtype: torch.dtype, gelu: bool = False) -> None:
+    def __init__(
+        self, linear: nn.Linear, *, dtype: torch.dtype, gelu: bool = False, keep_dtype: bool = False
+    ) -> None:
         super().__init__()
-        self._dtype, self._gelu = dtype, gelu
+        self._dtype, self._gelu, self._keep_dtype = dtype, gelu, keep_dtype
         self._weight = pack_linear_weight(linear.weight.detach().to(dtype))
         self._bias = None if linear.bias is None else linear.bias.detach().to(dtype)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Apply the layer."""
         outputs = packed_linear(inputs.to(self._dtype), self._weight, self._bias, gelu=self._gelu)
-        return outputs if self._gelu else outputs.float()
+        return outputs if self._keep_dtype else outputs.float()
 
 
 class SteadyLinear(nn.Linear):
     """A view of a linear layer in which a row of the output does not depend on how many rows there are."""
 
-    def __init__(self, linear: nn.Linear, kernel: LinearKernel, *, gelu: bool = False) -> None:
+    def __init__(
+        self, linear: nn.Linear, kernel: LinearKernel, *, gelu: bool = False, keep_dtype: bool = False
+    ) -> None:
         nn.Module.__init__(self)
         self.in_features, self.out_features = linear.in_features, linear.out_features
-        self._parameters = linear._parameters
-        self._shape = _shape_of(linear)._replace(gelu=gelu)
-        self._product = _product_by(kernel, linear, gelu=gelu)
+        self._parameters = linear._parameters if kernel == "stock" else {}
+        self._shape = shape_of(linear)._replace(gelu=gelu)
+        self._product = _product_by(kernel, linear, gelu=gelu, keep_dtype=keep_dtype)
         self._kernel, self._plan = kernel, row_plan(kernel, self._shape)
         self.training = linear.training
 
@@ -162,8 +174,10 @@ class SteadyLinear(nn.Linear):
 
     def is_divisible(self, rows: int) -> bool:
         """Return whether a number of rows has the same bits with all of this thread's threads as with one."""
-        divisible = _divisible_rows(self._kernel, self._shape, torch.get_num_threads())
-        return divisible.issuperset(self._plan.blocks(rows))
+        threads = torch.get_num_threads()
+        return all(
+            _is_divisible(self._kernel, self._shape, threads, block) for block in self._plan.blocks(rows)
+        )
 
 
 @cache
@@ -185,17 +199,13 @@ def row_plan(kernel: LinearKernel, shape: Shape) -> RowPlan:
 
 
 @cache
-def _divisible_rows(kernel: LinearKernel, shape: Shape, threads: int) -> frozenset[int]:
-    """Find out here for which numbers of rows so many threads, all that there are, give the bits of one."""
-    product, inputs = _trial(kernel, shape, _MOST_DIVIDED)
-
-    def is_divisible(rows: int) -> bool:
+def _is_divisible(kernel: LinearKernel, shape: Shape, threads: int, rows: int) -> bool:
+    """Find out here whether so many threads, all that there are, give the bits of one."""
+    product, inputs = _trial(kernel, shape, rows)
+    with torch.inference_mode():
         divided = product(inputs[:rows])
         with one_thread():
             return torch.equal(divided, product(inputs[:rows]))
-
-    with torch.inference_mode():
-        return frozenset(rows for rows in range(1, _MOST_DIVIDED + 1) if is_divisible(rows))
 
 
 def _trial(kernel: LinearKernel, shape: Shape, rows: int) -> tuple[Callable[[Tensor], Tensor], Tensor]:
@@ -228,6 +238,12 @@ def _cancelling(shape: Shape) -> tuple[nn.Linear, Tensor]:
     return linear, with_negative(_DISTINCT, 1)
 
 
+def try_shapes(kernel: LinearKernel, shapes: Iterable[Shape]) -> None:
+    """Try several shapes at once, of which `SteadyLinear` would try one after another."""
+    with one_thread_each() as pool:
+        list(pool.map(partial(row_plan, kernel), shapes))
+
+
 def choose_kernel(
     processor: Processor,
     shapes: Iterable[Shape],
@@ -258,19 +274,15 @@ def kernel_for(model: nn.Module, *, precision: Precision) -> LinearKernel:
 
 def linear_shapes(model: nn.Module) -> set[Shape]:
     """Return the shapes of the linear layers that can be replaced."""
-    return {_shape_of(module) for module in model.modules() if _is_replaceable(module)}  # type: ignore[arg-type]
+    return {shape_of(module) for module in model.modules() if is_replaceable(module)}  # type: ignore[arg-type]
 
 
 def replace_linears(view: nn.Module, kernel: LinearKernel) -> None:
     """Replace the linear layers of a view by steady ones that use a kernel."""
     for parent in list(view.modules()):
         for name, child in parent.named_children():
-            if _is_replaceable(child):
-                then = _ACTIVATIONS.get(name, "")
-                gelu = _is_gelu(parent._modules.get(then)) and _fuses_gelu(kernel, _shape_of(child))  # type: ignore[arg-type]
-                parent._modules[name] = SteadyLinear(child, kernel, gelu=gelu)  # type: ignore[arg-type]
-                if gelu:
-                    parent._modules[then] = nn.Identity()
+            if is_replaceable(child):
+                parent._modules[name] = SteadyLinear(child, kernel)  # type: ignore[arg-type]
 
 
 def is_divisible(view: nn.Module, tokens: int) -> bool:
@@ -291,16 +303,20 @@ def is_divisible(view: nn.Module, tokens: int) -> bool:
     )
 
 
-def _product_by(kernel: LinearKernel, linear: nn.Linear, *, gelu: bool = False) -> Callable[[Tensor], Tensor]:
+def _product_by(
+    kernel: LinearKernel, linear: nn.Linear, *, gelu: bool = False, keep_dtype: bool = False
+) -> Callable[[Tensor], Tensor]:
     if kernel == "stock":
         return linear
-    return PackedLinear(linear, dtype=torch.float32 if kernel == "packed" else torch.bfloat16, gelu=gelu)
+    dtype = torch.float32 if kernel == "packed" else torch.bfloat16
+    return PackedLinear(linear, dtype=dtype, gelu=gelu, keep_dtype=keep_dtype)
 
 
-def _is_gelu(module: Any) -> bool:
-    """Return whether a module is GELU by the error function, in torch or in transformers."""
-    exact = type(module) is nn.GELU and module.approximate == "none"
-    return exact or (type(module) is GELUActivation and module.act is nn.functional.gelu)
+def applies_gelu(kernel: LinearKernel, linear: nn.Linear, activation: Any) -> bool:
+    """Return whether a layer can apply the activation after it: GELU by the error function."""
+    exact = type(activation) is nn.GELU and activation.approximate == "none"
+    is_gelu = exact or (type(activation) is GELUActivation and activation.act is nn.functional.gelu)
+    return is_gelu and _fuses_gelu(kernel, shape_of(linear))
 
 
 @cache
@@ -331,11 +347,13 @@ def _cut(rows: Tensor, blocks: list[int]) -> Iterable[Tensor]:
         yield block if len(block) == size else nn.functional.pad(block, (0, 0, 0, size - len(block)))
 
 
-def _shape_of(linear: nn.Linear) -> Shape:
-    return Shape(linear.in_features, linear.out_features, linear.bias is not None)
+def shape_of(linear: nn.Linear, *, copies: int = 1) -> Shape:
+    """Return the shape of a layer, or of several copies as one layer."""
+    return Shape(linear.in_features, copies * linear.out_features, linear.bias is not None)
 
 
-def _is_replaceable(module: nn.Module) -> bool:
+def is_replaceable(module: nn.Module) -> bool:
+    """Return whether a module is an ordinary linear layer in float32 on the CPU."""
     return (
         type(module) is nn.Linear  # a subclass (LoRA, quantized) computes something else
         and module.weight.device.type == "cpu"

@@ -28,6 +28,7 @@ from sentemb._compat import (
     input_of_route,
 )
 from sentemb._threads import at_most_threads, one_thread, one_thread_each
+from sentemb.encoding.bert import FlatNetwork, flatten_networks
 from sentemb.encoding.encoder import BAGS, Precision, Role, Vectors, check_finite, select_prompt, unique_texts
 from sentemb.encoding.linear import is_divisible, kernel_for, replace_linears, this_processor
 from sentemb.encoding.rows import ReadyTexts, Rows, texts_of
@@ -39,6 +40,7 @@ from sentemb.modules.loading import CUSTOM_MODULES
 # Tokens in a batch. A CPU is fastest while the activations of a layer stay in its caches.
 TOKEN_BUDGET_CPU, TOKEN_BUDGET_ACCELERATOR = 4096, 32768
 _DROPOUT_BATCH = 64
+_LAST_STATES = ("last_hidden_state", ["last_hidden_state"], ("last_hidden_state",))
 _PLAIN_MODULES = (Transformer, Pooling, WeightedLayerPooling, Dense, Normalize, *CUSTOM_MODULES)
 
 
@@ -59,6 +61,7 @@ class SentenceEncoder:
         self._base = self
         self._of_role: dict[Role, SentenceEncoder] = {}
         self._frozen = frozen
+        self._is_plain: bool | None = None
         self._view: SentenceTransformer | None = None
         self._divisible: dict[tuple[int, int], bool] = {}  # by tokens of a text and threads
         self._fingerprint: str | None = None
@@ -93,7 +96,11 @@ class SentenceEncoder:
     @property
     def is_plain(self) -> bool:
         """True if texts are tokenized and batched here."""
-        return is_plain_text_model(self.model, self.role)
+        if not self._frozen:
+            return is_plain_text_model(self.model, self.role)
+        if self._is_plain is None:
+            self._is_plain = is_plain_text_model(self.model, self.role)
+        return self._is_plain
 
     @property
     def tokens(self) -> Tokens | None:
@@ -205,7 +212,10 @@ class SentenceEncoder:
             return self._view
         view = inference_view(self.model)
         with torch.inference_mode():
-            replace_linears(view, kernel_for(view, precision=self._precision))
+            kernel = kernel_for(view, precision=self._precision)
+            if _reads_last_states(view[0]):
+                flatten_networks(view, kernel, pooled=False)
+            replace_linears(view, kernel)
         if self._frozen:
             self._view = view
         return view
@@ -250,8 +260,8 @@ class SentenceEncoder:
         key = tokens, torch.get_num_threads()
         if not self._frozen or key not in self._base._divisible:
             # Other attention consists of products that torch may divide.
-            config: Any = getattr(view[0].model, "config", None)
-            is_fused = getattr(config, "_attn_implementation", "") == "sdpa"
+            network: Any = view[0].model
+            is_fused = isinstance(network, FlatNetwork) or network.config._attn_implementation == "sdpa"
             self._base._divisible[key] = is_fused and is_divisible(view, tokens)
         return self._base._divisible[key]
 
@@ -331,6 +341,11 @@ def _input_module(model: SentenceTransformer, role: Role | None) -> nn.Module:
     """Return the module that tokenizes texts of a role."""
     first: nn.Module = model[0]
     return input_of_route(first, role) if isinstance(first, Router) else first
+
+
+def _reads_last_states(transformer: Any) -> bool:
+    """Return whether the states of the last layer are all that is read of a text's network."""
+    return transformer.modality_config["text"]["method_output_name"] in _LAST_STATES
 
 
 def _longest(module: nn.Module) -> int | None:

@@ -13,6 +13,7 @@ from sentence_transformers import CrossEncoder
 
 from sentemb._compat import Transformer
 from sentemb.classification import Classifier
+from sentemb.encoding.bert import flatten_networks
 from sentemb.encoding.encoder import check_finite
 from sentemb.encoding.linear import kernel_for, replace_linears
 from sentemb.encoding.rows import ReadyTexts, Rows
@@ -39,7 +40,9 @@ class PairRows:
         self._activation = model.activation_fn
         self._view = inference_view(model.model)
         with torch.inference_mode():
-            replace_linears(self._view, kernel_for(self._view, precision="float32"))
+            kernel = kernel_for(self._view, precision="float32")
+            flatten_networks(self._view, kernel, pooled=True)
+            replace_linears(self._view, kernel)
 
     def prepare(self, texts: Sequence[Any]) -> ReadyTexts:
         """Tokenize pairs."""
