@@ -22,6 +22,7 @@ from sentemb.encoding.linear import (
     SteadyLinear,
     applies_gelu,
     is_replaceable,
+    padded_rows,
     shape_of,
     try_shapes,
 )
@@ -106,14 +107,14 @@ class FlatLayer(nn.Module):
         self.down = SteadyLinear(parts["down"], kernel, keep_dtype=True)
         self.down_norm = parts["down_norm"]
 
-    def forward(self, states: Tensor, bias: Tensor | None) -> Tensor:
-        """Apply the layer to states (texts, length, width), which are overwritten."""
-        texts, length, _ = states.shape
-        joined = self.joined(states.to(self._dtype)).view(texts, length, 3, self._heads, -1)
+    def forward(self, states: Tensor, texts: int, length: int, bias: Tensor | None) -> Tensor:
+        """Apply the layer to states (rows, width), one after another and padded; they are overwritten."""
+        rows = texts * length
+        joined = self.joined(states.to(self._dtype))[:rows].view(texts, length, 3, self._heads, -1)
         query, key, value = joined.permute(2, 0, 3, 1, 4)  # each (texts, heads, length, width of a head)
         attended = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)
-        merged = self.merge(attended.transpose(1, 2).flatten(2).to(self._dtype))
-        states = self.merge_norm(states.add_(merged))
+        attended = attended.transpose(1, 2).reshape(rows, -1).to(self._dtype)
+        states = self.merge_norm(states.add_(self.merge(_pad(attended, len(states)))))
         risen = self.activation(self.up(states.to(self._dtype)))
         states = self.down_norm(states.add_(self.down(risen.to(self._dtype))))
         return states
@@ -144,10 +145,19 @@ class FlatNetwork(nn.Module):
             hidden = attention_mask[:, None, None, :] == 0
             nothing = torch.zeros((), dtype=states.dtype) if bias is None else bias
             bias = nothing.masked_fill(hidden, -torch.inf)
+        texts, length, width = states.shape
+        rows = texts * length
+        states = _pad(states.reshape(rows, width), padded_rows(rows))
         for layer in self.layers:
-            states = layer(states, bias)
+            states = layer(states, texts, length, bias)
+        states = states[:rows].view(texts, length, width)
         pooled = None if self.pooler is None else self.pooler(states)
         return BaseModelOutputWithPooling(last_hidden_state=states, pooler_output=pooled)
+
+
+def _pad(rows: Tensor, count: int) -> Tensor:
+    """Return so many rows, the last of them of zeros."""
+    return rows if len(rows) == count else nn.functional.pad(rows, (0, 0, 0, count - len(rows)))
 
 
 def flatten_networks(view: nn.Module, kernel: LinearKernel, *, pooled: bool) -> None:

@@ -12,12 +12,11 @@ that gave the same bits there.
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -34,15 +33,13 @@ LinearKernel = Literal["stock", "packed", "packed-bfloat16"]
 with inputs, weights and outputs in bfloat16; sums over layers and norms stay in float32."""
 
 _NARROWEST = 128  # below, a call to oneDNN costs more than it gains
-# Numbers of rows that are tried for each shape. All up to 64, since a kernel works in tiles of up to 48 rows
-# and may add up the rows left over by a tile in another order. Above, the numbers at which kernels switch, up
-# to where they no longer do, with several remainders of a tile. Fewer rows than the first are padded.
-_SEVERAL_REMAINDERS = 384  # from here on, several remainders of a tile are tried
-_TRIED = (
-    *range(8, 65),
-    *(80, 96, 112, 128, 129, 160, 192, 224, 255, 256, 320, 383, *range(_SEVERAL_REMAINDERS, 448, 9)),
-    *(512, 640, 767, 768, 1024, 2048, 4096),
+SIZES: tuple[int, ...] = (
+    *range(8, 65, 8),
+    *(80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024),
+    *(1536, 2048, 3072, 4096),
 )
+"""Numbers of rows with which a kernel is called. Other numbers of rows are padded: the libraries compile a
+product for each number, which takes milliseconds, and in which sums may run in another order."""
 _DISTINCT = 7  # rows that differ, in turn, so that rows left over by a tile are not all alike
 _LOADS = tuple(1 << exponent for exponent in range(3, 13))  # from one text to a large batch
 _ALIGNED = 16  # a block starts at a multiple of this: its memory is aligned as that of a whole batch
@@ -75,26 +72,19 @@ class Shape(NamedTuple):
 class RowPlan:
     """Sizes of calls of a kernel for which each row of the output has the same bits."""
 
-    steady: tuple[int, ...]  # the tried numbers of rows that gave the same bits, ascending; empty if none did
-
-    @cached_property
-    def least(self) -> float:
-        """From this number of rows on, all numbers will do."""
-        pairs = zip(reversed(self.steady), reversed(_TRIED), strict=False)
-        least = min((mine for mine, tried in pairs if mine == tried), default=math.inf)
-        return least if least <= _SEVERAL_REMAINDERS else math.inf
+    steady: tuple[int, ...]  # the sizes that gave the same bits, ascending; empty if none did
 
     @property
     def is_plain(self) -> bool:
-        """True if the kernel can be called with any number of rows after padding a few of them."""
-        return self.least <= _FEW
+        """True if a few rows are padded at most, and more than a few are one call."""
+        return bool(self.steady) and self.steady[0] <= _FEW and self.steady == SIZES[-len(self.steady) :]
 
     def blocks(self, rows: int) -> list[int]:
         """Split a number of rows into calls; the last one may be longer than what is left, and is padded."""
-        if not self.steady or rows in self.steady or rows >= self.least:
+        if not self.steady:
             return [rows]
-        if self.is_plain:
-            return [max(rows, self.steady[0])]
+        if (whole := padded_rows(rows)) in self.steady:
+            return [whole]
         blocks = []
         while rows > 0:
             blocks.append(self._next_block(rows))
@@ -108,12 +98,18 @@ class RowPlan:
         return sum((sum(blocks) + _ROWS_OF_A_CALL * len(blocks)) / rows for rows, blocks in calls)
 
     def _next_block(self, rows: int) -> int:
-        """Return a tried number of rows that needs little padding, or the largest one without any."""
+        """Return a steady size that needs little padding, or the largest one without any."""
         place = bisect_left(self.steady, rows)
         if place < len(self.steady) and self.steady[place] <= rows * (1 + _MOST_PADDING):
             return self.steady[place]
         filled = [size for size in self.steady[:place] if size % _ALIGNED == 0]
         return filled[-1] if filled else self.steady[place]
+
+
+def padded_rows(rows: int) -> int:
+    """Return the size to which a number of rows is padded; beyond the largest one, a sum of sizes."""
+    whole, rest = divmod(max(rows, 1) - 1, SIZES[-1])
+    return whole * SIZES[-1] + SIZES[bisect_left(SIZES, rest + 1)]
 
 
 @cache
@@ -169,8 +165,9 @@ class SteadyLinear(nn.Linear):
         if rows == 0 or blocks == [rows]:
             return self._product(inputs)
         flat = inputs.reshape(rows, inputs.shape[-1])
-        outputs = torch.cat([self._product(block) for block in _cut(flat, blocks)])[:rows]
-        return outputs.reshape(*inputs.shape[:-1], self.out_features)
+        parts = [self._product(block) for block in _cut(flat, blocks)]
+        outputs = parts[0] if len(parts) == 1 else torch.cat(parts)
+        return outputs[:rows].reshape(*inputs.shape[:-1], self.out_features)
 
     def is_divisible(self, rows: int) -> bool:
         """Return whether a number of rows has the same bits with all of this thread's threads as with one."""
@@ -187,10 +184,10 @@ def row_plan(kernel: LinearKernel, shape: Shape) -> RowPlan:
     A few rows are repeated, so that their outputs must be too. The terms of each sum cancel out: what is left
     is the rounding error, which any other order of summation changes, in bfloat16 as well.
     """
-    product, inputs = _trial(kernel, shape, _TRIED[-1])
+    product, inputs = _trial(kernel, shape, SIZES[-1])
     groups: defaultdict[bytes, list[int]] = defaultdict(list)
     with one_thread(), torch.inference_mode():
-        for rows in _TRIED:
+        for rows in SIZES:
             outputs = product(inputs[:rows])
             if torch.equal(outputs[:-_DISTINCT], outputs[_DISTINCT:]):
                 groups[outputs[:_DISTINCT].float().numpy().tobytes()].append(rows)
@@ -296,7 +293,7 @@ def is_divisible(view: nn.Module, tokens: int) -> bool:
     return (
         len(linears) == len(steady) > 0
         and tokens <= _MOST_DIVIDED
-        and tokens * steady[0].in_features < _UNDIVIDED
+        and padded_rows(tokens) * steady[0].in_features < _UNDIVIDED
         and torch.get_num_threads() in (2, 4)
         and all(linear.out_features % _WHOLE == linear.in_features % _WHOLE == 0 for linear in steady)
         and all(linear.is_divisible(rows) for linear in steady for rows in (1, tokens))

@@ -30,7 +30,7 @@ from sentemb._compat import (
 from sentemb._threads import at_most_threads, one_thread, one_thread_each
 from sentemb.encoding.bert import FlatNetwork, flatten_networks
 from sentemb.encoding.encoder import BAGS, Precision, Role, Vectors, check_finite, select_prompt, unique_texts
-from sentemb.encoding.linear import is_divisible, kernel_for, replace_linears, this_processor
+from sentemb.encoding.linear import SIZES, is_divisible, kernel_for, replace_linears, this_processor
 from sentemb.encoding.rows import ReadyTexts, Rows, texts_of
 from sentemb.encoding.static import encode_static, is_static_model
 from sentemb.encoding.tokens import Tokens, batches, same_length_batches, tokenise
@@ -223,7 +223,8 @@ class SentenceEncoder:
     def _encode_plain(self, texts: list[str], *, progress: bool) -> Vectors:
         ready, view = self.prepare(texts), self._ready_view()
         if view.device.type == "cpu":
-            parts = list(same_length_batches(ready.lengths, token_budget=TOKEN_BUDGET_CPU))
+            budget = TOKEN_BUDGET_CPU
+            parts = list(same_length_batches(ready.lengths, token_budget=budget, sizes=SIZES))
         else:
             parts = list(batches(ready.lengths, token_budget=TOKEN_BUDGET_ACCELERATOR))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +28,7 @@ _WIDER = 8
 _MARGIN = 64
 _BLANK = re.compile(r"\s")
 _MOST_TEXTS = 512  # in a batch
+_MOST_PADDING = 0.125  # of the rows of a batch; with more, it is divided
 _SEQUENCE_KEYS = {"input_ids": "ids", "token_type_ids": "type_ids"}  # and the names of tokenizers
 # Longer texts are counted in parts: a tokenizer takes some hundred bytes for each token.
 _PART = 100_000
@@ -162,14 +164,22 @@ def _reach(limit: int) -> int:
     return (limit + _MARGIN) * _CHARACTERS_PER_TOKEN
 
 
-def same_length_batches(lengths: NDArray[np.int64], *, token_budget: int) -> Iterator[NDArray[np.intp]]:
-    """Divide texts into batches of one length each, the longest first: nothing is padded."""
+def same_length_batches(
+    lengths: NDArray[np.int64], *, token_budget: int, sizes: Sequence[int]
+) -> Iterator[NDArray[np.intp]]:
+    """Divide texts into batches of one length each, the longest first: only rows are padded, to a size."""
     order = np.argsort(-lengths, kind="stable")
     ends = np.flatnonzero(np.diff(lengths[order])) + 1
     for same in np.split(order, ends):
-        size = max(1, min(_MOST_TEXTS, token_budget // max(1, int(lengths[same[0]]))))
-        for start in range(0, len(same), size):
-            yield same[start : start + size]
+        length = max(1, int(lengths[same[0]]))
+        most, start = max(1, min(_MOST_TEXTS, token_budget // length)), 0
+        while start < len(same):
+            count = min(most, len(same) - start)
+            place = bisect_left(sizes, count * length)
+            if 0 < place < len(sizes) and sizes[place] > count * length * (1 + _MOST_PADDING):
+                count = max(1, sizes[place - 1] // length)
+            yield same[start : start + count]
+            start += count
 
 
 def batches(lengths: NDArray[np.int64], *, token_budget: int) -> Iterator[NDArray[np.intp]]:

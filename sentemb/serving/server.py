@@ -19,9 +19,9 @@ from sentemb.serving.settings import Settings
 
 KEEP_ALIVE = 75
 """Seconds that an idle connection is kept."""
-# oneDNN and torch keep a compiled product for every number of rows: 0.5 MiB each, 1,024 by default. A model
-# uses a few of them again in its next layer; the others would make the process grow.
-_CACHED_PRODUCTS = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "16", "LRU_CACHE_CAPACITY": "8"}
+# oneDNN and torch keep a compiled product for every shape of a layer and number of rows, 1,024 by default, of
+# up to 0.5 MiB each. A model has four shapes, and about 30 numbers of rows.
+_CACHED_PRODUCTS = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "128", "LRU_CACHE_CAPACITY": "8"}
 
 
 def serve(settings: Settings, *, announce: Callable[[str], None]) -> None:
