@@ -15,6 +15,7 @@ import functools
 import itertools
 import json
 import logging
+import re
 import secrets
 import shutil
 import socket
@@ -49,6 +50,8 @@ DType = Literal["float32", "float16"]
 SHARD_SIZE = 16_384
 """Rows of a shard: some seconds of a transformer, less than one of a static encoder."""
 _FORMAT, _LOCK = 1, ".lock"
+_IDS_AT_ONCE = 1000
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _RUN = "run"  # in the notes of what has begun: an id of the run
 _REFUSED, _PROCESSOR = b"refused", b"processor"
 _COLUMNS = ["id", "id_is_integer", "text", "metadata", "vector"]
@@ -111,11 +114,8 @@ class Settings:
 
     def file_name(self, rows: Sequence[Row]) -> str:
         """Return the name of the shard of some rows: other rows or settings have another name."""
-        digest = blake2b(f"{_FORMAT} {self.fingerprint} {self.dtype}".encode(), digest_size=16)
-        for row in rows:
-            for part in (row.id, row.text, row.metadata):
-                data = json.dumps(part).encode()
-                digest.update(len(data).to_bytes(8, "little") + data)
+        content = [_FORMAT, self.fingerprint, self.dtype, [(row.id, row.text, row.metadata) for row in rows]]
+        digest = blake2b(json.dumps(content).encode(), digest_size=16)
         return f"shard-{digest.hexdigest()}.arrow"
 
 
@@ -223,11 +223,16 @@ def refuse_repeated_ids(items: Iterable[Any]) -> Iterator[Any]:
     """Yield any number of rows or documents; raise InputError if two of them have one id."""
     with contextlib.closing(sqlite3.connect("")) as seen:  # on disk where it is large, and gone at the end
         seen.execute("CREATE TABLE ids (id TEXT PRIMARY KEY) WITHOUT ROWID")
-        for item in items:
-            # The integer 1 and the string "1" differ.
-            if not seen.execute("INSERT OR IGNORE INTO ids VALUES (?)", (repr(item.id),)).rowcount:
-                raise InputError(f"{item.location}: the id {item.id!r} occurs twice", IDS_HINT)
-            yield item
+        source = iter(items)
+        while some := list(itertools.islice(source, _IDS_AT_ONCE)):
+            before = seen.total_changes
+            try:
+                # The integer 1 and the string "1" differ.
+                seen.executemany("INSERT INTO ids VALUES (?)", [(repr(item.id),) for item in some])
+            except sqlite3.IntegrityError:
+                item = some[seen.total_changes - before]
+                raise InputError(f"{item.location}: the id {item.id!r} occurs twice", IDS_HINT) from None
+            yield from some
 
 
 def encode_shards(
@@ -369,7 +374,7 @@ def _reason_against(row: Row) -> str | None:
         return f"the text is a {type(row.text).__name__}, not a string"
     if not row.text.strip():
         return "the text is blank"
-    if any("\ud800" <= letter <= "\udfff" for letter in row.text):
+    if not row.text.isascii() and _SURROGATE.search(row.text):
         return "the text contains an unpaired surrogate, which is not a valid character"
     return None
 
