@@ -37,11 +37,12 @@ from sentence_transformers import SentenceTransformer
 from sentemb._files import read_json, write_json, write_text
 from sentemb._machine import multiplies_bfloat16, processor_name
 from sentemb._threads import one_thread_each
+from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import load_encoder
 from sentemb.encoding.encoder import Precision
 from sentemb.encoding.linear import PackedLinear
 from sentemb.evaluation.environment import time_in_turns
-from sentemb.evaluation.sts import load_sets
+from sentemb.evaluation.sts import encode_sets, load_sets
 from sentemb.evaluation.suites import get_suite
 from sentemb.search import SearchIndex
 
@@ -76,18 +77,16 @@ def encoding(given: argparse.Namespace) -> Ratios:
     plain = SentenceTransformer(given.model, device="cpu")
     precisions: list[Precision] = ["float32", "reduced"] if multiplies_bfloat16() else ["float32"]
     ours = {precision: load_encoder(given.model, precision=precision) for precision in precisions}
-    seconds = dict.fromkeys(["plain", *ours], 0.0)
-    seen: set[str] = set()
-    for round_, one in enumerate([sets[0], *sets]):
-        texts = [text for text in dict.fromkeys((*one.first, *one.second)) if text not in seen]
-        pairs = [list(one.first), list(one.second)]
-        actions = {name: partial(encoder.encode, texts) for name, encoder in ours.items()}
-        for name, action in {"plain": partial(_encode_each, plain, pairs), **actions}.items():
-            began = time.perf_counter()
-            action()
-            # In turns, since a machine's speed varies; the first round is for warming up.
-            seconds[name] += time.perf_counter() - began if round_ else 0
-        seen.update(texts if round_ else ())
+    actions = {name: partial(encode_sets, encoder) for name, encoder in ours.items()}
+    actions["plain"] = partial(_encode_pairs, plain)
+    for action in actions.values():
+        action(sets[:1])
+    taken: dict[str, list[float]] = {name: [] for name in actions}
+    for name in (*ours, "plain", *reversed(ours)):  # a machine's speed varies: before and after the peer
+        began = time.perf_counter()
+        actions[name](sets)
+        taken[name].append(time.perf_counter() - began)
+    seconds = {name: statistics.mean(some) for name, some in taken.items()}
     found = {"sts": seconds["plain"] / seconds["float32"]}
     if "reduced" in seconds:
         found["sts reduced"] = seconds["plain"] / seconds["reduced"]
@@ -105,9 +104,10 @@ def encoding(given: argparse.Namespace) -> Ratios:
     return found | {"one text": single["ours"] / single["plain"]}
 
 
-def _encode_each(model: SentenceTransformer, parts: list[list[str]]) -> None:
-    for part in parts:
-        model.encode(part)
+def _encode_pairs(model: SentenceTransformer, sets: list[ScoredPairs]) -> None:
+    for one in sets:
+        model.encode(list(one.first))
+        model.encode(list(one.second))
 
 
 def rate() -> float:
