@@ -108,6 +108,17 @@ def with_adapter(network: Any) -> None:
     network.encoder.layer[0].output.adapter = nn.Linear(32, 32)
 
 
+def without_a_head(network: Any) -> None:
+    attention = network.encoder.layer[0].attention
+    for name in ("query", "key", "value"):
+        setattr(attention.self, name, nn.Linear(32, 24))
+    attention.output.dense = nn.Linear(24, 32)
+
+
+def with_another_part(network: Any) -> None:
+    network.encoder.layer[0].attention.self = nn.MultiheadAttention(32, 4)
+
+
 def with_states(network: Any) -> None:
     network.config.output_hidden_states = True
 
@@ -116,7 +127,9 @@ def in_half(network: Any) -> None:
     network.half()
 
 
-@pytest.mark.parametrize("change", [hooked, adapted, with_adapter, with_states, in_half])
+@pytest.mark.parametrize(
+    "change", [hooked, adapted, with_adapter, without_a_head, with_another_part, with_states, in_half]
+)
 def test_networks_that_compute_something_else_keep_their_own_pass(change: Callable[[Any], None]) -> None:
     network = make("Bert")
     assert layout_of(network) is not None
