@@ -193,7 +193,7 @@ def _is_known(layer: nn.Module, layout: Layout) -> bool:
         parts = layout.parts(layer)
     except AttributeError:  # another module in the place of a part
         return False
-    linears = [parts[name] for name in ("query", "key", "value", "merge", "up", "down")]
+    linears: list[Any] = [parts[name] for name in ("query", "key", "value", "merge", "up", "down")]
     norms = [parts["merge_norm"], parts["down_norm"]]
     parameters = {id(weight) for part in (*linears, *norms) for weight in part.parameters()}
     return (
