@@ -14,6 +14,7 @@ from torch import nn
 
 import sentemb.encoding.linear as linear
 from sentemb._compat import packed_linear_dtypes
+from sentemb._threads import one_thread
 from sentemb.data.bundled_text import bundled_sentences
 from sentemb.encoding.bert import FlatNetwork, flatten_networks, layout_of
 from sentemb.encoding.linear import LinearKernel
@@ -25,11 +26,12 @@ needs_packing = pytest.mark.skipif(not packed_linear_dtypes(), reason="this torc
 FAMILIES = ["Bert", "Roberta", "XLMRoberta", "Camembert", "MPNet", "DistilBert"]
 
 
-def make(family: str, **options: Any) -> Any:
+def make(family: str, width: int = 32, **options: Any) -> Any:
     """Make a network of two layers with random weights, which are not as small as those of a new one."""
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    names = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
     if family == "DistilBert":
-        sizes = {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64}
+        names = ("dim", "hidden_dim", "n_layers", "n_heads")
+    sizes = dict(zip(names, (width, 2 * width, 2, 4), strict=True))
     torch.manual_seed(0)
     config = getattr(transformers, f"{family}Config")(vocab_size=50, pad_token_id=1, **sizes, **options)
     network = getattr(transformers, f"{family}Model")(config).eval()
@@ -66,6 +68,25 @@ def test_a_flat_network_computes_the_states_of_the_original(family: str, is_padd
     expected, found = network(**given).last_hidden_state, replaced(**given).last_hidden_state
     real = given["attention_mask"].bool()
     torch.testing.assert_close(found[real], expected[real], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.numeric
+@pytest.mark.parametrize("kernel", ["stock", "packed", "packed-bfloat16"])
+@pytest.mark.parametrize("family", ["Bert", "MPNet"])
+@torch.inference_mode()
+def test_a_text_has_the_same_bits_in_any_batch_of_its_length(family: str, kernel: LinearKernel) -> None:
+    if {"packed": torch.float32, "packed-bfloat16": torch.bfloat16}.get(kernel) not in {
+        None,
+        *packed_linear_dtypes(),
+    }:
+        pytest.skip(f"this machine has no kernel {kernel}")
+    replaced = flat(make(family, 128), kernel)
+    with one_thread():
+        for length in (1, 5, 13, 70):
+            ids = torch.randint(2, 50, (37, length), generator=torch.Generator().manual_seed(length))
+            together = replaced(ids).last_hidden_state
+            for some in (slice(0, 1), slice(7, 8), slice(36, 37), slice(5, 22)):
+                assert torch.equal(replaced(ids[some]).last_hidden_state, together[some])
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new", "relu"])
