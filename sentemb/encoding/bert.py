@@ -164,9 +164,9 @@ def flatten_networks(view: nn.Module, kernel: LinearKernel, *, pooled: bool) -> 
     """Replace the networks of an inference view by flat ones where their layout is known.
 
     Args:
-        view: an inference view.
-        kernel: of the linear layers.
-        pooled: whether the output of a network's own pooler is needed.
+        view: An inference view.
+        kernel: What computes the linear layers.
+        pooled: Whether the output of the network's own pooler is needed.
     """
     for parent in list(view.modules()):
         for name, child in parent.named_children():

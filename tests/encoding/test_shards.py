@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from sentemb import _machine
-from sentemb.encoding import load_encoder
+from sentemb.encoding import load_encoder, shards
 from sentemb.encoding.shards import BEGUN, MANIFEST, Encoded, Row, ShardFolder, encode_shards
 from sentemb.encoding.workers import local_pool
 from sentemb.errors import InputError
@@ -175,3 +175,17 @@ def test_a_run_is_followed_through_few_files(tmp_path: Path) -> None:
     assert len({file for file in found if not file.startswith(("/modules/", "/_compat"))}) <= 10, sorted(
         found
     )
+
+
+def test_a_repeated_id_is_found_in_any_distance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shards, "_IDS_AT_ONCE", 3)
+    rows = [
+        Row(key, "a text", {}, f"line {line}") for line, key in enumerate((0, 1, "1", 2, 3, 4, 5, 1, 0), 1)
+    ]
+    assert list(shards.refuse_repeated_ids(rows[:7])) == rows[:7]  # the integer 1 and the string "1" differ
+    for some, message in (
+        (rows, "line 8: the id 1 occurs twice"),
+        ([*rows[4:6], rows[5]], "line 6: the id 4"),
+    ):
+        with pytest.raises(InputError, match=message):
+            list(shards.refuse_repeated_ids(some))
