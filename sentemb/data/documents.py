@@ -6,6 +6,7 @@ import datetime
 import decimal
 import logging
 import math
+import re
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,8 @@ CORPUS, QUERIES = "corpus.jsonl", "queries.jsonl"
 NO_COLUMN = "none"
 ID_COLUMNS = ("_id", "id", "doc_id", "docid", "docno", "document_id")
 """Usual names of the column of ids, in the order in which they are tried, in any letter case."""
+SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half a surrogate pair, which no file and no database can hold."""
 IDS_HINT = (
     "use unique ids, name another column with --id-column, or number the documents with --id-column none"
 )

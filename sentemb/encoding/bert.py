@@ -97,8 +97,8 @@ class FlatLayer(nn.Module):
         super().__init__()
         self._heads = heads
         self._dtype = torch.bfloat16 if kernel == "packed-bfloat16" else torch.float32
-        joined = _join([parts["query"], parts["key"], parts["value"]])
-        self.joined = SteadyLinear(joined, kernel, keep_dtype=True)
+        qkv = _join([parts["query"], parts["key"], parts["value"]])
+        self.qkv = SteadyLinear(qkv, kernel, keep_dtype=True)
         self.merge = SteadyLinear(parts["merge"], kernel, keep_dtype=True)
         self.merge_norm = parts["merge_norm"]
         fused = applies_gelu(kernel, parts["up"], parts["activation"])
@@ -110,13 +110,13 @@ class FlatLayer(nn.Module):
     def forward(self, states: Tensor, texts: int, length: int, bias: Tensor | None) -> Tensor:
         """Apply the layer to states (rows, width), one after another and padded; they are overwritten."""
         rows = texts * length
-        joined = self.joined(states.to(self._dtype))[:rows].view(texts, length, 3, self._heads, -1)
-        query, key, value = joined.permute(2, 0, 3, 1, 4)  # each (texts, heads, length, width of a head)
+        qkv = self.qkv(states.to(self._dtype))[:rows].view(texts, length, 3, self._heads, -1)
+        query, key, value = qkv.permute(2, 0, 3, 1, 4)  # each (texts, heads, length, width of a head)
         attended = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)
         attended = attended.transpose(1, 2).reshape(rows, -1).to(self._dtype)
         states = self.merge_norm(states.add_(self.merge(_pad(attended, len(states)))))
-        risen = self.activation(self.up(states.to(self._dtype)))
-        states = self.down_norm(states.add_(self.down(risen.to(self._dtype))))
+        expanded = self.activation(self.up(states.to(self._dtype)))
+        states = self.down_norm(states.add_(self.down(expanded.to(self._dtype))))
         return states
 
 

@@ -15,7 +15,6 @@ import functools
 import itertools
 import json
 import logging
-import re
 import secrets
 import shutil
 import socket
@@ -35,7 +34,7 @@ from pydantic import TypeAdapter
 from sentemb._files import held, new_file, read_json, sha256_of, write_json, write_text
 from sentemb._machine import describe_processor
 from sentemb._uris import local_path, refuse_uri
-from sentemb.data.documents import IDS_HINT
+from sentemb.data.documents import IDS_HINT, SURROGATE
 from sentemb.encoding.encoder import EncoderSpec, Role, TextEncoder, Vectors, for_role
 from sentemb.errors import InputError
 
@@ -51,7 +50,6 @@ SHARD_SIZE = 16_384
 """Rows of a shard: some seconds of a transformer, less than one of a static encoder."""
 _FORMAT, _LOCK = 1, ".lock"
 _IDS_AT_ONCE = 1000
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _RUN = "run"  # in the notes of what has begun: an id of the run
 _REFUSED, _PROCESSOR = b"refused", b"processor"
 _COLUMNS = ["id", "id_is_integer", "text", "metadata", "vector"]
@@ -374,7 +372,7 @@ def _reason_against(row: Row) -> str | None:
         return f"the text is a {type(row.text).__name__}, not a string"
     if not row.text.strip():
         return "the text is blank"
-    if not row.text.isascii() and _SURROGATE.search(row.text):
+    if not row.text.isascii() and SURROGATE.search(row.text):
         return "the text contains an unpaired surrogate, which is not a valid character"
     return None
 

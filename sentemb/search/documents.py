@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -13,8 +12,8 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from sentemb.data.documents import SURROGATE, plain_metadata
 from sentemb.data.documents import Document as Document
-from sentemb.data.documents import plain_metadata
 from sentemb.data.documents import read_documents as read_documents
 from sentemb.encoding.encoder import TextEncoder, Vectors, check_finite, normalised
 from sentemb.encoding.tokens import tokens_of
@@ -38,7 +37,6 @@ Progress = Callable[[str, int, int], None]
 LARGE_ID = 2**62
 """An id from here on does not move the counter of automatic ids, so that no single id can exhaust it."""
 _NEAR = 2**32  # more documents than one call adds
-_HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair
 _MOST_OVERLAP = 0.5
 _DOCUMENTS = 256
 _PARTS = 20  # bits of a chunk's number that count the chunks of its document
@@ -133,7 +131,7 @@ def check_ids(ids: Iterable[str | int]) -> list[str | int]:
 
 def check_letters(what: str, value: str, location: str) -> None:
     """Raise InputError if a text has half a surrogate pair, which no file and no database can hold."""
-    if not value.isascii() and _HALF.search(value):
+    if not value.isascii() and SURROGATE.search(value):
         raise InputError(
             f"{location}: the {what} contains an unpaired surrogate, which is not a valid character"
         )
@@ -279,7 +277,7 @@ def metadata_json(document: Document) -> str | None:
     try:
         # SQLite finds fields by their names as they are written; only half a surrogate pair is escaped.
         text = json.dumps(values, ensure_ascii=False, allow_nan=False)
-        return json.dumps(values) if _HALF.search(text) else text
+        return json.dumps(values) if SURROGATE.search(text) else text
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{document.location}: the metadata cannot be written as JSON: {error}") from None
 
