@@ -37,6 +37,7 @@ def run(given: argparse.Namespace) -> None:
         if method.name in given.methods:
             options = joined(experiment.options, method.options)
             files = {"base": given.base, "data": given.data, "data_dir": given.data_dir, "dev": "stsb"}
+            files["cache_dir"] = str(given.folder / "vectors")
             _tune(method, {**options, **files}, given.folder)
 
 

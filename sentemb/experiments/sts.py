@@ -39,8 +39,8 @@ TRANSFORMS: tuple[str, ...] = ("whitening", "flow")
 _AS_SHIPPED = "base"
 _DEV = "dev"
 # Folders do not decide the weights, and the seed has a field of its own.
-_NO_SETTING = ("output", "data_dir", "seeds")
-_NO_SETTING_OF_TRANSFORMS = (*_NO_SETTING, "cache_dir", "recipe", "preset", "columns", "seed")
+_NO_SETTING = ("output", "data_dir", "seeds", "cache_dir")
+_NO_SETTING_OF_TRANSFORMS = (*_NO_SETTING, "recipe", "preset", "columns", "seed")
 _DEFAULT_BASE = "bert-base-uncased"
 _OUTCOMES: dict[Any, Outcome] = {}  # of the encoders that this process evaluated
 _VIEWS = ViewCache()  # the trials of a process compute the views of a frozen encoder once
@@ -206,6 +206,8 @@ class StsTrials(TrialKind):
                 write_text(path, "".join(lines))
             overrides["data"] = str(path)
         config: TrainConfig = resolve(method.recipe, overrides={**overrides, "seeds": (trial.seed or 0,)})
+        if config.teachers and config.cache_dir is None:
+            config = config.replace(cache_dir=_vectors().name)
         return config
 
     def _sentences(self, method: Method) -> Sentences:

@@ -286,20 +286,26 @@ class ContrastiveSession(Session):
             self.announce(f"the base {config.base} before training: dev Spearman {100 * self.shipped:.2f}")
 
     def _learn_from_teachers(self) -> None:
-        """Label the rows with the vectors of the teachers, and draw the corpus of rank vectors from them."""
+        """Label what training sees with the teachers' vectors, and draw the corpus of rank vectors."""
         config, rows = self.config, self.rows
         assert rows is not None
-        texts, parts = list(rows[rows.column_names[0]]), []
-        for number, name in enumerate(config.teachers):
-            teacher = load_encoder(name, cache_dir=self.kept_vectors / str(number))
-            parts.append(self.encode_by_teacher(teacher, texts, name=public_name(name)))
-        vectors = mix_vectors(parts, config.teacher_weights)
-        labels = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
-        self.rows = Dataset(pa.table({rows.column_names[0]: texts, LABEL: labels}))
         loss = self.loss.loss if isinstance(self.loss, GradientCache) else self.loss
+        count = used = len(rows)
+        if config.max_steps is not None:
+            used = min(count, config.max_steps * config.batch_size)
+        corpus = min(count, config.corpus_size) if isinstance(loss, RankEncoderLoss) else 0
+        order = np.random.default_rng(self.seed).permutation(count)
+        encoded = np.sort(order[: max(used, corpus)])
+        texts, parts = pa.array(rows[rows.column_names[0]]).take(pa.array(encoded)), []
+        for name in config.teachers:
+            teacher = load_encoder(name, cache_dir=config.cache_dir or self.kept_vectors)
+            parts.append(self.encode_by_teacher(teacher, texts.to_pylist(), name=public_name(name)))
+        vectors = mix_vectors(parts, config.teacher_weights)
         if isinstance(loss, RankEncoderLoss):
-            drawn = np.random.default_rng(self.seed).permutation(len(vectors))[: config.corpus_size]
-            loss.set_corpus(vectors[np.sort(drawn)])
+            loss.set_corpus(vectors[np.isin(encoded, order[:corpus])])
+        seen = np.flatnonzero(np.isin(encoded, order[:used]))
+        labels = pa.FixedSizeListArray.from_arrays(pa.array(vectors[seen].ravel()), vectors.shape[1])
+        self.rows = Dataset(pa.table({rows.column_names[0]: texts.take(pa.array(seen)), LABEL: labels}))
 
     def describe(self) -> dict[str, Any]:
         """Return for the record what the run is trained on."""

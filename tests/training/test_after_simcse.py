@@ -13,6 +13,7 @@ from sentence_transformers import SentenceTransformer
 from sentemb.data.sts import load_scored_pairs
 from sentemb.errors import InputError
 from sentemb.evaluation import evaluate_pairs
+from sentemb.losses import RankEncoderLoss
 from sentemb.modules import load
 from sentemb.training import Interrupted, train
 from sentemb.training.run import load_rows
@@ -65,6 +66,39 @@ def test_a_resumed_run_ends_with_the_weights_of_a_whole_one(
     record = json.loads((Path(config.output) / "run" / "record.json").read_text())
     assert record["loss"]["name"] == config.loss
     assert not (Path(config.output) / "run" / "teacher").exists()
+
+
+def test_teachers_encode_what_training_sees_once(
+    configure, settings_of, tmp_path: Path, caplog, monkeypatch
+) -> None:
+    """With as many texts as the corpus of rank vectors if that is more, and those of the cache not again."""
+    cached = {"cache_dir": str(tmp_path / "vectors"), "max_steps": 2, "dev": "none"}
+    seen: list[int] = []
+    set_corpus = RankEncoderLoss.set_corpus
+    monkeypatch.setattr(
+        RankEncoderLoss,
+        "set_corpus",
+        lambda loss, corpus: seen.append(len(corpus)) or set_corpus(loss, corpus),
+    )
+    caplog.set_level("INFO")
+    for seed, (recipe, batch, encoded) in enumerate((("rankcse", 8, 16), ("rankencoder", 4, 20))):
+        config = configure(
+            recipe,
+            **settings_of(recipe),
+            **cached,
+            batch_size=batch,
+            output=str(tmp_path / recipe),
+            seeds=(seed,),
+        )
+        train(config)
+        assert f"encoding {encoded} texts with the teacher" in caplog.text
+        train(config.replace(output=str(tmp_path / f"{recipe}-again")))
+        assert " vectors from the cache, 0 encoded" in caplog.text
+        caplog.clear()
+        assert (tmp_path / recipe / "model.safetensors").read_bytes() == (
+            tmp_path / f"{recipe}-again" / "model.safetensors"
+        ).read_bytes()
+    assert seen == [20, 20]
 
 
 def test_a_prompted_encoder_becomes_a_plain_one(configure, settings_of, tmp_path: Path) -> None:

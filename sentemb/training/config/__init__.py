@@ -32,7 +32,7 @@ class TrainConfig(CheckedModel, EncoderConfig, RunConfig):
     """
 
     # The record knows the content of the data, however its path is written.
-    free_to_change: ClassVar[tuple[str, ...]] = (*RunConfig.free_to_change, "data")
+    free_to_change: ClassVar[tuple[str, ...]] = (*RunConfig.free_to_change, "data", "cache_dir")
 
     data: str
     """Training texts: a file, folder, hub id or catalogue name."""
@@ -48,6 +48,8 @@ class TrainConfig(CheckedModel, EncoderConfig, RunConfig):
     losses of RankCSE, RankEncoder and distillation need them."""
     teacher_weights: tuple[float, ...] | None = None
     """Weight of each teacher's cosine. Equal weights by default."""
+    cache_dir: str | None = None
+    """Folder that caches the teachers' vectors: with one, several seeds encode their texts once."""
     corpus_size: int = Field(10_000, ge=2)
     """Sentences of the corpus of RankEncoder's rank vectors, drawn from the training texts."""
     dev: str = "stsb"
