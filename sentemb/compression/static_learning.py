@@ -33,7 +33,8 @@ from sentemb.compression.distillation import (
 )
 from sentemb.compression.static_model import Bags, round_to_storage, tokenize_bags
 from sentemb.encoding.encoder import TextEncoder, Vectors, normalised
-from sentemb.encoding.static_tokens import BLANK, CLAUSES
+from sentemb.encoding.static_tokens import CLAUSES
+from sentemb.encoding.unigram import BLANK
 from sentemb.errors import InputError
 
 UNKNOWN = "[UNK]"

@@ -15,12 +15,11 @@ as special tokens or segmentations that are equally likely, go to the tokenizer 
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,8 +30,8 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer, Metaspace, Punctuation
 from tokenizers.pre_tokenizers import Sequence as Steps
 
-BLANK = "▁"
-"""What a Unigram model has for a blank; one stands before the first word too."""
+from sentemb.encoding.unigram import BLANK, LONGEST_CLAUSE, NEAR, Ids, TwoWordModel
+
 CLAUSES = Steps([Punctuation("isolated"), Metaspace(BLANK, "always", split=False)])
 """Leaves the words between two signs together, so that a token may be more than one."""
 
@@ -49,13 +48,8 @@ _UNSEEN = 255
 _FEW = 8  # texts that the tokenizer reads sooner than NumPy's calls take
 _ENOUGH = 512  # texts after which the vocabulary is worth reading
 _LONGEST_WORD = 64  # bytes; longer ones rarely come again
-_MOST_WORDS = 1 << 17  # that are kept: up to 80 megabytes
+_MOST_WORDS = 1 << 18  # that are kept: up to 200 megabytes; among more, the half that is used most
 _NEW = 0.75  # share of segments that are new from which nothing is worth keeping
-# Sums of scores that differ by less may be in another order where other words precede, since the tokenizer's
-# sums are rounded. The limits on a clause's length and on scores keep its error below this.
-_NEAR = 1e-5
-_LONGEST_CLAUSE = 20_000
-_LARGEST_SCORE = 100.0
 _LONGEST_TEXT = 1 << 28  # offsets of Arrow have 32 bits
 
 _WORDS = np.dtype(
@@ -66,6 +60,7 @@ _WORDS = np.dtype(
         ("option", "i4"),  # its first option
         ("options", "i4"),
         ("near", "i4"),  # 1 if other tokens are as likely
+        ("uses", "i4"),
         ("score", "f8"),
     ]
 )
@@ -73,6 +68,8 @@ _WORDS = np.dtype(
 _OPTIONS = np.dtype(
     [
         ("second", "i4"),  # its number among the endings of crossing tokens
+        ("word", "i4"),
+        ("end", "i4"),  # where the rest of the word begins
         ("start", "i4"),
         ("count", "i4"),
         ("near", "i4"),
@@ -91,12 +88,7 @@ _PAIRS = np.dtype(
 )
 _WORD_BITS, _WORD = 31, (1 << 31) - 1
 _SCATTER, _SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(46)  # of a multiplicative hash
-_NOTHING = (0, 0, -1, 0, 0, 0, 0.0)
-
-Ids = NDArray[np.int64]
-Piece = tuple[float, int]  # score and token id
-Segmentation = tuple[float, list[int], bool]  # score, tokens, and whether others are as likely
-_ABSENT: Any = ()
+_NOTHING = (0, 0, -1, 0, 0, 0, 0, 0.0)
 
 
 class StaticTokens:
@@ -167,12 +159,12 @@ class _Segments:
         self._limit: int | None = tokenizer.truncation["max_length"] if tokenizer.truncation else None
         self._plain = Tokenizer(tokenizer.model)  # does not truncate, and does not know special tokens
         self._plain.normalizer, self._plain.pre_tokenizer = tokenizer.normalizer, tokenizer.pre_tokenizer
-        self._model: _TwoWordModel | None = None
+        self._model: TwoWordModel | None = None
         self.is_valid = _ids(tokenizer, ["a"])[0] == _ids(self._plain, ["a"])[0][: self._limit]
         if isinstance(tokenizer.model, Unigram):
-            self._model = _TwoWordModel.read(tokenizer.model)
+            self._model = TwoWordModel.read(tokenizer.model)
             self.is_valid &= self._model is not None
-        self._longest = _LONGEST_CLAUSE if self._model else _LONGEST_TEXT
+        self._longest = LONGEST_CLAUSE if self._model else _LONGEST_TEXT
         special = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
         self._special = re.compile("|".join(map(re.escape, special)) or "(?!)")
         self._first_characters = {content[0] for content in special}
@@ -184,20 +176,51 @@ class _Segments:
             ]
         )
         self._of_character = np.full(0x110000, _UNSEEN, np.uint8)
-        self._forget()
-
-    def _forget(self) -> None:
-        """Drop all words."""
         self._known = {_END: 0}
         self._numbers: dict[str, int] = {}  # by what the model reads
-        self._rests: list[tuple[str, float]] = []  # by option: the rest of the word, and the word's score
+        self._names = [""]  # what the model reads, by number
         self._words, self._options, self._store = _Rows(_WORDS), _Rows(_OPTIONS), _Rows(np.dtype("i8"))
         self._words.add([_NOTHING])
-        self._pairs = np.zeros(
-            1 << (64 - int(_SHIFT)), _PAIRS
-        )  # by a hash of their words; a later one replaces it
-        if self._model is not None:
-            self._store.add(np.arange(self._model.size))  # so that the number of a token is its place
+        self._tokens = 0 if self._model is None else self._model.size
+        self._store.add(np.arange(self._tokens))  # so that the number of a token is its place
+        # By a hash of their words; a later one replaces it.
+        self._pairs = np.zeros(1 << (64 - int(_SHIFT)), _PAIRS)
+
+    def _forget(self) -> None:
+        """Keep the half of the words that is used most."""
+        size = self._words.size
+        most_used = np.argsort(-self._words.all["uses"][1:size], kind="stable")[: _MOST_WORDS // 2]
+        kept = np.append(0, np.sort(most_used) + 1)
+        number = np.full(size, -1)
+        number[kept] = np.arange(len(kept))
+        of = number.tolist()
+        self._known = {key: of[old] for key, old in self._known.items() if of[old] >= 0}
+        self._numbers = {name: of[old] for name, old in self._numbers.items() if of[old] >= 0}
+        self._names = [self._names[old] for old in kept.tolist()] if self._model else [""]
+        words = self._words.all[kept]
+        words["uses"] //= 2  # so that what was used long ago goes too
+        old_options = _places(words["option"], words["options"])
+        options = self._options.all[old_options]
+        options["word"] = number[options["word"]]
+        words["option"] = np.cumsum(words["options"]) - words["options"]
+        option = np.zeros(self._options.size + 1, np.intp)
+        option[old_options] = np.arange(len(old_options))
+        store = [self._store.all[: self._tokens]]
+        for rows in (words, options):
+            store.append(self._store.all[_places(rows["start"], rows["count"])])
+            rows["start"] = sum(map(len, store[:-1])) + np.cumsum(rows["count"]) - rows["count"]
+        first, second = (
+            number[codes] for codes in (self._pairs["code"] >> _WORD_BITS, self._pairs["code"] & _WORD)
+        )
+        pairs = self._pairs[(first > 0) & (second > 0)]
+        first, second = number[pairs["code"] >> _WORD_BITS], number[pairs["code"] & _WORD]
+        pairs["code"], pairs["option"] = first << _WORD_BITS | second, option[pairs["option"]]
+        self._pairs[:] = 0
+        self._pairs[_slots(pairs["code"])] = pairs
+        self._words, self._options, self._store = _Rows(_WORDS), _Rows(_OPTIONS), _Rows(np.dtype("i8"))
+        self._words.add(words)
+        self._options.add(options)
+        self._store.add(np.concatenate(store))
 
     def _classify(self, character: str) -> int:
         """Return what a character does, by asking the tokenizer's parts."""
@@ -244,10 +267,8 @@ class _Segments:
             counts[ends[row] + 1 : ends[row + 1]] = 0
             begins[ends[row + 1]], counts[ends[row + 1]] = self._store.add(ids), len(ids)
         self._store.size = size
-        sums = np.cumsum(counts)
-        places = np.repeat(begins - (sums - counts), counts) + np.arange(sums[-1])
-        ids, lengths = self._store.all[places], np.diff(sums[ends])
-        return (ids, lengths) if self._limit is None else _truncate(ids, lengths, self._limit)
+        joined_ids, lengths = self._store.all[_places(begins, counts)], np.diff(np.cumsum(counts)[ends])
+        return (joined_ids, lengths) if self._limit is None else _truncate(joined_ids, lengths, self._limit)
 
     def _read(self, joined: str) -> tuple[bytes, NDArray[np.uint8]]:
         """Return joined texts as bytes, and what each byte does."""
@@ -297,11 +318,13 @@ class _Segments:
                 return None
             if len(self._known) + len(new) > _MOST_WORDS:
                 self._forget()
-                new = [key for key in keys if key[0] != 0]
+                new = [key for key in keys if key[0] != 0 and key not in self._known]
             if new:
                 self._learn(new)
             found = [self._known[key if key[0] else _END] for key in keys]
-        return np.array(found, dtype=np.int64)
+        numbers = np.array(found, dtype=np.int64)
+        self._words.all["uses"][numbers] += 1
+        return numbers
 
     def _learn(self, keys: list[bytes]) -> None:
         """Tokenize new segments."""
@@ -330,7 +353,7 @@ class _Segments:
         self._learn_words(self._model, new)
         self._known.update(zip(keys, map(self._numbers.__getitem__, read), strict=True))
 
-    def _learn_words(self, model: _TwoWordModel, words: dict[str, bool]) -> None:
+    def _learn_words(self, model: TwoWordModel, words: dict[str, bool]) -> None:
         """Find the likeliest tokens of words and signs, as the model reads them."""
         own = _ids(Tokenizer(self._tokenizer.model), list(words))
         start = self._store.size
@@ -345,22 +368,23 @@ class _Segments:
                 for end in range(1, len(word) + 1):
                     second = model.seconds.get(word[1:end])
                     if second is not None:
-                        options.append((second, 0, 0, 0, -score if end == len(word) else np.nan))
-                        self._rests.append((word[end:], score))
+                        change = -score if end == len(word) else np.nan
+                        options.append((second, self._words.size + len(rows), end, 0, 0, 0, change))
             option, count = self._options.size + before, len(options) - before
-            rows.append((start + len(store), len(ids), first, option, count, near or ids != check, score))
+            rows.append((start + len(store), len(ids), first, option, count, near or ids != check, 0, score))
             store += ids
         self._store.add(store)
         self._options.add(options)
         number = self._words.add(rows)
         self._numbers.update(zip(words, range(number, number + len(words)), strict=True))
+        self._names += words
 
     def _does(self, character: str) -> int:
         return (
             self._of_byte[ord(character)] if character.isascii() else int(self._of_character[ord(character)])
         )
 
-    def _join(self, model: _TwoWordModel, words: Ids, begins: Ids, counts: Ids) -> list[NDArray[np.intp]]:
+    def _join(self, model: TwoWordModel, words: Ids, begins: Ids, counts: Ids) -> list[NDArray[np.intp]]:
         """Take crossing tokens where they are likelier, changing the tokens of segments; return near ties."""
         first, options = (self._words.all[field][words] for field in ("first", "options"))
         at = np.flatnonzero((first[:-1] >= 0) & (options[1:] > 0)) + 1  # the second words of pairs
@@ -376,9 +400,9 @@ class _Segments:
         near.append(at[chosen["near"] > 0])
         return near
 
-    def _pairs_of(self, model: _TwoWordModel, codes: Ids) -> Any:
+    def _pairs_of(self, model: TwoWordModel, codes: Ids) -> Any:
         """Return the best crossing token of each pair of words; most pairs have occurred before."""
-        slots = (codes.view(np.uint64) * _SCATTER >> _SHIFT).astype(np.intp)
+        slots = _slots(codes)
         found = self._pairs[slots]
         new = np.flatnonzero(found["code"] != codes)
         if len(new):
@@ -388,144 +412,50 @@ class _Segments:
             self._pairs[slots[new]] = found[new]
         return found
 
-    def _judge(self, model: _TwoWordModel, codes: Ids) -> Any:
+    def _judge(self, model: TwoWordModel, codes: Ids) -> Any:
         """Find the best crossing token of pairs of words."""
         judged = np.zeros(len(codes), _PAIRS)
         judged["code"] = codes
         first, second = self._words.all[codes >> _WORD_BITS], self._words.all[codes & _WORD]
         number = second["options"]
         pair = np.repeat(np.arange(len(codes)), number)
-        option = np.arange(len(pair)) + np.repeat(second["option"] - (np.cumsum(number) - number), number)
+        option = _places(second["option"], number)
         keys = first["first"][pair] * np.int64(len(model.seconds)) + self._options.all["second"][option]
         token = np.searchsorted(model.keys[:-1], keys)
         hits = np.flatnonzero(model.keys[token] == keys)
         option, token, pair = option[hits], token[hits], pair[hits]
         self._find_rests(model, np.unique(option[np.isnan(self._options.all["change"][option])]).tolist())
         gain = model.scores[token] - first["score"][pair] + self._options.all["change"][option]
-        judged["near"][pair[np.abs(gain) < _NEAR]] = 1
+        judged["near"][pair[np.abs(gain) < NEAR]] = 1
         # Of several tokens for one pair, the likeliest.
         order = np.lexsort((-gain, pair))
         option, token, pair, gain = option[order], token[order], pair[order], gain[order]
         is_best = np.diff(pair, prepend=-1) > 0
         best, second = np.flatnonzero(is_best), np.flatnonzero(is_best[:-1] & ~is_best[1:]) + 1
-        judged["near"][pair[second[gain[second] > gain[second - 1] - _NEAR]]] = 1
+        judged["near"][pair[second[gain[second] > gain[second - 1] - NEAR]]] = 1
         pair = pair[best]
         judged["gain"][pair], judged["option"][pair] = gain[best], option[best]
         judged["token"][pair] = model.tokens[token[best]]
         return judged
 
-    def _find_rests(self, model: _TwoWordModel, options: list[int]) -> None:
+    def _find_rests(self, model: TwoWordModel, options: list[int]) -> None:
         """Find the likeliest tokens of the rests of words, for options that are new."""
         for option in options:
-            rest, of_word = self._rests[option]
-            score, ids, near = model.best(rest)
-            second = self._options.all[option]["second"]
-            self._options.all[option] = (second, self._store.add(ids), len(ids), near, score - of_word)
+            second, word, end, *_ = self._options.all[option].item()
+            score, ids, near = model.best(self._names[word][end:])
+            start, change = self._store.add(ids), score - self._words.all["score"][word]
+            self._options.all[option] = (second, word, end, start, len(ids), near, change)
 
 
-class _TwoWordModel(NamedTuple):
-    """A Unigram model whose tokens are within a word, or cross one blank from the start of a word."""
+def _slots(codes: Ids) -> NDArray[np.intp]:
+    """Return where pairs of words are kept."""
+    return (codes.view(np.uint64) * _SCATTER >> _SHIFT).astype(np.intp)
 
-    pieces: dict[str, Piece | None]  # within a word; None for the beginning of a longer piece
-    unknown: Piece
-    size: int
-    sure: float  # a piece with a higher score is likelier than its parts
-    firsts: dict[str, int]  # numbers of first words of crossing tokens
-    seconds: dict[str, int]  # and of what they have of the second one
-    keys: Ids  # first * len(seconds) + second of crossing tokens, sorted; the last one never occurs
-    tokens: Ids
-    scores: NDArray[np.float64]
 
-    @classmethod
-    def read(cls, model: Unigram) -> _TwoWordModel | None:
-        """Read a model; return None if it is of any other kind."""
-        state = json.loads(model.__getstate__())
-        vocabulary = state.pop("vocab")
-        pieces = {piece: (float(score), number) for number, (piece, score) in enumerate(vocabulary)}
-        expected = {"type": "Unigram", "byte_fallback": False, "unk_id": state.get("unk_id")}
-        crossing = {piece: pieces[piece] for piece in pieces if BLANK in piece[1:]}
-        if (
-            {key: value for key, value in state.items() if value is not None} != expected
-            or state["unk_id"] is None
-            or len(pieces) != len(vocabulary)
-            or "" in pieces
-            or BLANK not in pieces
-            or any(piece[0] != BLANK or piece.count(BLANK) != 2 for piece in crossing)
-            or max(abs(score) for score, _ in pieces.values()) > _LARGEST_SCORE
-        ):
-            return None
-        lowest = min(score for score, _ in pieces.values())
-        begins = max(score for piece, (score, _) in pieces.items() if piece[0] == BLANK)
-        inner = max((score for piece, (score, _) in pieces.items() if piece[0] != BLANK), default=0.0)
-        firsts: dict[str, int] = {}
-        seconds: dict[str, int] = {}
-        keyed = []
-        for piece, (score, number) in crossing.items():
-            first, second = piece[1:].split(BLANK)
-            places = firsts.setdefault(first, len(firsts)), seconds.setdefault(second, len(seconds))
-            keyed.append((*places, number, score))
-        keyed.sort()
-        within: dict[str, Piece | None] = {piece: of for piece, of in pieces.items() if piece not in crossing}
-        for piece in list(within):
-            within.update((piece[:end], None) for end in range(1, len(piece)) if piece[:end] not in pieces)
-        keys = np.array(
-            [*(first * len(seconds) + second for first, second, _, _ in keyed), -1], dtype=np.int64
-        )
-        return cls(
-            pieces=within,
-            unknown=(lowest - 10.0, state["unk_id"]),  # as the tokenizer scores a character without a piece
-            size=len(pieces),
-            sure=max(begins, inner) + inner + _NEAR if inner < 0 else np.inf,
-            firsts=firsts,
-            seconds=seconds,
-            keys=keys,
-            tokens=np.array([number for _, _, number, _ in keyed], dtype=np.int64),
-            scores=np.array([score for *_, score in keyed]),
-        )
-
-    def best(self, word: str) -> Segmentation:
-        """Return the score and tokens of the likeliest segmentation, and True if it is a near tie.
-
-        Two with the same scores in the same order are not a near tie: their sums are equal in any text, and
-        the tokenizer always takes the one with the longer last token.
-        """
-        get, unknown, length = self.pieces.get, self.unknown, len(word)
-        whole = get(word)
-        if whole is not None and whole[0] > self.sure:
-            return whole[0], [whole[1]], False
-        # By the last character of a beginning of the word; the empty beginning is at -1.
-        best = [-np.inf] * length + [0.0]
-        steps: list[tuple[int, int]] = [(0, 0)] * length  # where its last piece begins, and this one's token
-        scores: list[Any] = [None] * (length + 1)  # of its pieces: all but the last one, and the last one
-        near = [False] * length
-        for begin in range(length):
-            before, behind = best[begin - 1], scores[begin - 1]
-            for end in range(begin, length):
-                piece = get(word[begin : end + 1], _ABSENT)
-                if not piece:
-                    if end > begin:
-                        if piece is None:
-                            continue
-                        break
-                    piece = unknown
-                total = before + piece[0]
-                if total > best[end] - _NEAR and (behind, piece[0]) != scores[end]:
-                    near[end] = total <= best[end] + _NEAR
-                    if total > best[end]:
-                        best[end], steps[end], scores[end] = total, (begin, piece[1]), (behind, piece[0])
-        return best[length - 1], *self._walk(steps, near)
-
-    def _walk(self, steps: list[tuple[int, int]], near: list[bool]) -> tuple[list[int], bool]:
-        """Return the tokens of a segmentation, and whether one of its steps is a near tie."""
-        ids: list[int] = []
-        is_near, end = False, len(steps) - 1
-        while end >= 0:
-            is_near |= near[end]
-            begin, number = steps[end]
-            if not ids or number != self.unknown[1] or ids[-1] != number:  # unknown characters are one token
-                ids.append(number)
-            end = begin - 1
-        return ids[::-1], is_near
+def _places(starts: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the places of several ranges, one after another."""
+    ends = np.cumsum(counts, dtype=np.intp)
+    return np.repeat(starts - (ends - counts), counts) + np.arange(ends[-1] if len(ends) else 0)
 
 
 def _best_disjoint(at: Ids, gain: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -544,7 +474,7 @@ def _best_disjoint(at: Ids, gain: NDArray[np.float64]) -> tuple[NDArray[np.intp]
     here, before, now = starts, np.zeros(len(starts)), np.zeros(len(starts))
     while len(here):
         total = before + gain[here]
-        near.append(here[np.abs(total - now) < _NEAR])
+        near.append(here[np.abs(total - now) < NEAR])
         takes[here] = total > now
         on = np.flatnonzero(left > 1)
         here, left, before, now = here[on] + 1, left[on] - 1, now[on], np.maximum(total, now)[on]

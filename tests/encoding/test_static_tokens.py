@@ -18,7 +18,8 @@ from tokenizers.pre_tokenizers import BertPreTokenizer, ByteLevel, PreTokenizer,
 from tokenizers.processors import TemplateProcessing
 
 from sentemb.encoding import static_tokens
-from sentemb.encoding.static_tokens import BLANK, CLAUSES, StaticTokens, settings_of
+from sentemb.encoding.static_tokens import CLAUSES, StaticTokens, settings_of
+from sentemb.encoding.unigram import BLANK, TwoWordModel
 
 _LETTERS = [*string.ascii_letters[:10], *string.digits[:3], *string.punctuation, "é", "中", "ß"]
 _WORDS = ["abc", "bad", "face", "cab", "dad"]
@@ -196,14 +197,14 @@ def test_an_interrupted_call_leaves_no_half_known_words(monkeypatch: pytest.Monk
     tokenizer, texts = unigram(seed=8), written(200)
     tokens = StaticTokens(tokenizer)
     tokens(texts[:50])
-    best, calls = static_tokens._TwoWordModel.best, iter(range(40))
+    best, calls = TwoWordModel.best, iter(range(40))
 
     def interrupted(*given: Any) -> Any:
         if next(calls, None) is None:
             raise KeyboardInterrupt
         return best(*given)
 
-    monkeypatch.setattr(static_tokens._TwoWordModel, "best", interrupted)
+    monkeypatch.setattr(TwoWordModel, "best", interrupted)
     with pytest.raises(KeyboardInterrupt):
         tokens(texts)
     monkeypatch.undo()
