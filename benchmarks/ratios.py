@@ -48,11 +48,13 @@ from sentemb.search import SearchIndex
 
 Ratios = dict[str, float]
 _QUERIES = 1000
+DTYPES = {"float32": torch.float32, "reduced": torch.bfloat16}
 # Below 1 is faster in lines that name a time.
 LINES = {
     "sts": "STS suite, speed",
     "sts reduced": "STS suite with `--precision reduced`, speed",
     "gemm": "STS suite, share of the rate of matrix products",
+    "gemm reduced": "STS suite with `--precision reduced`, share of that rate",
     "one text": "one query in a loop, time",
     "bulk": "serving in bulk, speed",
     "bulk reduced": "serving in bulk with `--precision reduced`, speed",
@@ -87,14 +89,15 @@ def encoding(given: argparse.Namespace) -> Ratios:
         actions[name](sets)
         taken[name].append(time.perf_counter() - began)
     seconds = {name: statistics.mean(some) for name, some in taken.items()}
-    found = {"sts": seconds["plain"] / seconds["float32"]}
-    if "reduced" in seconds:
-        found["sts reduced"] = seconds["plain"] / seconds["reduced"]
     unique = list(dict.fromkeys(text for one in sets for text in (*one.first, *one.second)))
     tokens = sum(map(len, plain.tokenizer(unique, truncation=True)["input_ids"]))
     linears = [part for part in plain.modules() if isinstance(part, torch.nn.Linear)]
     products = 2 * tokens * sum(part.weight.numel() for part in linears)
-    found["gemm"] = products / seconds["float32"] / rate()
+    found: Ratios = {}
+    for name, suffix in (("float32", ""), ("reduced", " reduced")):
+        if name in seconds:
+            found[f"sts{suffix}"] = seconds["plain"] / seconds[name]
+            found[f"gemm{suffix}"] = products / seconds[name] / rate(DTYPES[name])
     texts = [text for text in unique if 5 <= len(text.split()) <= 12][:40]
     single = best(
         5,
@@ -110,10 +113,10 @@ def _encode_pairs(model: SentenceTransformer, sets: list[ScoredPairs]) -> None:
         model.encode(list(one.second))
 
 
-def rate() -> float:
+def rate(dtype: torch.dtype) -> float:
     """Return operations per second of a large product of a packed layer, one on each core."""
-    layer = PackedLinear(torch.nn.Linear(384, 1536), dtype=torch.float32)
-    rows = torch.randn(1024, 384)
+    layer = PackedLinear(torch.nn.Linear(384, 1536), dtype=dtype)
+    rows = torch.randn(1024, 384).to(dtype)
 
     def multiply(_: int) -> None:
         with torch.inference_mode():

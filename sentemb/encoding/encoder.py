@@ -182,14 +182,16 @@ def unique_texts(texts: Sequence[str]) -> tuple[list[str], NDArray[np.intp]]:
     """Return the unique texts, and the place of each text among them."""
     if isinstance(texts, str):
         raise InputError("texts must be a list of strings, not a string", "wrap it in a list")
-    places: dict[str, int] = {}
-    positions = np.empty(len(texts), dtype=np.intp)
-    for index, text in enumerate(texts):
-        if not isinstance(text, str):
-            message = f"text {index} is a {type(text).__name__}, not a string"
-            raise InputError(message, "remove or convert it before encoding")
-        positions[index] = places.setdefault(text, len(places))
-    return list(places), positions
+    if not set(map(type, texts)) <= {str}:
+        for index, text in enumerate(texts):
+            if not isinstance(text, str):
+                message = f"text {index} is a {type(text).__name__}, not a string"
+                raise InputError(message, "remove or convert it before encoding")
+    unique = list(dict.fromkeys(texts))
+    if len(unique) == len(texts):
+        return unique, np.arange(len(texts))
+    places = {text: place for place, text in enumerate(unique)}
+    return unique, np.fromiter(map(places.__getitem__, texts), np.intp, len(texts))
 
 
 def normalised(vectors: Vectors) -> Vectors:

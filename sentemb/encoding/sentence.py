@@ -132,7 +132,8 @@ class SentenceEncoder:
                 options: dict[str, Any] = {"show_progress_bar": progress, "convert_to_numpy": True}
                 vectors = self.model.encode(unique, prompt=self.prompt, task=self.role, **options)
             vectors = np.asarray(vectors, dtype=np.float32)
-        vectors = vectors[positions]
+        if len(unique) < len(texts):
+            vectors = vectors[positions]
         check_finite(vectors, texts, name=self.name)
         return vectors
 

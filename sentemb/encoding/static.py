@@ -94,10 +94,10 @@ def _tokens_of(module: StaticEmbedding) -> StaticTokens:
 
 def _batches(texts: Sequence[str]) -> Iterator[slice]:
     """Divide texts into batches of bounded size; a longer text is one of its own."""
-    start = size = 0
-    for row, text in enumerate(texts):
-        size += len(text)
-        if row > start and (size > _CHARACTERS_PER_BATCH or row - start == _TEXTS_PER_BATCH):
-            yield slice(start, row)
-            start, size = row, len(text)
-    yield slice(start, len(texts))
+    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
+    start = characters = 0
+    while start < len(texts):
+        fitting = int(np.searchsorted(ends, characters + _CHARACTERS_PER_BATCH, side="right"))
+        end = min(start + _TEXTS_PER_BATCH, max(start + 1, fitting))
+        yield slice(start, end)
+        start, characters = end, int(ends[end - 1])

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -310,19 +310,18 @@ class _Segments:
 
     def _look_up(self, keys: list[bytes], segments: int) -> NDArray[np.int64] | None:
         """Return the numbers of segments, tokenizing new ones; None if these are too many to be worth it."""
-        found = list(map(self._known.get, keys))
-        if None in found:
-            found = [0 if key[0] == 0 else number for key, number in zip(keys, found, strict=True)]
-            new = [key for key, number in zip(keys, found, strict=True) if number is None]
+        numbers = np.fromiter(map(self._known.get, keys, repeat(-1)), np.int64, len(keys))
+        if len(keys) and numbers.min() < 0:
+            new = [key for key, number in zip(keys, numbers.tolist(), strict=True) if number < 0 and key[0]]
             if len(new) > _NEW * segments:
                 return None
             if len(self._known) + len(new) > _MOST_WORDS:
                 self._forget()
-                new = [key for key in keys if key[0] != 0 and key not in self._known]
+                new = [key for key in keys if key[0] and key not in self._known]
             if new:
                 self._learn(new)
-            found = [self._known[key if key[0] else _END] for key in keys]
-        numbers = np.array(found, dtype=np.int64)
+            known = (self._known[key if key[0] else _END] for key in keys)
+            numbers = np.fromiter(known, np.int64, len(keys))
         self._words.all["uses"][numbers] += 1
         return numbers
 
@@ -393,8 +392,8 @@ class _Segments:
         rows = np.flatnonzero(pairs["gain"] > 0)
         taken, close = _best_disjoint(at[rows], pairs["gain"][rows])
         near.append(at[rows][close])
-        at, pairs = at[rows][taken], pairs[rows[taken]]
-        chosen = self._options.all[pairs["option"]]
+        at, pairs = at[rows][taken], pairs.take(rows[taken])
+        chosen = self._options.all.take(pairs["option"])
         begins[at - 1], counts[at - 1] = pairs["token"], 1
         begins[at], counts[at] = chosen["start"], chosen["count"]
         near.append(at[chosen["near"] > 0])
@@ -403,7 +402,7 @@ class _Segments:
     def _pairs_of(self, model: TwoWordModel, codes: Ids) -> Any:
         """Return the best crossing token of each pair of words; most pairs have occurred before."""
         slots = _slots(codes)
-        found = self._pairs[slots]
+        found = self._pairs.take(slots)  # of records, ten times as fast as an index
         new = np.flatnonzero(found["code"] != codes)
         if len(new):
             unique, inverse = np.unique(codes[new], return_inverse=True)
@@ -416,7 +415,7 @@ class _Segments:
         """Find the best crossing token of pairs of words."""
         judged = np.zeros(len(codes), _PAIRS)
         judged["code"] = codes
-        first, second = self._words.all[codes >> _WORD_BITS], self._words.all[codes & _WORD]
+        first, second = self._words.all.take(codes >> _WORD_BITS), self._words.all.take(codes & _WORD)
         number = second["options"]
         pair = np.repeat(np.arange(len(codes)), number)
         option = _places(second["option"], number)
