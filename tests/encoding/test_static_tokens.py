@@ -185,6 +185,27 @@ def test_words_are_kept_but_no_more_than_a_corpus_needs(monkeypatch: pytest.Monk
             assert tokens._segments is not None and len(tokens._segments._known) < 160
 
 
+@pytest.mark.parametrize("make", [wordpiece, lambda: unigram(seed=2)], ids=["wordpiece", "unigram"])
+def test_the_words_that_are_used_most_are_kept(
+    make: Callable[[], Tokenizer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(static_tokens, "_MOST_WORDS", 40)
+    tokenizer = make()
+    tokens = StaticTokens(tokenizer)
+    learned: list[bytes] = []
+    learn = static_tokens._Segments._learn
+    monkeypatch.setattr(
+        static_tokens._Segments, "_learn", lambda one, keys: learned.extend(keys) or learn(one, keys)
+    )
+    texts = [f"abc bad dad, face{row} cab" for row in range(100)]
+    for text in texts:
+        assert by_text(tokens, [text]) == own(tokenizer, [text])
+        assert tokens._segments is not None and len(tokens._segments._known) <= 41
+    assert learned.count(b" bad") == learned.count(b"abc") == 1
+    assert len(learned) == 100 + 5 and tokens._segments is not None
+    assert b" face0" not in tokens._segments._known
+
+
 def test_texts_of_new_words_only_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(static_tokens, "_NEW", 0.5)
     tokenizer, texts = unigram(), ["abc bad", "face cab"]
