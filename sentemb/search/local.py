@@ -72,6 +72,7 @@ _WRITTEN = 4_000_000
 _DELETED = 0.2
 _FILTERS = 16  # whose matches are kept, a byte for each vector and document
 _HELD = 64_000_000  # floats of vectors that are not in the cache and are kept once a search has read them
+_KEPT = 16_000_000  # characters of documents
 _COLUMNS = "number, id, text, metadata, form"
 
 
@@ -204,9 +205,7 @@ class _LocalSnapshot:
 
     def fetch(self, ranked: Iterable[Sequence[Ranked]]) -> Fetched:
         hits = [hit for row in ranked for hit in row]
-        chosen = str(list({hit.document for hit in hits}))
-        query = f"SELECT {_COLUMNS} FROM documents WHERE number {SOME}"
-        rows = self.connection.execute(query, (chosen,)).fetchall()
+        rows = self._documents({hit.document for hit in hits})
         metadata = self._metadata([row[3] for row in rows])
         documents = {row[0]: (row[1], row[2], extra) for row, extra in zip(rows, metadata, strict=True)}
         if not any(row[4] for row in rows):
@@ -214,6 +213,18 @@ class _LocalSnapshot:
         chunks = str(list({hit.chunk for hit in hits if hit.chunk is not None}))
         spans = self.connection.execute(f"SELECT id, start, stop FROM chunks WHERE id {SOME}", (chunks,))
         return Fetched(documents, {number: Span(start, stop) for number, start, stop in spans})
+
+    def _documents(self, numbers: set[int]) -> list[Any]:
+        """Return the rows of documents, which searches keep: a number stands for the same one for ever."""
+        kept = self._store.documents
+        rows = [row for row in map(kept.get, numbers) if row is not None]
+        if len(rows) < len(numbers):
+            new = str(list(numbers.difference(row[0] for row in rows)))
+            query = f"SELECT {_COLUMNS} FROM documents WHERE number {SOME}"
+            found = self.connection.execute(query, (new,)).fetchall()
+            self._store.keep_documents(found)
+            rows += found
+        return rows
 
     def numbers_of(self, ids: Iterable[str | int]) -> dict[str | int, int]:
         query = "SELECT number FROM documents WHERE id = ?"
@@ -270,6 +281,9 @@ class LocalStore:
         self.folder = folder
         self.encoder: Callable[[], TextEncoder] | None = None
         """Loads the encoder, where the index does not keep the vectors of its documents."""
+        self.documents: dict[int, Any] = {}
+        """Rows of documents that searches have read, by number."""
+        self._characters = 0  # of these
         self._loading = threading.Lock()
         self._verifying = verify
         while True:  # until the folder is not replaced meanwhile
@@ -319,6 +333,14 @@ class LocalStore:
                 self._idle.append(connection)
             else:
                 connection.close()
+
+    def keep_documents(self, rows: list[Any]) -> None:
+        """Keep rows of documents for further searches, but no earlier ones if they become too many."""
+        characters = sum(len(row[2]) + len(row[3] or "") for row in rows)
+        self._characters += characters
+        if self._characters > _KEPT:
+            self.documents, self._characters = {}, characters
+        self.documents.update((row[0], row) for row in rows)
 
     def _connect(self) -> sqlite3.Connection:
         path = self.database

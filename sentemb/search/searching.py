@@ -202,18 +202,17 @@ def _hits(
     percentiles: Sequence[float] | None = None,
 ) -> Hits:
     """Return the hits of a query, with what shows its words if it is given."""
-    documents = [found.documents[one.document] for one in row]
+    if not row:
+        return Hits()
+    keys, texts, metadata = zip(*[found.documents[one.document] for one in row], strict=True)
     spans = [found.spans.get(one.chunk) if one.chunk is not None else None for one in row]
     snippets: Sequence[Snippet | None] = [None] * len(row)
     if query is not None:
         starts = [span.start if span else 0 for span in spans]
-        snippets = snippets_of(query, [text for _, text, _ in documents], language, starts)
+        snippets = snippets_of(query, texts, language, starts)
     shown: Sequence[float | None] = percentiles or [None] * len(row)
-    parts = zip(row, documents, shown, snippets, spans, strict=True)
-    return Hits(
-        Hit(key, one.score, text, metadata, percentile, snippet, span)
-        for one, (key, text, metadata), percentile, snippet, span in parts
-    )
+    scores = [one.score for one in row]
+    return Hits(map(Hit, keys, scores, texts, metadata, shown, snippets, spans))
 
 
 def check_qrels(

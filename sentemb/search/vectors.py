@@ -443,10 +443,11 @@ def nearest_documents(
     size = min(total, expected + _SPARE)
     while left:
         scores, chunks = find(queries if len(left) == len(queries) else queries[left], size)
+        rows = zip(scores.tolist(), documents_of(chunks).tolist(), chunks.tolist(), strict=True)
         uncertain = []
-        for row, query in enumerate(left):
-            ranked[query] = found = best_documents(scores[row], chunks[row], k, min_score)
-            last = float(scores[row, -1])
+        for query, (values, documents, numbers) in zip(left, rows, strict=True):
+            ranked[query] = found = _best_documents(values, documents, numbers, k, min_score)
+            last = values[-1]
             is_below = min_score is not None and last < min_score
             is_clear = len(found) == k and (size >= patience or found[-1].score - last > _EQUAL)
             if not (is_below or is_clear):
@@ -456,11 +457,18 @@ def nearest_documents(
     return ranked
 
 
-def best_documents(scores: Vectors, chunks: Numbers, k: int, min_score: float | None) -> list[Ranked]:
-    """Return the k best documents of ranked chunks (n,), -1 for none, each with the best of its chunks."""
+def _best_documents(
+    scores: list[float], documents: list[int], chunks: list[int], k: int, min_score: float | None
+) -> list[Ranked]:
+    """Return the k best documents of ranked chunks, -1 for none, each with the best of its chunks."""
+    if (
+        len(set(documents[:k])) == k
+        and chunks[k - 1] >= 0
+        and (min_score is None or scores[k - 1] >= min_score)
+    ):
+        return list(map(Ranked, scores[:k], documents[:k], chunks[:k]))
     found: dict[int, Ranked] = {}
-    documents = documents_of(chunks).tolist()
-    for value, document, chunk in zip(scores.tolist(), documents, chunks.tolist(), strict=True):
+    for value, document, chunk in zip(scores, documents, chunks, strict=True):
         if chunk < 0 or (min_score is not None and value < min_score):
             break
         if document not in found:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from sentemb.errors import InputError
-from sentemb.search import Document, SearchIndex
+from sentemb.search import Document, SearchIndex, local
 from sentemb.search.folder import changing
 from tests.search.bag_of_words import BagOfWords
 from tests.waiting import wait_for
@@ -37,6 +37,26 @@ def index(tmp_path: Path, words: BagOfWords) -> SearchIndex:
 
 def ids(index: SearchIndex, query: str, k: int = 10) -> list[str | int]:
     return [hit.id for hit in index.search(query, k)]
+
+
+@pytest.mark.parametrize("kept", [1_000, 10])
+def test_documents_that_searches_keep_are_those_of_the_index(
+    index: SearchIndex, tmp_path: Path, words: BagOfWords, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "_KEPT", kept)
+    other = SearchIndex.load(tmp_path / "index", words)
+    other.update([("a", "w50 w51", {"n": [1]})])
+    for _ in range(3):
+        (hit,) = index.search("w50", 1)
+        assert (hit.id, hit.text, hit.metadata) == ("a", "w50 w51", {"n": [1]})
+        hit.metadata["n"].append(2)
+    other.update([("a", "w50", {"n": 2})])
+    assert [(hit.id, hit.text, hit.metadata) for hit in index.search("w50", 1)] == [("a", "w50", {"n": 2})]
+    other.delete(["a"])
+    assert "a" not in ids(index, "w50")
+    assert {hit.id for hit in index.search(["w1", "w2"], 1)[1]} == {2}
+    number = len(index.store.documents)
+    assert number == 13 if kept == 1_000 else number < 13  # two that are gone, and 11 others
 
 
 def test_a_full_disk_after_the_commit_is_no_failure(
