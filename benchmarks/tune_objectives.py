@@ -71,14 +71,15 @@ def write(given: argparse.Namespace) -> None:
     experiment, chosen, rows = load_experiment("survival"), {}, []
     for method in experiment.chosen:
         path = given.folder / f"{method.name}.json"
+        published = {} if method.published is None else {"published": method.published}
         if not path.exists():
             if method.recipe in (*TRANSFORMS, "base"):
-                chosen[method.name] = dict(method.options)
+                chosen[method.name] = published | dict(method.options)
             continue
         found = read_json(path)
         best = max(found, key=lambda one: one["dev"])
         own = {"learning_rate": best["learning_rate"], "loss_options": {"temperature": best["temperature"]}}
-        chosen[method.name] = joined(method.options, own)
+        chosen[method.name] = published | joined(method.options, own)
         for one in found:
             marks = ["**", "**"] if one is best else ["", ""]
             cells = [f"{one['learning_rate']:g}", f"{one['temperature']:g}", f"{100 * one['dev']:.2f}"]

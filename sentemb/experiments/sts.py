@@ -10,6 +10,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import Field
 from sentence_transformers import SentenceTransformer
 
@@ -55,6 +56,11 @@ class StsData(Written):
     sample: str = Field("simcse-nli", description="sentence pairs for methods with data = 'sample'")
     columns: tuple[str, ...] | None = Field(None, description="the two text columns of the sample")
     pairs: int = Field(8628, ge=1, description="number of pairs of the sample; by default that of STS-B")
+    sentences: int | None = Field(
+        None,
+        ge=2,
+        description="rows to which transforms are fitted, drawn from their data; by default all",
+    )
     check_rows: bool = Field(True, description="true to reject copies of sets with missing or extra rows")
     precision: Precision = Field("float32", description="precision of the evaluation: float32 or reduced")
 
@@ -120,6 +126,8 @@ class StsTrials(TrialKind):
             columns = None if self._data.columns is None else ",".join(self._data.columns)
             source = {"nli": self._data.sample, "columns": columns, "pairs": self._data.pairs}
             described |= {**source, "data": "sample"}
+        elif fitted and self._data.sentences is not None:
+            described["sentences"] = self._data.sentences
         return described | evaluation
 
     def prepare(self, trial: Trial) -> Job:
@@ -211,8 +219,17 @@ class StsTrials(TrialKind):
         return config
 
     def _sentences(self, method: Method) -> Sentences:
-        source = _transform_config(method).data
-        return self._sampled() if source == "sample" else load_sentences(source, data_dir=self.place.data_dir)
+        source, count = _transform_config(method).data, self._data.sentences
+        if source == "sample":
+            return self._sampled()
+        found = load_sentences(source, data_dir=self.place.data_dir)
+        if count is None or count >= len(found.first):
+            return found
+        rows = np.random.default_rng(0).permutation(len(found.first))[:count]
+        first, second = found
+        return Sentences(
+            [first[row] for row in rows], None if second is None else [second[row] for row in rows]
+        )
 
     def _sampled(self) -> Sentences:
         """Draw the pairs of the sample, the same at each call."""

@@ -119,6 +119,23 @@ def test_domain_shift_trains_both_methods_on_the_same_pairs(
     assert experiment_tables(experiment, records)[0].rows[1][-1] == "STS-B 59.19, average 64.58"
 
 
+def test_transforms_are_fitted_to_as_many_sentences_as_are_asked_for(
+    make: Callable[..., Experiment], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted: list[int] = []
+    add = sts.add_whitening
+    monkeypatch.setattr(
+        sts,
+        "add_whitening",
+        lambda model, texts, **given: fitted.append(len(texts)) or add(model, texts, **given),
+    )
+    (few,) = run(make("frozen", "whitening", data={"sentences": 20}))
+    assert few.trial is not None and few.trial.options["sentences"] == 20
+    assert fitted == [20]
+    with pytest.raises(InputError, match="has other values of sentences"):
+        run(make("frozen", "whitening"))
+
+
 def test_frozen_rows_share_a_pass_and_are_not_evaluated_again(
     make: Callable[..., Experiment], run: Run
 ) -> None:
