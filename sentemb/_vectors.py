@@ -43,6 +43,17 @@ def centered_ranks(values: Tensor, *, ordinal: bool = False) -> Tensor:
     return unit_vectors(ranks - ranks.mean(1, keepdim=True))
 
 
+def first_equal(rows: Tensor) -> Tensor:
+    """Return the place of the first row that is equal to each.
+
+    Equal rows may get different products: the last bits depend on the place, by the processor.
+    """
+    unique, group = torch.unique(rows, dim=0, return_inverse=True)
+    places = torch.arange(len(rows), device=rows.device)
+    first = places.new_full((len(unique),), len(rows)).scatter_reduce(0, group, places, "amin")
+    return first[group]
+
+
 def average_ranks(values: Tensor) -> Tensor:
     """Return the rank of every value in its row, `(n, m)`; equal values share the mean of their ranks."""
     ordered, order = full_precision(values).sort(dim=1)

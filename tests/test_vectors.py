@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sentemb._vectors import cosine_similarity, full_precision, unit_vectors
+from sentemb._vectors import cosine_similarity, first_equal, full_precision, unit_vectors
 
 
 def test_cosine_equals_torch_with_any_leading_dimensions() -> None:
@@ -30,3 +30,9 @@ def test_half_precision_is_computed_in_float32_also_under_autocast(dtype: torch.
     with torch.autocast("cpu", torch.bfloat16):
         torch.testing.assert_close(cosine_similarity(vectors, vectors), exact, atol=0, rtol=0)
     assert unit_vectors(vectors).dtype == full_precision(vectors).dtype == torch.float32
+
+
+def test_equal_rows_are_found_wherever_they_are() -> None:
+    rows = torch.tensor([[3.0, 1.0], [1.0, 2.0], [3.0, 1.0], [0.0, 0.0], [1.0, 2.0], [3.0, 1.0]])
+    assert first_equal(rows).tolist() == [0, 1, 0, 3, 1, 0]
+    assert first_equal(torch.randn(50, 3)).tolist() == list(range(50))

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from sentemb._vectors import centered_ranks, cosine_similarity, unit_vectors
+from sentemb._vectors import centered_ranks, cosine_similarity, first_equal, unit_vectors
 from sentemb.errors import InputError
 from sentemb.losses.base import check_choice, check_number
 from sentemb.losses.distillation import teacher_labels
@@ -65,6 +65,7 @@ class RankEncoderLoss(SimCSELoss):
     single_text: ClassVar[bool] = True
     learns_from_teachers: ClassVar[bool] = True
     corpus: Tensor
+    _first: Tensor
 
     def __init__(
         self,
@@ -87,6 +88,7 @@ class RankEncoderLoss(SimCSELoss):
             raise InputError(f"bounds of {type(self).__name__} are {bounds!r}", "set (low, high)")
         self.bounds = tuple(check_number(self, "bounds", bound, low=-1, inclusive=True) for bound in bounds)
         self.register_buffer("corpus", torch.zeros(0, 0), persistent=False)
+        self.register_buffer("_first", torch.zeros(0, dtype=torch.int64), persistent=False)
         if corpus is not None:
             self.set_corpus(corpus)
 
@@ -98,7 +100,8 @@ class RankEncoderLoss(SimCSELoss):
                 f"corpus of {type(self).__name__} has shape {tuple(corpus.shape)}",
                 "provide the vectors of at least two sentences, (n, d)",
             )
-        self.corpus = unit_vectors(corpus).to(next(self.model.parameters()).device)
+        device = next(self.model.parameters()).device
+        self.corpus, self._first = unit_vectors(corpus).to(device), first_equal(corpus).to(device)
 
     def compute_loss_from_embeddings(
         self, embeddings: list[Tensor], labels: Tensor | None = None
@@ -135,5 +138,5 @@ class RankEncoderLoss(SimCSELoss):
     def rank_similarity(self, vectors: Tensor, anchors: slice) -> Tensor:
         """Compute Spearman's correlations of the anchors' rank vectors with all others, `(a, n)`."""
         cosines = cosine_similarity(vectors, self.corpus.to(vectors.device))  # (n, corpus)
-        unit = centered_ranks(cosines)
+        unit = centered_ranks(cosines[:, self._first.to(vectors.device)])
         return unit[anchors] @ unit.T

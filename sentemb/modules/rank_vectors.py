@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from sentemb._vectors import centered_ranks, full_precision, unit_vectors
+from sentemb._vectors import centered_ranks, first_equal, full_precision, unit_vectors
 from sentemb.errors import InputError
 from sentemb.modules.files import SentembModule
 
@@ -39,6 +39,7 @@ class RankVectors(SentembModule):
 
     config_keys = ["dimension", "size", "weight", "preset"]  # noqa: RUF012
     corpus: Tensor
+    _first: Tensor
 
     def __init__(
         self, dimension: int, size: int, weight: float = 0.9, preset: Literal["released"] | None = None
@@ -51,16 +52,20 @@ class RankVectors(SentembModule):
             )
         self.dimension, self.size, self.weight, self.preset = dimension, size, weight, preset
         self.register_buffer("corpus", torch.zeros(size, dimension))
+        self.register_buffer("_first", torch.zeros(size, dtype=torch.int64), persistent=False)
+        self.register_load_state_dict_post_hook(_find_equal)
 
     def fit(self, vectors: Tensor) -> RankVectors:
         """Take the encoder's vectors of the corpus, `(n, d)`."""
         self.corpus = full_precision(vectors) if self.preset == "released" else unit_vectors(vectors)
+        _find_equal(self)
         return self
 
     def forward(self, features: dict[str, Any]) -> dict[str, Any]:
         """Turn `sentence_embedding`, `(b, d)`, into `(b, d + n)`."""
         vectors = unit_vectors(features["sentence_embedding"])
-        ranks = centered_ranks(vectors @ self.corpus.T.to(vectors.dtype), ordinal=self.preset == "released")
+        scores = vectors @ self.corpus.T.to(vectors.dtype)
+        ranks = centered_ranks(scores[:, self._first], ordinal=self.preset == "released")
         parts = [self.weight**0.5 * vectors, (1 - self.weight) ** 0.5 * ranks]
         features["sentence_embedding"] = torch.cat(parts, dim=1)
         return features
@@ -68,3 +73,7 @@ class RankVectors(SentembModule):
     def get_embedding_dimension(self) -> int:
         """Return d + n."""
         return self.dimension + self.size
+
+
+def _find_equal(module: RankVectors, *_: Any) -> None:
+    module._first = first_equal(module.corpus)
