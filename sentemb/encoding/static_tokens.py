@@ -209,12 +209,10 @@ class _Segments:
         for rows in (words, options):
             store.append(self._store.all[_places(rows["start"], rows["count"])])
             rows["start"] = sum(map(len, store[:-1])) + np.cumsum(rows["count"]) - rows["count"]
-        first, second = (
-            number[codes] for codes in (self._pairs["code"] >> _WORD_BITS, self._pairs["code"] & _WORD)
-        )
-        pairs = self._pairs[(first > 0) & (second > 0)]
-        first, second = number[pairs["code"] >> _WORD_BITS], number[pairs["code"] & _WORD]
-        pairs["code"], pairs["option"] = first << _WORD_BITS | second, option[pairs["option"]]
+        first, second = number[self._pairs["code"] >> _WORD_BITS], number[self._pairs["code"] & _WORD]
+        known = (first > 0) & (second > 0)
+        pairs = self._pairs[known]
+        pairs["code"], pairs["option"] = (first << _WORD_BITS | second)[known], option[pairs["option"]]
         self._pairs[:] = 0
         self._pairs[_slots(pairs["code"])] = pairs
         self._words, self._options, self._store = _Rows(_WORDS), _Rows(_OPTIONS), _Rows(np.dtype("i8"))
