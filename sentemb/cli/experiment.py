@@ -42,7 +42,7 @@ class _Options(opt.Options):
     methods_file: Annotated[Path | None, typer.Option("--methods")] = None
     """TOML file with a table of options for each method."""
     baseline: str | None = None
-    """Method with which the others are compared."""
+    """Method with which the others are compared, or several as A,B."""
     best: int | None = Field(None, ge=1)
     """Report only the N best runs by validation score."""
     jobs: int = Field(1, ge=1)

@@ -11,16 +11,27 @@ import numpy as np
 from sentemb.evaluation.comparison import CONFIDENCE, DRAWS, Difference, amounts
 from sentemb.evaluation.ranks import differing_pairs, rank_scores, resampled_means, shown_ranks
 from sentemb.evaluation.statistics import LEVEL
-from sentemb.experiments.tables import Key, Summary, Verdict, differences_of, score_of
+from sentemb.experiments.experiment import Setting
+from sentemb.experiments.tables import AVERAGE, Key, Summary, Verdict, differences_of, score_of
 from sentemb.report.table import ABSENT, Table
+
+_OUTCOMES: Mapping[str, str] = {" ↑": "better:", " ↓": "worse:", "": "no significant difference:"}
+_MOST = 100  # points that a score can differ by
+
+
+def headlines(summaries: Sequence[Summary]) -> list[Summary]:
+    """Return the averages of methods that have one, or all of their data sets."""
+    averages = [one for one in summaries if one.data == AVERAGE]
+    return averages or list(summaries)
 
 
 def difference_table(summaries: Sequence[Summary], verdicts: Mapping[Key, Verdict], baseline: str) -> Table:
-    """Tabulate every comparison with the baseline: p-values, and what rows and seeds could have shown."""
+    """Tabulate comparisons with a baseline: p-values, what could have been shown, and the verdicts."""
     records = {one.key: one.records for one in summaries}
     tested = Counter(key[1:] for key, one in verdicts.items() if one.p is not None)
     rows = []
-    for one in summaries:
+    decided: dict[tuple[str, Setting], dict[str, list[str]]] = {}
+    for one in headlines(summaries):
         verdict = verdicts.get(one.key)
         if verdict is None or verdict.difference is None:
             continue
@@ -34,7 +45,10 @@ def difference_table(summaries: Sequence[Summary], verdicts: Mapping[Key, Verdic
         place = (one.label, one.data, str(one.setting), str(verdict.seeds))
         level = LEVEL / max(1, tested[one.data, one.setting])
         evidence = _evidence(verdict.difference, level)
-        rows.append((*place, f"{one.factor * float(gain):+.1f}", *shown, *evidence))
+        rows.append((*place, f"{one.factor * float(gain):+.1f}{verdict.marker}", *shown, *evidence))
+        if verdict.p is not None:
+            found = decided.setdefault((one.data, one.setting), {name: [] for name in _OUTCOMES.values()})
+            found[_OUTCOMES[verdict.marker]].append(one.label)
     return Table(
         title=f"Differences from {baseline}, x 100",
         header=(
@@ -55,6 +69,7 @@ def difference_table(summaries: Sequence[Summary], verdicts: Mapping[Key, Verdic
             "detectable: the smallest true difference that rows and seeds, each by themselves, show with "
             f"80 % power at {LEVEL:g} divided by the number of these methods",
             "to decide: how many more rows or seeds would show the present difference, if it is the true one",
+            *(_sentence(baseline, *place, found) for place, found in decided.items()),
         ),
     )
 
@@ -63,7 +78,15 @@ def _evidence(difference: Difference, level: float) -> tuple[str, str]:
     """Return the smallest difference that could have been shown, and what would show the present one."""
     detectable, missing = difference.detectable(level), difference.missing(level)
     more = amounts(missing, ("rows", "seeds"))
-    return ABSENT if detectable is None else f"{detectable:.1f}", ", ".join(more) or ABSENT
+    shown = ABSENT if detectable is None else f"{detectable:.1f}" if detectable <= _MOST else f"over {_MOST}"
+    return shown, ", ".join(more) or ABSENT
+
+
+def _sentence(baseline: str, data: str, setting: Setting, found: Mapping[str, Sequence[str]]) -> str:
+    """Return the verdict on a data set, or the average, in words."""
+    point = "" if setting.value is None else f" at {setting}"
+    outcomes = "; ".join(f"{name} {', '.join(labels)}" for name, labels in found.items() if labels)
+    return f"verdict on {data}{point}, compared with {baseline}: {outcomes}"
 
 
 def rank_table(summaries: Sequence[Summary]) -> Table | None:
@@ -71,8 +94,9 @@ def rank_table(summaries: Sequence[Summary]) -> Table | None:
     cells: dict[str, dict[str, str]] = {}
     compared: dict[tuple[int, int], Mapping[str, Difference]] = {}
     points = {one.setting for one in summaries}
-    for data, setting in dict.fromkeys(one.key[1:] for one in summaries):
-        own = [one for one in summaries if one.key[1:] == (data, setting)]
+    shown = headlines(summaries)
+    for data, setting in dict.fromkeys(one.key[1:] for one in shown):
+        own = [one for one in shown if one.key[1:] == (data, setting)]
         seeds = set.intersection(*({run.seed for run in one.records} for one in own))
         if len(own) < 3 or len(seeds) < 2:
             continue

@@ -129,7 +129,9 @@ class Experiment(Written):
         {}, description="settings of all methods; a method's own settings take precedence"
     )
     data: dict[str, Any] = Field({}, description="data options of this kind of experiment")
-    baseline: str | None = Field(None, description="method that the others are compared with")
+    baseline: str | None = Field(
+        None, description="method that the others are compared with, or several as A,B: arrows show the first"
+    )
     best: int | None = Field(None, ge=1, description="number of runs to report, the best on validation rows")
     tables: tuple[str, ...] = Field((), description="further tables: classes, average, or another metric")
     differences: dict[str, PublishedDifference] = Field({}, description="differences that the paper reports")
@@ -164,6 +166,11 @@ class Experiment(Written):
                 raise InputError(f"the recipe of {name} is {recipe}", "set it to the name of a recipe")
             found.append(Method(name, recipe, options, published))
         return tuple(found)
+
+    @property
+    def baselines(self) -> tuple[str, ...]:
+        """Methods that the others are compared with."""
+        return tuple(self.baseline.split(",")) if self.baseline else ()
 
     @property
     def settings(self) -> tuple[Setting, ...]:

@@ -106,7 +106,7 @@ def experiment_tables(experiment: Experiment, records: Sequence[Record]) -> list
         records: Records of any experiments.
 
     Returns:
-        The scores; the comparisons, if there are any; and the further tables of the experiment.
+        The scores; the further tables of the experiment; ranks; and the comparisons, if there are any.
 
     Raises:
         InputError: There is no record of the experiment, or there are two of one run.
@@ -125,19 +125,20 @@ def experiment_tables(experiment: Experiment, records: Sequence[Record]) -> list
     from sentemb.experiments.comparisons import difference_table, rank_table
 
     summaries = summarize(own, best=experiment.best)
-    verdicts = verdicts_of(summaries, experiment.baseline)
-    tables = [_results(experiment, summaries, verdicts)]
+    verdicts = {name: verdicts_of(summaries, name) for name in experiment.baselines}
+    tables = [_results(experiment, summaries, next(iter(verdicts.values()), {}))]
     for metric in experiment.tables:
         if metric in _METRICS:
             tables.append(_results(experiment, summarize(own, metric=metric), {}))
-    if any(one.difference is not None for one in verdicts.values()):
-        tables.append(difference_table(summaries, verdicts, str(experiment.baseline)))
-    if ranks := rank_table(summaries):
-        tables.append(ranks)
     if "classes" in experiment.tables:
         tables.append(class_table(summaries))
     if AVERAGE in experiment.tables:
         tables.append(average_table(summaries))
+    if ranks := rank_table(summaries):
+        tables.append(ranks)
+    for baseline, found in verdicts.items():
+        if any(one.difference is not None for one in found.values()):
+            tables.append(difference_table(summaries, found, baseline))
     return tables
 
 
@@ -211,7 +212,7 @@ def summarize(
     return summaries
 
 
-def verdicts_of(summaries: Sequence[Summary], baseline: str | None) -> dict[Key, Verdict]:
+def verdicts_of(summaries: Sequence[Summary], baseline: str) -> dict[Key, Verdict]:
     """Compare every method with the baseline, over the seeds that both have, where the baseline was run."""
     verdicts: dict[Key, Verdict] = {}
     compared: dict[tuple[int, int], tuple[Mapping[str, Difference], int]] = {}
@@ -328,7 +329,9 @@ def _results(experiment: Experiment, summaries: Sequence[Summary], verdicts: Map
     published = {one.name: one.published for one in experiment.chosen if one.published is not None}
     metrics = {one.data: _METRICS.get(one.metric, one.metric) for one in summaries}
     settings = sorted({one.setting for one in summaries}, key=_in_order)
-    labels = sorted({one.label: one for one in summaries}, key=lambda label: label != experiment.baseline)
+    labels = sorted(
+        {one.label: one for one in summaries}, key=lambda label: label not in experiment.baselines[:1]
+    )
     lines = []
     for one in sorted(summaries, key=lambda one: (settings.index(one.setting), labels.index(one.label))):
         first = next(other for other in summaries if other.key[::2] == one.key[::2])
@@ -416,7 +419,7 @@ def _notes(
     experiment: Experiment, summaries: Sequence[Summary], verdicts: Mapping[Key, Verdict]
 ) -> Iterator[str]:
     """Yield the notes below a table: spread, tests, missing runs, settings and rows."""
-    baseline, best = experiment.baseline, experiment.best
+    baseline, best = next(iter(experiment.baselines), None), experiment.best
     rule = (
         f"↑ ↓: significantly better or worse than {baseline} at {LEVEL:g}; p is the larger of a permutation "
         "test over test rows (exchanging all seeds of a row) and a paired t-test over seeds, Holm-corrected "

@@ -66,6 +66,33 @@ def test_arrows_follow_from_the_tests_and_single_seeds_have_none() -> None:
     assert not any("Holm" in note for note in single.notes)
 
 
+def test_each_baseline_has_a_table_that_ends_with_its_verdict() -> None:
+    records = [*runs("ce", 0.7), *runs("lacon", 0.85), *runs("like ce", 0.7, draw=1), *runs("worse", 0.5)]
+    *_, first, second = experiment_tables(TOY.replace(baseline="ce,worse"), records)
+    assert first.title == "Differences from ce, x 100" and second.title == "Differences from worse, x 100"
+    verdicts = "better: lacon; worse: worse; no significant difference: like ce"
+    assert first.notes[-1] == f"verdict on toy, compared with ce: {verdicts}"
+    assert second.notes[-1] == "verdict on toy, compared with worse: better: ce, lacon, like ce"
+    assert [row[4].split()[-1] for row in second.rows] == ["↑", "↑", "↑"]
+    # A single seed has no verdict.
+    *_, single = experiment_tables(TOY, [*runs("ce", 0.7, seeds=1), *runs("lacon", 0.85, seeds=1)])
+    assert single.title == first.title and not any("verdict" in note for note in single.notes)
+
+
+def test_a_difference_beyond_the_scale_is_not_a_number_of_points() -> None:
+    gold = np.arange(300) % 2
+    lucky = [record("a", seed, gold, gold if seed else 1 - gold) for seed in range(2)]
+    *_, made = experiment_tables(TOY, [*lucky, *runs("ce", 0.7, seeds=2)])
+    assert made.rows[0][-2] == "over 100"
+
+
+def test_encoders_are_compared_on_their_average() -> None:
+    experiment = load_experiment("ablations").replace(baseline="sg-opt-no-head")
+    *_, ranks, differences = experiment_tables(experiment, load_records(RESULTS / "ablations"))
+    assert ranks.header == ("method", "average")
+    assert {row[1] for row in differences.rows} == {"average"} and len(differences.rows) == 4
+
+
 def test_what_is_missing_or_not_comparable_is_said() -> None:
     other = runs("a", 0.9, content="other")
     rte = runs("ce", 0.7, data="rte")
