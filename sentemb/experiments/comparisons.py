@@ -27,7 +27,6 @@ def headlines(summaries: Sequence[Summary]) -> list[Summary]:
 
 def difference_table(summaries: Sequence[Summary], verdicts: Mapping[Key, Verdict], baseline: str) -> Table:
     """Tabulate comparisons with a baseline: p-values, what could have been shown, and the verdicts."""
-    records = {one.key: one.records for one in summaries}
     tested = Counter(key[1:] for key, one in verdicts.items() if one.p is not None)
     rows = []
     decided: dict[tuple[str, Setting], dict[str, list[str]]] = {}
@@ -35,17 +34,12 @@ def difference_table(summaries: Sequence[Summary], verdicts: Mapping[Key, Verdic
         verdict = verdicts.get(one.key)
         if verdict is None or verdict.difference is None:
             continue
-        ours, theirs = (
-            {run.seed: score_of(run, one.data, one.metric) or 0.0 for run in side}
-            for side in (one.records, records[baseline, one.data, one.setting])
-        )
-        gain = np.mean([score - theirs[seed] for seed, score in ours.items() if seed in theirs])
         tests = (verdict.difference.p_items, verdict.difference.p_seeds, verdict.p)
         shown = (ABSENT if p is None else f"{p:.4f}" for p in tests)
-        place = (one.label, one.data, str(one.setting), str(verdict.seeds))
+        place = (one.label, one.data, str(one.setting), str(verdict.seeds or ABSENT))
         level = LEVEL / max(1, tested[one.data, one.setting])
         evidence = _evidence(verdict.difference, level)
-        rows.append((*place, f"{one.factor * float(gain):+.1f}{verdict.marker}", *shown, *evidence))
+        rows.append((*place, f"{verdict.difference.size:+.1f}{verdict.marker}", *shown, *evidence))
         if verdict.p is not None:
             found = decided.setdefault((one.data, one.setting), {name: [] for name in _OUTCOMES.values()})
             found[_OUTCOMES[verdict.marker]].append(one.label)
@@ -97,11 +91,16 @@ def rank_table(summaries: Sequence[Summary]) -> Table | None:
     shown = headlines(summaries)
     for data, setting in dict.fromkeys(one.key[1:] for one in shown):
         own = [one for one in shown if one.key[1:] == (data, setting)]
-        seeds = set.intersection(*({run.seed for run in one.records} for one in own))
+        drawn = [{run.seed for run in one.records} for one in own if one.is_drawn]
+        seeds = set.intersection(*drawn) if drawn else set()
         if len(own) < 3 or len(seeds) < 2:
             continue
+        runs = [[run for run in one.records if run.seed is None or run.seed in seeds] for one in own]
         scores = np.array(
-            [[score_of(run, data, one.metric) for run in one.records if run.seed in seeds] for one in own]
+            [
+                np.resize([score_of(run, data, one.metric) for run in some], len(seeds))
+                for one, some in zip(own, runs, strict=True)
+            ]
         )
         pairs, p_values = [], []
         for one, other in combinations(own, 2):

@@ -97,14 +97,19 @@ class StsTrials(TrialKind):
         return [replace(one, options=joined(below, one.options)) for one in self.experiment.chosen]
 
     def trials(self) -> list[Trial]:
-        """Return all combinations, with the trials of one training side by side."""
-        return [
-            Trial(method, names, setting, seed)
+        """Return all combinations, those of a training side by side; without seeds if they decide nothing."""
+        found = (
+            Trial(method, names, setting, seed if self._is_drawn(method) else None)
             for seed in self.experiment.seeds
             for names in self.groups()
             for method in self.methods(names)
             for setting in self.experiment.settings
-        ]
+        )
+        return list(dict.fromkeys(found))
+
+    def _is_drawn(self, method: Method) -> bool:
+        """Return whether another seed gives another encoder."""
+        return method.recipe not in (_AS_SHIPPED, "whitening")
 
     def shared(self, trial: Trial) -> Hashable:
         """Return what the trials of one training have in common."""
@@ -248,12 +253,8 @@ class FrozenTrials(StsTrials):
 
     recipes = ()
 
-    def trials(self) -> list[Trial]:
-        """Return a trial per seed for the flow, and one without a seed for the other methods."""
-        trials = super().trials()
-        return list(
-            dict.fromkeys(one if one.method.recipe == "flow" else replace(one, seed=None) for one in trials)
-        )
+    def _is_drawn(self, method: Method) -> bool:
+        return method.recipe == "flow"
 
     def settings(self, trial: Trial) -> dict[str, Any]:
         """Return base and pooling, or the settings of the transform."""

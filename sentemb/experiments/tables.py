@@ -82,13 +82,18 @@ class Summary:
         """Mean score x 100."""
         return self.factor * fmean(self.scores)
 
+    @property
+    def is_drawn(self) -> bool:
+        """Whether seeds decide the encoder."""
+        return self.records[0].seed is not None
+
 
 class Verdict(NamedTuple):
     """A method compared with the baseline, among the other methods of its column."""
 
     difference: Difference | None  # None if the two cannot be compared
     seeds: int
-    p: float | None  # Holm-corrected; None for a single seed
+    p: float | None  # Holm-corrected; None for a single seed of what has several
 
     @property
     def marker(self) -> str:
@@ -227,11 +232,13 @@ def verdicts_of(summaries: Sequence[Summary], baseline: str) -> dict[Key, Verdic
         found, seeds = compared[place]
         verdicts[one.key] = Verdict(found.get(one.data), seeds, None)
     for point in bases:
-        raw = {
-            key: max(one.difference.p_items, one.difference.p_seeds)
-            for key, one in verdicts.items()
-            if key[1:] == point and one.difference is not None and one.difference.p_seeds is not None
-        }
+        raw: dict[Key, float] = {}
+        for one in (one for one in summaries if one.key[1:] == point and one.key in verdicts):
+            difference = verdicts[one.key].difference
+            if difference is not None and difference.p_seeds is not None:
+                raw[one.key] = max(difference.p_items, difference.p_seeds)
+            elif difference is not None and not (one.is_drawn or bases[point].is_drawn):
+                raw[one.key] = difference.p_items
         for key, p in zip(raw, holm([*raw.values()]), strict=True):
             verdicts[key] = verdicts[key]._replace(p=p)
     return verdicts
@@ -240,9 +247,14 @@ def verdicts_of(summaries: Sequence[Summary], baseline: str) -> dict[Key, Verdic
 def differences_of(
     baseline: Sequence[Record], records: Sequence[Record]
 ) -> tuple[Mapping[str, Difference], int]:
-    """Return the differences by data set, including `average`, and the number of common seeds."""
-    common = {one.seed for one in baseline} & {one.seed for one in records}
-    sides = [[one for one in side if one.seed in common] for side in (baseline, records)]
+    """Return the differences by data set, including `average`, and the number of common seeds.
+
+    What has no seed is compared with every run.
+    """
+    sides = [list(baseline), list(records)]
+    drawn = [{one.seed for one in side} for side in sides if side[0].seed is not None]
+    common = set.intersection(*drawn) if drawn else set()
+    sides = [[one for one in side if one.seed is None or one.seed in common] for side in sides]
     try:
         found = compare(
             *(system_of(side, without_seed(side[0].model), measure=metric_of(side[0])) for side in sides),

@@ -82,7 +82,8 @@ STEPS = steps_of(README.read_text(encoding="utf-8"), text_is_output=True)
 
 
 def test_it_is_short() -> None:
-    assert len(README.read_text(encoding="utf-8").split()) <= _WORDS
+    words = [word for word in README.read_text(encoding="utf-8").split() if re.search(r"\w", word)]
+    assert len(words) <= _WORDS
 
 
 @pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])

@@ -11,7 +11,7 @@ from sentemb.evaluation.schema import Record, Score, Trial
 from tests.records import data_set, make_record
 
 
-def record(name: str, seed: int, gold: np.ndarray, predictions: np.ndarray, **changes: Any) -> Record:
+def record(name: str, seed: int | None, gold: np.ndarray, predictions: np.ndarray, **changes: Any) -> Record:
     """A record; `changes` name what is not usual about it."""
     metric: Metric = "accuracy"
     data = changes.get("data", "toy")

@@ -257,6 +257,7 @@ def test_one_training_serves_several_dev_sets(
     assert [one.trial and (one.trial.method, one.trial.options.get("dev")) for one in records] == [
         ("sg", sets[0]), ("sg", sets[1]), ("base", None), ("base", None)
     ]  # fmt: skip
+    assert [one.seed for one in records] == [1, 1, None, None]  # the base is the same for every seed
     assert len(outputs) == 1 and not list((tmp_path / "records" / "models").iterdir())
     assert len({one.fingerprint for one in records}) == 3
     assert {one.encoder["precision_asked"] for one in records} == {"reduced"}

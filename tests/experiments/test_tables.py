@@ -190,6 +190,24 @@ def test_the_larger_p_value_decides() -> None:
     assert agreeing.p == agreeing.difference.p_items > 0.1
 
 
+def test_what_has_no_seed_is_compared_with_every_run_and_by_rows_alone_with_its_like() -> None:
+    gold = np.arange(300) % 2
+    worse, fixed = (
+        [record(name, None, gold, np.where(np.arange(300) < right, gold, 1 - gold))]
+        for name, right in (("ce", 150), ("fixed", 240))
+    )
+    trained = runs("lacon", 0.7)
+    found = verdict(trained, worse)
+    scores = [100 * (score_of(run, "toy") or 0) for run in trained]
+    assert found.seeds == 5 and found.difference is not None
+    assert found.difference.p_seeds == pytest.approx(stats.ttest_1samp(scores, 50).pvalue)
+    alone = verdict(fixed, worse)
+    assert alone.difference is not None and alone.p == alone.difference.p_items < 0.05
+    made = experiment_tables(TOY, [*worse, *fixed, *trained])
+    assert [row[3] for row in made[-1].rows] == ["–", "5"] and made[0].rows[0][1] == "50.0"
+    assert {row[0] for row in made[1].rows} == {"ce", "fixed", "lacon"}
+
+
 def test_what_cannot_be_compared_is_not() -> None:
     ours, theirs = runs("a", 0.8, seeds=1), runs("ce", 0.7, seeds=1)
     single = verdict(ours, theirs)
