@@ -86,7 +86,7 @@ tables: $(DEVELOPED)  ## Regenerate the tables of README.md and eval/results fro
 	$(BIN)/python eval/paper_tables.py eval/results --output eval/results
 	$(BIN)/sentemb experiment survival --no-run -o eval/results/survival/tuned
 	$(BIN)/python eval/survival.py eval/results/survival/tuned --costs benchmarks/results/objectives.json \
-		--output eval/results/survival/tuned/table.md --into README.md
+		--output eval/results/survival/tuned/table.md
 
 docs: $(DEVELOPED)  ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
