@@ -84,7 +84,7 @@ class Summary:
 
     @property
     def is_drawn(self) -> bool:
-        """Whether seeds decide the encoder."""
+        """True if seeds decide the encoder."""
         return self.records[0].seed is not None
 
 
