@@ -170,7 +170,7 @@ class Experiment(Written):
     @property
     def baselines(self) -> tuple[str, ...]:
         """Methods that the others are compared with."""
-        return tuple(self.baseline.split(",")) if self.baseline else ()
+        return tuple(name.strip() for name in self.baseline.split(",")) if self.baseline else ()
 
     @property
     def settings(self) -> tuple[Setting, ...]:

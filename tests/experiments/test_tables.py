@@ -70,7 +70,7 @@ def test_arrows_follow_from_the_tests_and_single_seeds_have_none() -> None:
 
 def test_each_baseline_has_a_table_that_ends_with_its_verdict() -> None:
     records = [*runs("ce", 0.7), *runs("lacon", 0.85), *runs("like ce", 0.7, draw=1), *runs("worse", 0.5)]
-    *_, first, second = experiment_tables(TOY.replace(baseline="ce,worse"), records)
+    *_, first, second = experiment_tables(TOY.replace(baseline="ce, worse"), records)
     assert first.title == "Differences from ce, x 100" and second.title == "Differences from worse, x 100"
     verdicts = "better: lacon; worse: worse; no significant difference: like ce"
     assert first.notes[-1] == f"verdict on toy, compared with ce: {verdicts}"
